@@ -10,7 +10,7 @@ use parallax_sdk::export::{ENDINGS, ExportForm};
 use parallax_sdk::past::PastItem;
 use parallax_sdk::retention::Collected;
 use parallax_sdk::session_moves::{Moved, NewSession};
-use parallax_sdk::session_search::{MARKS, Search};
+use parallax_sdk::session_search::{Found, MARKS, Search};
 use parallax_sdk::session_tree::tree;
 use parallax_sdk::{Launch, Origin, SessionEntry};
 use serde_json::{Value, json};
@@ -226,8 +226,9 @@ fn indented(text: &str, indent: &str) -> String {
 
 fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
     let progress = IndexProgress::new();
-    let hits = launch.search_sessions(search, &|step| progress.tell(step))?;
+    let Found { hits, left_out } = launch.search_sessions(search, &|step| progress.tell(step))?;
     progress.end();
+    let errors = left_out.map(|told| one_line(&told) + "\n").unwrap_or_default();
     let json = hits.iter().map(|hit| {
         json!({
             "id": hit.id,
@@ -242,7 +243,8 @@ fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
     });
     let json: Value = json.collect();
     if hits.is_empty() {
-        return Ok(Said { code: ExitCode::GENERAL, ..Said::new("Nothing found.\n", json) });
+        let said = Said::new("Nothing found.\n", json);
+        return Ok(Said { code: ExitCode::GENERAL, errors, ..said });
     }
     let mut text = String::new();
     for hit in &hits {
@@ -251,7 +253,7 @@ fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
         let snippet = hit.snippet.replace(MARKS[0], "[").replace(MARKS[1], "]");
         let _ = writeln!(text, "          prompt {}: {}", hit.turn, one_line(&snippet));
     }
-    Ok(Said::new(text, json))
+    Ok(Said { errors, ..Said::new(text, json) })
 }
 
 fn export(

@@ -95,7 +95,7 @@ fn launch(home: &Path) -> Option<Launch> {
 
 fn look_for(launch: &Launch, text: &str) -> usize {
     let search = Search { text: text.to_owned(), here: false, limit: 20, rebuild: false };
-    launch.search_sessions(&search, &|_| true).map(|hits| hits.len()).unwrap_or_default()
+    launch.search_sessions(&search, &|_| true).map(|found| found.hits.len()).unwrap_or_default()
 }
 
 /// A rare word, a common one, two, a beginning, a phrase, nothing.

@@ -1,6 +1,6 @@
 //! Sessions that are encrypted at rest, by the user's settings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parallax_config::Config;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -53,6 +53,31 @@ impl Launch {
         }
         let checked = self.homes().keys.check();
         checked.map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// Makes the folder for temporary files where that is not in our home. Blocking.
+    pub(crate) fn make_temporary(&self) -> Result<(), Failure> {
+        let homes = self.homes();
+        homes.make_temporary().map_err(|error| {
+            let place = homes.temporary.display();
+            let why = format!("cannot use `{place}` for temporary files: {error}");
+            failure(FailureKind::Config, why)
+        })
+    }
+
+    /// Where pictures of the clipboard are kept for a while: with encrypted sessions in
+    /// memory, in the session's temporary folder, which goes with it. `None`: this
+    /// system has no such place.
+    pub fn images_folder(&self, session: &SessionId) -> Option<PathBuf> {
+        let (homes, project) = (self.homes(), &self.options.directory);
+        match (homes.keys.encrypts(), homes.is_temporary_at_home()) {
+            (false, _) => {
+                let project = parallax_store::project_folder(project);
+                Some(homes.parallax.join("images").join(project))
+            }
+            (true, false) => Some(homes.artifacts(project, session).root().join("images")),
+            (true, true) => None,
+        }
     }
 
     /// Whether what was said may be written to the session's temporary folder.

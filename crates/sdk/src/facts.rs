@@ -71,12 +71,6 @@ impl Launch {
         read(&homes.parallax).or_else(|| read(&homes.gemini)).unwrap_or_default()
     }
 
-    /// Where pictures of the clipboard are kept for a while.
-    pub fn images_folder(&self) -> PathBuf {
-        let project = parallax_store::project_folder(&self.options.directory);
-        self.config.homes.parallax.join("images").join(project)
-    }
-
     /// The launch for another session of the same program run: settings are read
     /// again, so that what changed counts. Blocking.
     ///

@@ -35,6 +35,15 @@ pub struct Search {
     pub rebuild: bool,
 }
 
+/// What a search gave.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The sessions that hold the text, the last used first.
+    pub hits: Vec<SearchHit>,
+    /// Which sessions could not be looked into, and why, for people.
+    pub left_out: Option<String>,
+}
+
 impl Launch {
     /// Looks for a text in what was said in sessions: names, prompts, answers,
     /// arguments and outputs of calls. The last used session comes first; each
@@ -43,13 +52,13 @@ impl Launch {
     /// unless it says no.
     ///
     /// # Errors
-    /// When the index is to be made anew and cannot be, or encrypted sessions cannot
-    /// be opened. Where it cannot be used the files themselves are read.
+    /// When the index is to be made anew and cannot be. Where it cannot be used the
+    /// files themselves are read.
     pub fn search_sessions(
         &self,
         search: &Search,
         watch: &dyn Fn(Step) -> bool,
-    ) -> Result<Vec<SearchHit>, Failure> {
+    ) -> Result<Found, Failure> {
         let query = SearchQuery {
             text: search.text.clone(),
             project: search.here.then(|| self.options.directory.clone()),
@@ -67,15 +76,18 @@ impl Launch {
             }
             Err(error) => return Err(error),
         };
-        let has_encrypted = SearchIndex::has_encrypted(&homes)
-            .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
-        if has_encrypted && is_indexed {
+        let encrypted = SearchIndex::encrypted(&homes);
+        if encrypted.opened > 0 && is_indexed {
             hits.extend(in_memory(&homes, &query, true)?);
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
         self.name_as_listed(&mut hits);
-        Ok(hits)
+        let left_out = encrypted.why.map(|why| match encrypted.closed {
+            1 => format!("one session was not searched: {why}"),
+            closed => format!("{closed} sessions were not searched, among them: {why}"),
+        });
+        Ok(Found { hits, left_out })
     }
 
     /// Gives records of Gemini CLI the ids that lists show, by which they are

@@ -1,6 +1,7 @@
-//! Lines of an encrypted journal. The first tells which key opens it; each other
-//! line is one record, encrypted and bound to its number and its session, so that
-//! lines that are changed, exchanged, left out or come from elsewhere do not open.
+//! Lines of an encrypted journal. The first tells which key opens it; the second, the
+//! seal, how many records there are at least, so that an end that was cut off is seen;
+//! each other line is one record, encrypted and bound to its number and its session, so
+//! that lines that are changed, exchanged, left out or come from elsewhere do not open.
 
 use std::sync::Arc;
 
@@ -39,6 +40,12 @@ struct Line<'a> {
     n: u64,
     #[serde(borrow)]
     encrypted: std::borrow::Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Seal<'a> {
+    #[serde(borrow)]
+    seal: std::borrow::Cow<'a, str>,
 }
 
 /// Why there is no cipher for a file.
@@ -116,42 +123,68 @@ impl Cipher {
     /// A record as a line of the file, its end included. `None`: the system gives
     /// no random bytes.
     pub(crate) fn encrypted(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).ok()?;
-        let mut bytes = Vec::with_capacity(NONCE_LEN + record.len() + AES_256_GCM.tag_len());
-        bytes.extend_from_slice(record);
-        self.key
-            .seal_in_place_append_tag(
-                Nonce::assume_unique_for_key(nonce),
-                self.place(number),
-                &mut bytes,
-            )
-            .ok()?;
-        bytes.splice(0..0, nonce);
-        let encrypted = BASE64.encode(bytes).into();
+        let encrypted = self.closed(record, self.place(number))?.into();
         let mut line = serde_json::to_vec(&Line { n: number, encrypted }).ok()?;
         line.push(b'\n');
         Some(line)
+    }
+
+    /// The seal of a journal with so many records, its end included; as long for any
+    /// number. `None`: the system gives no random bytes.
+    pub(crate) fn seal(&self, records: u64) -> Option<Vec<u8>> {
+        let seal = self.closed(&records.to_be_bytes(), self.beginning())?.into();
+        let mut line = serde_json::to_vec(&Seal { seal }).ok()?;
+        line.push(b'\n');
+        Some(line)
+    }
+
+    /// How many records a seal tells of; `None`: it is none, or not as it was written.
+    pub(crate) fn sealed(&self, line: &[u8]) -> Option<u64> {
+        let line: Seal<'_> = serde_json::from_slice(line).ok()?;
+        let records = self.opened(&line.seal, self.beginning())?;
+        Some(u64::from_be_bytes(records.try_into().ok()?))
+    }
+
+    fn closed(&self, text: &[u8], place: Aad<Vec<u8>>) -> Option<String> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).ok()?;
+        let mut bytes = Vec::with_capacity(NONCE_LEN + text.len() + AES_256_GCM.tag_len());
+        bytes.extend_from_slice(text);
+        let nonce_of_key = Nonce::assume_unique_for_key(nonce);
+        self.key.seal_in_place_append_tag(nonce_of_key, place, &mut bytes).ok()?;
+        bytes.splice(0..0, nonce);
+        Some(BASE64.encode(bytes))
+    }
+
+    fn opened(&self, text: &str, place: Aad<Vec<u8>>) -> Option<Vec<u8>> {
+        let mut bytes = BASE64.decode(text.as_bytes()).ok()?;
+        let nonce: [u8; NONCE_LEN] = bytes.get(..NONCE_LEN)?.try_into().ok()?;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let length = self.key.open_within(nonce, place, &mut bytes, NONCE_LEN..).ok()?.len();
+        bytes.truncate(length);
+        Some(bytes)
     }
 
     /// The number and the record of a line; `None`: it is not as it was written
     /// here.
     pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
         let line: Line<'_> = serde_json::from_slice(line).ok()?;
-        let mut bytes = BASE64.decode(line.encrypted.as_bytes()).ok()?;
-        let nonce: [u8; NONCE_LEN] = bytes.get(..NONCE_LEN)?.try_into().ok()?;
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        let place = self.place(line.n);
-        let length = self.key.open_within(nonce, place, &mut bytes, NONCE_LEN..).ok()?.len();
-        bytes.truncate(length);
-        Some((line.n, bytes))
+        Some((line.n, self.opened(&line.encrypted, self.place(line.n))?))
     }
 
+    /// What a record is bound to.
     fn place(&self, number: u64) -> Aad<Vec<u8>> {
         let mut place = b"parallax journal 1\0".to_vec();
         place.extend_from_slice(self.head.session.as_bytes());
         place.push(0);
         place.extend_from_slice(&number.to_be_bytes());
+        Aad::from(place)
+    }
+
+    /// What the seal is bound to.
+    fn beginning(&self) -> Aad<Vec<u8>> {
+        let mut place = b"parallax journal 1 seal\0".to_vec();
+        place.extend_from_slice(self.head.session.as_bytes());
         Aad::from(place)
     }
 }

@@ -13,8 +13,8 @@ pub use file::record_line;
 pub(crate) use file::{beside, is_no_space};
 
 use crate::keys::Keys;
-use crate::load::{LoadError, LoadedSession};
-use file::JournalFile;
+use crate::load::{Builder, LoadError, LoadedSession};
+use file::{JournalFile, Touched};
 
 /// A journal that could not be opened for writing.
 #[derive(Debug, thiserror::Error)]
@@ -165,12 +165,37 @@ impl Journal {
         }
     }
 
+    /// Whether the file holds what was written to it. Where only its time is another
+    /// one, what it tells is compared: whoever touches a file changes nothing.
+    fn is_whole(&self, inner: &mut Inner) -> bool {
+        let Some(file) = &mut inner.file else { return true };
+        let is_whole = match file.touched() {
+            Touched::No => return true,
+            Touched::Yes => false,
+            Touched::Perhaps => match &inner.began_with {
+                Some((head, records)) => {
+                    let meant = told_by(head, records.iter().chain(&inner.since), &self.path);
+                    let there = file.read(&self.path, &self.keys).ok();
+                    let there = there.filter(|there| !there.broken);
+                    let same = |there: &LoadedSession| told(there) == meant;
+                    meant.is_some() && there.is_some_and(|there| same(&there))
+                }
+                // Nobody knows what it began with.
+                None => true,
+            },
+        };
+        if is_whole {
+            file.note_time();
+        }
+        is_whole
+    }
+
     /// Another program may have deleted the file, put another in its place or
     /// written into it. What was recorded is written to a new one then, and what
     /// the other program made stays beside it.
     fn make_again(&self, inner: &mut Inner) -> io::Result<()> {
+        let is_whole = self.is_whole(inner);
         let Some(old) = &inner.file else { return Ok(()) };
-        let is_whole = old.is_whole();
         if is_whole && is_at(old.file(), &self.path) {
             return Ok(());
         }
@@ -286,8 +311,9 @@ impl Store for Journal {
 
     fn sync(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        let Some(file) = inner.file.as_ref().filter(|_| !inner.off) else { return Ok(()) };
-        file.file().sync_data().map_err(|error| self.error("sync", &error))?;
+        let off = inner.off;
+        let Some(file) = inner.file.as_mut().filter(|_| !off) else { return Ok(()) };
+        file.sync().map_err(|error| self.error("sync", &error))?;
         if inner.new_entry {
             #[cfg(unix)]
             if let Some(parent) = self.path.parent() {
@@ -302,6 +328,23 @@ impl Store for Journal {
     fn notice(&self) -> Option<String> {
         self.lock().notice.take()
     }
+}
+
+/// What these records tell, as [`told`] gives it.
+fn told_by<'a>(
+    head: &SessionHead,
+    records: impl Iterator<Item = &'a Record>,
+    path: &Path,
+) -> Option<Vec<String>> {
+    let mut builder = Builder::default();
+    builder.record(Record::Session(head.clone()));
+    records.for_each(|record| builder.record(record.clone()));
+    builder.finish(path).ok().and_then(|session| told(&session))
+}
+
+/// The records that count, to compare them.
+fn told(session: &LoadedSession) -> Option<Vec<String>> {
+    session.records.iter().map(|record| record_line(record).ok()).collect()
 }
 
 /// Whether another process has a journal open.

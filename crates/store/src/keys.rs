@@ -53,6 +53,23 @@ pub enum KeyError {
         /// The file that was looked into.
         file: PathBuf,
     },
+    /// It is not in the file, and nobody can say whether it is in the keychain.
+    #[error(
+        "it was encrypted with a key (`{id}`) that is not in `{}`{}, and {keychain}. Put the file \
+         back, or run where the keychain can be reached",
+        .file.display(),
+        if *.is_there { "" } else { " (there is no such file)" }
+    )]
+    NotInFile {
+        /// What tells the key from others.
+        id: String,
+        /// The file that was looked into.
+        file: PathBuf,
+        /// Whether it is there, with another key.
+        is_there: bool,
+        /// Why the keychain says nothing.
+        keychain: KeychainError,
+    },
     /// The file of the key cannot be used.
     #[error("the key of encrypted sessions in `{}` cannot be used: {why}", .file.display())]
     File {
@@ -145,10 +162,15 @@ impl Keys {
 
     /// The key of this id.
     pub(crate) fn find(&self, id: &str) -> Result<MasterKey, KeyError> {
-        if let Some(key) = self.in_file()?.filter(|key| key.id() == id) {
+        let in_file = self.in_file()?;
+        let is_there = in_file.is_some();
+        if let Some(key) = in_file.filter(|key| key.id() == id) {
             return Ok(key);
         }
-        let kept = self.keychain.get(NAME).map_err(KeyError::Keychain)?;
+        let kept = self.keychain.get(NAME).map_err(|keychain| {
+            let (id, file) = (id.to_owned(), self.key_file());
+            KeyError::NotInFile { id, file, is_there, keychain }
+        })?;
         let key = kept.and_then(|text| MasterKey::of_text(text.expose()));
         key.filter(|key| key.id() == id)
             .ok_or_else(|| KeyError::Missing { id: id.to_owned(), file: self.key_file() })

@@ -54,7 +54,10 @@ pub use retention::{
     remove_stray_outputs, session_folders,
 };
 pub use scan::count_messages;
-pub use search::{Held, Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, Step, TurnText};
+pub use search::{
+    EncryptedSessions, Held, Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, Step,
+    TurnText,
+};
 pub use select::{DeleteError, FindError, delete, find};
 
 /// The time now as the journal writes it: RFC 3339, UTC, milliseconds.

@@ -34,14 +34,26 @@ pub(crate) struct Lines<'a, R> {
     cipher: Option<Cipher>,
     /// The number of the next record.
     next: u64,
+    /// How many records an encrypted journal has at least; `None`: its seal is gone
+    /// or damaged, or not read yet.
+    sealed: Option<u64>,
     begun: bool,
+}
+
+/// What is wrong with the end of an encrypted journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrongEnd {
+    /// So many records are missing.
+    Missing(u64),
+    /// Its seal does not open: nobody can tell.
+    Untold,
 }
 
 impl<'a, R: Read> Lines<'a, R> {
     pub(crate) fn new(file: R, path: &'a Path, keys: &'a Keys) -> Self {
         let reader = BufReader::with_capacity(CHUNK, file);
         let (raw, plain) = (Vec::new(), Vec::new());
-        Self { reader, keys, path, raw, plain, cipher: None, next: 0, begun: false }
+        Self { reader, keys, path, raw, plain, cipher: None, next: 0, sealed: None, begun: false }
     }
 
     /// The next line; `None` at the end.
@@ -54,8 +66,14 @@ impl<'a, R: Read> Lines<'a, R> {
         if !self.begun {
             self.begun = true;
             if cipher::is_encrypted(&self.raw) && self.raw.ends_with(b"\n") {
-                self.cipher = Some(opened(&self.raw, self.path, self.keys)?);
+                let cipher = opened(&self.raw, self.path, self.keys)?;
                 bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
+                self.sealed = cipher.sealed(&self.raw);
+                // Where it was taken out, the first record stands in its place.
+                if self.sealed.is_some() || cipher.decrypted(&self.raw).is_none() {
+                    bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
+                }
+                self.cipher = Some(cipher);
                 if self.raw.is_empty() {
                     return Ok(None);
                 }
@@ -76,6 +94,18 @@ impl<'a, R: Read> Lines<'a, R> {
                 Ok(Some(Line { text: self.plain.trim_ascii(), bytes, ended, strange: false }))
             }
             None => Ok(Some(Line { text: self.raw.trim_ascii(), bytes, ended, strange: ended })),
+        }
+    }
+
+    /// What is wrong with the end, once all lines were read.
+    pub(crate) fn wrong_end(&self) -> Option<WrongEnd> {
+        self.cipher.as_ref()?;
+        match self.sealed {
+            None => Some(WrongEnd::Untold),
+            Some(sealed) => {
+                let missing = sealed.saturating_sub(self.next);
+                (missing > 0).then_some(WrongEnd::Missing(missing))
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::cipher::{Cipher, CipherError};
 use crate::keys::Keys;
-use crate::lines::Lines;
+use crate::lines::{Lines, WrongEnd};
 
 /// Longer lines are skipped, so that a foreign file cannot fill the memory.
 const MAX_LINE: usize = 256 * 1024 * 1024;
@@ -81,7 +81,8 @@ pub struct LoadedSession {
     /// What was skipped or repaired, for the person.
     pub notices: Vec<String>,
     /// Whether lines of an encrypted file were changed, exchanged or taken out: only
-    /// what stands before them counts, and nothing may be written behind.
+    /// what stands before them counts, and nothing may be written behind. Also where
+    /// its end was cut off.
     pub broken: bool,
     /// The length of the file up to its last whole record.
     pub(crate) good_length: u64,
@@ -159,9 +160,16 @@ fn pending_round(
 /// # Errors
 /// When the file cannot be read or opened, or has not one record.
 pub fn load(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
-    let file =
-        File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
-    load_from(file, path, keys).map(|(session, _)| session)
+    let once = || {
+        let file =
+            File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
+        load_from(file, path, keys).map(|(session, _)| session)
+    };
+    // Its writer may just have written the seal.
+    match once()? {
+        session if session.broken => once(),
+        session => Ok(session),
+    }
 }
 
 /// Reads a journal from an open file; with it comes what goes on encrypting it, and
@@ -189,6 +197,25 @@ pub(crate) fn load_from(
         if line.ended || known {
             builder.good_length = builder.offset;
             builder.unterminated = !line.ended;
+        }
+    }
+    match lines.wrong_end().filter(|_| !builder.broken) {
+        None => {}
+        Some(WrongEnd::Missing(missing)) => {
+            builder.broken = true;
+            let records = if missing == 1 { "record is" } else { "records are" };
+            builder.notice(format!(
+                "the end of this encrypted session was cut off: {missing} {records} missing that were \
+                 there"
+            ));
+        }
+        Some(WrongEnd::Untold) => {
+            builder.broken = true;
+            builder.notice(
+                "the seal of this encrypted session is damaged: nobody can tell whether its end is \
+                 missing"
+                    .to_owned(),
+            );
         }
     }
     Ok((builder.finish(path)?, lines.into_cipher()))

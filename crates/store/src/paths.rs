@@ -105,13 +105,30 @@ impl Homes {
         self
     }
 
+    /// Makes the folder of temporary folders where it stands in a place that others may
+    /// write to as well; who only looks at sessions leaves none behind. Blocking.
+    ///
+    /// # Errors
+    /// It cannot be made, or somebody else made it.
+    pub fn make_temporary(&self) -> io::Result<()> {
+        if self.is_temporary_at_home() {
+            return Ok(());
+        }
+        let folder = &self.temporary;
+        match fs::create_dir(folder).and_then(|()| set_mode(folder, 0o700)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ if is_own(folder) => Ok(()),
+            _ => Err(io::Error::other("it belongs to somebody else, or others can look into it")),
+        }
+    }
+
     /// A folder for this home in a place that others may write to as well; `None`
     /// where it cannot be made, or somebody else made it.
     fn own_folder(&self, place: &Path) -> Option<PathBuf> {
         let folder = place.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
-        match fs::create_dir(&folder).and_then(|()| set_mode(&folder, 0o700)) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => None,
-            _ => is_own(&folder).then_some(folder),
+        match fs::symlink_metadata(&folder) {
+            Ok(_) => is_own(&folder).then_some(folder),
+            Err(_) => is_writable(place).then_some(folder),
         }
     }
 }
@@ -287,10 +304,15 @@ mod tests {
     fn a_folder_that_somebody_else_made_is_not_taken() {
         let place = tempfile::tempdir().expect("a folder");
         let homes = Homes::new("/p", "/g");
-        let folder = homes.own_folder(place.path()).expect("made");
+        let folder = homes.own_folder(place.path()).expect("free");
+        assert!(!folder.exists(), "who only looks leaves nothing");
+        let mut at_work = homes.clone();
+        at_work.temporary = folder.clone();
+        at_work.make_temporary().expect("made");
         assert_eq!(homes.own_folder(place.path()), Some(folder.clone()), "made before");
         set_mode(&folder, 0o777).expect("opened");
         assert_eq!(homes.own_folder(place.path()), None, "others could look into it");
+        assert!(at_work.make_temporary().is_err());
         fs::remove_dir(&folder).expect("gone");
         std::os::unix::fs::symlink("/etc", &folder).expect("a link");
         assert_eq!(homes.own_folder(place.path()), None);

@@ -106,6 +106,17 @@ impl SearchHit {
     }
 }
 
+/// The encrypted sessions of all projects.
+#[derive(Debug, Default)]
+pub struct EncryptedSessions {
+    /// How many can be opened.
+    pub opened: usize,
+    /// How many cannot.
+    pub closed: usize,
+    /// Why one of those cannot.
+    pub why: Option<LoadError>,
+}
+
 /// The index, open.
 #[derive(Debug)]
 pub struct SearchIndex {
@@ -169,23 +180,22 @@ impl SearchIndex {
         }
     }
 
-    /// Whether there are encrypted sessions; those are in no index on a disk. Whether
-    /// one of them can be opened is found out, too. Blocking.
-    ///
-    /// # Errors
-    /// Why none of them can.
-    pub fn has_encrypted(homes: &Homes) -> Result<bool, LoadError> {
-        let mut wrong = None;
+    /// The encrypted sessions, which are in no index on a disk. Blocking.
+    pub fn encrypted(homes: &Homes) -> EncryptedSessions {
+        let mut found = EncryptedSessions::default();
         for file in of_all(homes) {
             if file.origin != Origin::Parallax || !is_encrypted(&file.path) {
                 continue;
             }
             match can_open(&file.path, &homes.keys) {
-                Ok(()) => return Ok(true),
-                Err(error) => wrong = Some(error),
+                Ok(()) => found.opened += 1,
+                Err(error) => {
+                    found.closed += 1;
+                    found.why = Some(error);
+                }
             }
         }
-        wrong.map_or(Ok(false), Err)
+        found
     }
 
     /// Takes a damaged index away: the next that is opened is a new one.

@@ -26,14 +26,16 @@ fn command(world: &World, args: &[&str]) -> Command {
     command
 }
 
-fn holds(folder: &Path, text: &str) -> Vec<String> {
+/// The files below a folder that hold these bytes.
+pub fn holds(folder: &Path, text: impl AsRef<[u8]>) -> Vec<String> {
+    let text = text.as_ref();
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             found.extend(holds(&path, text));
         } else if let Ok(bytes) = std::fs::read(&path)
-            && bytes.windows(text.len()).any(|window| window == text.as_bytes())
+            && bytes.windows(text.len()).any(|window| window == text)
         {
             found.push(path.display().to_string());
         }
@@ -136,6 +138,36 @@ fn without_the_keychain_nothing_is_said_or_written() {
     let gone = world.run(&["sessions", "gc"]);
     assert!(gone.out().contains("0") || gone.code() == 0, "{}", gone.err());
     assert!(world.run(&["sessions", "list"]).out().contains("encrypted"));
+}
+
+#[test]
+fn who_only_looks_leaves_no_folder_and_finds_what_can_be_read() {
+    let world = World::new(&json!([{"text": "in the clear"}, {"text": "closed"}]).to_string());
+    let plain = world.run(&["-p", "the first wish", "--session-id", "open"]);
+    assert_eq!(plain.code(), 0, "{}", plain.err());
+    encrypted(&world, "file");
+    // Where there is no memory the home stands in, and nothing of this is asked.
+    let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let run = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        finish(command)
+    };
+    let is_empty = || runtime.path().read_dir().expect("folder").next().is_none();
+    assert!(run(&["sessions", "list"]).out().contains("the first wish") && is_empty());
+    assert_eq!(run(&["-p", "the second wish", "--session-id", "closed"]).code(), 0);
+    assert!(is_empty());
+    let both = run(&["sessions", "search", "wish"]);
+    assert!(both.out().contains("first [wish]") && both.out().contains("second [wish]"));
+    let key = world.home.parallax().join("session-key");
+    std::fs::remove_file(&key).expect("the key");
+    let one = run(&["sessions", "search", "wish"]);
+    assert_eq!(one.code(), 0, "{}", one.err());
+    assert!(one.out().contains("first [wish]") && !one.out().contains("second"), "{}", one.out());
+    let told = one.err();
+    assert!(told.contains("one session was not searched"), "{told}");
+    assert!(told.contains(&*key.to_string_lossy()) && told.contains("no such file"), "{told}");
+    assert!(is_empty());
 }
 
 #[test]

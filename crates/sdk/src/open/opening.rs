@@ -148,12 +148,14 @@ impl Launch {
     }
 
     /// What forbids a session altogether, before anything is read of one or written:
-    /// commands that could not be confined, a key that is not to be had.
+    /// commands that could not be confined, a key that is not to be had, a folder for
+    /// temporary files that is somebody else's.
     fn may_open(&self, warnings: &mut Vec<String>) -> Result<(), Failure> {
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
         warnings.extend(self.extensions_of_no_name());
-        self.check_keys()
+        self.check_keys()?;
+        self.make_temporary()
     }
 
     /// The folders: the session may bring some from before.

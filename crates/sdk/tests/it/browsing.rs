@@ -18,7 +18,7 @@ async fn sessions_are_counted_searched_and_deleted() {
     assert_eq!(counts, [Some(4), Some(2)]);
     let search = |text: &str, stop: bool| {
         let search = Search { text: text.to_owned(), here: true, limit: 10, rebuild: false };
-        let hits = launch.search_sessions(&search, &|_| !stop).expect("searched");
+        let hits = launch.search_sessions(&search, &|_| !stop).expect("searched").hits;
         hits.into_iter().map(|hit| (hit.id, hit.snippet.replace(MARKS, "|"))).collect::<Vec<_>>()
     };
     assert_eq!(search("the answer", true), [], "it was stopped before it had read anything");

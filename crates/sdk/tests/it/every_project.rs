@@ -12,7 +12,7 @@ use crate::support::World;
 
 fn search(launch: &Launch, text: &str) -> Vec<SearchHit> {
     let search = Search { text: text.to_owned(), here: false, limit: 50, rebuild: false };
-    launch.search_sessions(&search, &|_| true).expect("searched")
+    launch.search_sessions(&search, &|_| true).expect("searched").hits
 }
 
 fn ids(hits: &[SearchHit]) -> Vec<&str> {
@@ -96,7 +96,7 @@ async fn a_damaged_index_is_made_anew_and_several_use_one() {
             scope.spawn(move || {
                 let rebuild = number % 3 != 0;
                 let search = Search { text: "parser".into(), here: false, limit: 50, rebuild };
-                let hits = launch.search_sessions(&search, &|_| true).expect("searched");
+                let hits = launch.search_sessions(&search, &|_| true).expect("searched").hits;
                 assert_eq!(ids(&hits), [one.as_str()]);
             });
         }

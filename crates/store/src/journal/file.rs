@@ -3,8 +3,10 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use parallax_protocol::store::Record;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::OpenError;
 use crate::cipher::Cipher;
@@ -12,6 +14,15 @@ use crate::keys::{KeyError, Keys};
 use crate::lines::Lines;
 use crate::load::{LoadedSession, load_from};
 use crate::paths::{create_private_dir, set_mode};
+
+/// Whether somebody else wrote to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touched {
+    No,
+    /// It is as long as it was, but has another time.
+    Perhaps,
+    Yes,
+}
 
 /// The file, locked.
 #[derive(Debug)]
@@ -21,6 +32,8 @@ pub(super) struct JournalFile {
     cipher: Option<(Cipher, u64)>,
     /// Its length up to its last whole line.
     length: u64,
+    /// When we wrote to it last, as the disk tells it.
+    written: Option<SystemTime>,
     /// Whether half a line could not be taken back.
     spoilt: bool,
 }
@@ -39,7 +52,8 @@ impl JournalFile {
         // The umask may have taken the owner's bits away.
         set_mode(path, 0o600)?;
         file.try_lock().map_err(io::Error::from)?;
-        Ok(Self { file, cipher: None, length: 0, spoilt: false })
+        let written = file.metadata()?.modified().ok();
+        Ok(Self { file, cipher: None, length: 0, written, spoilt: false })
     }
 
     /// Opens one that is there, to go on with it: see
@@ -55,7 +69,8 @@ impl JournalFile {
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         let (loaded, cipher) = load_from(&file, path, keys)?;
-        let mut opened = Self { file, cipher, length: loaded.good_length, spoilt: false };
+        let (length, written) = (loaded.good_length, None);
+        let mut opened = Self { file, cipher, length, written, spoilt: false };
         if loaded.broken {
             return Ok((opened, loaded));
         }
@@ -76,6 +91,7 @@ impl JournalFile {
             self.file.write_all(b"\n")?;
             self.length += 1;
         }
+        self.note_time();
         set_mode(path, 0o600)
     }
 
@@ -91,7 +107,7 @@ impl JournalFile {
             while let Some(line) = lines.next().map_err(io::Error::other)? {
                 made.write(line.text)?;
             }
-            made.file.sync_all()?;
+            made.sync()?;
             fs::rename(&new, path)?;
             Ok(made)
         })();
@@ -106,6 +122,7 @@ impl JournalFile {
         old.seek(SeekFrom::Start(0))?;
         made.length = io::copy(&mut old.take(self.length), &mut made.file)?;
         made.cipher = self.cipher.as_ref().map(|(cipher, next)| (cipher.clone(), *next));
+        made.note_time();
         Ok(made)
     }
 
@@ -113,9 +130,51 @@ impl JournalFile {
         &self.file
     }
 
-    /// Whether nobody but us made it longer or shorter.
-    pub(super) fn is_whole(&self) -> bool {
-        self.file.metadata().is_ok_and(|facts| facts.len() == self.length)
+    /// Whether anybody but us wrote to it, by its length and time.
+    pub(super) fn touched(&self) -> Touched {
+        match self.file.metadata() {
+            Ok(facts) if facts.len() == self.length => match facts.modified().ok() {
+                time if time == self.written => Touched::No,
+                _ => Touched::Perhaps,
+            },
+            _ => Touched::Yes,
+        }
+    }
+
+    /// What it holds now. The place behind its last line is where it goes on.
+    pub(super) fn read(&self, path: &Path, keys: &Keys) -> Result<LoadedSession, OpenError> {
+        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        (&self.file).seek(SeekFrom::Start(0)).map_err(failed)?;
+        Ok(load_from(&self.file, path, keys)?.0)
+    }
+
+    /// Remembers when it was written last: what was written then is ours.
+    pub(super) fn note_time(&mut self) {
+        self.written = self.file.metadata().and_then(|facts| facts.modified()).ok();
+    }
+
+    /// Makes what was written durable; of an encrypted one the seal tells it then, which
+    /// never tells more than is on the disk, whatever happens.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        let Some((cipher, records)) = &self.cipher else { return Ok(()) };
+        let at = cipher.first_line()?.len() as u64;
+        let seal = cipher.seal(*records).ok_or_else(|| io::Error::other(KeyError::NoRandom))?;
+        let written = self.write_at(at, &seal);
+        self.note_time();
+        written
+    }
+
+    /// Writes in the midst of the file, which else is only added to.
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let flags = fcntl_getfl(&self.file)?;
+        fcntl_setfl(&self.file, flags - OFlags::APPEND)?;
+        let written = std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at);
+        let again = fcntl_setfl(&self.file, flags);
+        // The next line would stand anywhere.
+        self.spoilt |= again.is_err();
+        again?;
+        written
     }
 
     /// Whether nothing more may be written to it.
@@ -146,8 +205,9 @@ impl JournalFile {
     }
 
     fn begin(&mut self, cipher: Cipher) -> io::Result<()> {
-        let first = cipher.first_line()?;
-        self.write_line(&first)?;
+        let seal = cipher.seal(0).ok_or_else(|| io::Error::other(KeyError::NoRandom))?;
+        let opening = [cipher.first_line()?, seal].concat();
+        self.write_line(&opening)?;
         self.cipher = Some((cipher, 0));
         Ok(())
     }
@@ -203,10 +263,12 @@ impl JournalFile {
         match written {
             Ok(bytes) => {
                 self.length += bytes;
+                self.note_time();
                 Ok(())
             }
             Err(error) => {
                 self.spoilt = self.file.set_len(self.length).is_err();
+                self.note_time();
                 Err(error)
             }
         }

@@ -7,7 +7,7 @@ use std::thread;
 
 use super::update::TurnText;
 use crate::keys::Keys;
-use crate::lines::is_encrypted;
+use crate::lines::{can_open, is_encrypted};
 use crate::list::{Origin, SessionEntry, read_entry};
 use crate::load::LoadedSession;
 use crate::session_files::SessionFile;
@@ -88,6 +88,10 @@ fn read<'a>(found: &'a Found, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
     let keys = match (opens, file.origin == Origin::Parallax && is_encrypted(&file.path)) {
         (Opens::Plain, true) => return Read { found, entry: None, turns: Vec::new() },
         (Opens::Plain, false) => &Keys::default(),
+        // Of one that stays closed there is nothing to find.
+        (Opens::All(keys), true) if can_open(&file.path, keys).is_err() => {
+            return Read { found, entry: None, turns: Vec::new() };
+        }
         (Opens::All(keys), _) => keys,
     };
     let entry = read_entry(file, keys);

@@ -38,9 +38,13 @@ impl Place {
         Self { folder, path, keys }
     }
 
+    /// The two lines before the records as one, then each record.
     fn lines(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.path).expect("text");
-        text.lines().map(str::to_owned).collect()
+        let lines: Vec<&str> = text.lines().collect();
+        let (opening, records) = lines.split_at(2);
+        let records = records.iter().map(|line| (*line).to_owned());
+        std::iter::once(opening.join("\n")).chain(records).collect()
     }
 
     fn put(&self, lines: &[&str]) {
@@ -58,8 +62,8 @@ fn an_encrypted_journal_hides_all_and_gives_it_back() {
     drop(write(&place.path, &place.keys, 3));
     let text = fs::read_to_string(&place.path).expect("text");
     assert!(!text.contains("marker") && !text.contains("/w") && !text.contains("parts"), "{text}");
-    // The head, three contents, and the line that names the key.
-    assert_eq!(text.lines().count(), 5);
+    // The line that names the key, the seal, the head, three contents.
+    assert_eq!(text.lines().count(), 6);
     let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
     assert_eq!((loaded.contents.len(), loaded.head.project.as_str()), (3, "/w"));
     journal.append(&user("marker 3")).expect("append");
@@ -80,7 +84,7 @@ fn an_encrypted_journal_hides_all_and_gives_it_back() {
     // With another key, and with none, it says so.
     for text in [Some("A".repeat(43) + "="), None] {
         fs::remove_file(&key).expect("removed");
-        let wanted = if text.is_some() { "keychain" } else { "cannot be" };
+        let wanted = if text.is_some() { "session-key`, and the" } else { "no such file" };
         if let Some(text) = text {
             fs::write(&key, text).expect("another key");
         }
@@ -128,12 +132,59 @@ fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
     let other = place.folder.path().join("other.jsonl");
     drop(write(&other, &place.keys, 4));
     let foreign = fs::read_to_string(&other).expect("text");
-    let foreign = foreign.lines().nth(3).expect("a line");
+    let foreign = foreign.lines().nth(4).expect("a line");
     place.put(&[line[0], line[1], line[2], foreign]);
     assert_eq!((place.load().contents.len(), place.load().broken), (1, true));
     // Under another name it is still itself; claimed for another session it is not.
     place.put(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
     assert!(load(&place.path, &place.keys).is_err());
+}
+
+#[test]
+fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
+    let place = Place::new();
+    let journal = write(&place.path, &place.keys, 4);
+    journal.sync().expect("durable");
+    journal.append(&user("marker 4")).expect("append");
+    // The program was killed here: the seal tells of less than there is.
+    drop(journal);
+    assert_eq!((place.load().contents.len(), place.load().broken), (5, false));
+    let lines = place.lines();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    place.put(&lines[..lines.len() - 1]);
+    assert_eq!((place.load().contents.len(), place.load().broken), (4, false));
+    for (left, told) in [(4, "1 record is missing"), (2, "3 records are missing")] {
+        place.put(&lines[..left + 1]);
+        let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+        assert!(loaded.broken && loaded.notices[0].contains(told), "{:?}", loaded.notices);
+        assert_eq!(loaded.contents.len(), left - 1);
+        journal.append(&user("quietly nothing")).expect("append");
+        journal.sync().expect("sync");
+        assert_eq!(place.lines().len(), left + 1, "it stays as it is");
+    }
+    // Without a seal, or with that of another journal, nobody can tell.
+    let (first, seal) = lines[0].split_once('\n').expect("a seal");
+    let other = place.folder.path().join("other.jsonl");
+    drop(write(&other, &place.keys, 1));
+    let other = fs::read_to_string(&other).expect("text");
+    let foreign = format!("{first}\n{}", other.lines().nth(1).expect("a seal"));
+    let damaged = format!("{first}\n{}", seal.replace("\":\"", "\":\"AAAA"));
+    for opening in [first, &foreign, &damaged] {
+        place.put(&[&[opening], &lines[1..3]].concat());
+        let loaded = place.load();
+        assert!(loaded.broken && loaded.notices[0].contains("nobody can tell"));
+        assert_eq!(loaded.contents.len(), 1);
+    }
+    // The seal moves with each turn, and the file stays a journal.
+    place.put(&lines);
+    let (journal, _) = Journal::open_append(&place.path, &place.keys).expect("open");
+    journal.append(&user("marker 5")).expect("append");
+    journal.sync().expect("durable");
+    drop(journal);
+    let longer = place.lines();
+    assert_eq!((longer.len(), longer[0].len()), (lines.len() + 1, lines[0].len()));
+    place.put(&longer[..7].iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(place.load().notices[0].contains("1 record is missing"));
 }
 
 #[test]

@@ -319,6 +319,31 @@ fn a_journal_that_another_program_spoils_is_written_again_whole() {
 }
 
 #[test]
+fn a_change_of_the_same_length_is_seen_and_a_touched_file_is_left_alone() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("s1.jsonl");
+    let records = sample();
+    let journal = write(&path, &records[..4]);
+    let touch = || {
+        let file = fs::File::options().append(true).open(&path).expect("file");
+        file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9))
+            .expect("touched");
+    };
+    touch();
+    journal.append(&records[4]).expect("append");
+    assert_eq!(journal.notice(), None, "nothing was changed");
+    let text = fs::read_to_string(&path).expect("text");
+    let spoilt = text.replacen("\"text\"", "\"next\"", 1);
+    assert!(spoilt != text && spoilt.len() == text.len());
+    fs::write(&path, &spoilt).expect("spoilt");
+    touch();
+    journal.append(&records[5]).expect("append");
+    let notice = journal.notice().expect("it is told");
+    assert!(notice.contains("was changed by another program"), "{notice}");
+    assert!(fs::read_to_string(&path).expect("text").starts_with(&text));
+}
+
+#[test]
 fn a_resumed_journal_that_is_truncated_comes_back_whole() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("s1.jsonl");

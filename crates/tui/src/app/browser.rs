@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_screen::Line;
 use parallax_sdk::past::PastItem;
-use parallax_sdk::session_search::{MARKS, Search, SearchHit};
+use parallax_sdk::session_search::{Found, MARKS, Search, SearchHit};
 use parallax_sdk::session_tree::tree;
 use parallax_sdk::{Launch, SessionChoice, SessionEntry};
 
@@ -178,7 +178,8 @@ impl App {
                 let theme = app.theme.clone();
                 let Some(list) = app.sessions_list() else { return };
                 match hits {
-                    Ok(hits) => {
+                    Ok(Found { hits, left_out }) => {
+                        list.notice = left_out;
                         let found = hits.iter().map(|hit| (hit.id.clone(), found_row(hit, &theme)));
                         list.found(&text, found.collect());
                     }
@@ -269,7 +270,7 @@ impl App {
     }
 }
 
-fn look(launch: &Launch, text: &str) -> Result<Vec<SearchHit>, String> {
+fn look(launch: &Launch, text: &str) -> Result<Found, String> {
     let search = Search { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
     launch.search_sessions(&search, &|_| true).map_err(|failure| failure.message)
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Duration;
 
-use parallax_protocol::ids::SteerId;
+use parallax_protocol::ids::{SessionId, SteerId};
 use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::expand::read_names;
@@ -354,7 +354,13 @@ impl Face {
 
     fn paste_clipboard(&mut self) {
         let Some(launch) = &self.app.launch else { return };
-        let folder = launch.images_folder();
+        let folder = launch.images_folder(&SessionId::from(self.app.session.as_str()));
+        let Some(folder) = folder else {
+            return self.app.toast(
+                "sessions are encrypted, and this system has no place in memory for a picture; \
+                 name one with `@`",
+            );
+        };
         let by_terminal = self.app.settings.osc52_paste;
         self.run(Box::new(move || {
             let image = clipboard::save_image(&folder, &variable);

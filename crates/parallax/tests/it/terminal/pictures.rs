@@ -22,6 +22,38 @@ fn world(script: &str, setting: &str) -> World {
     world
 }
 
+#[test]
+fn a_pasted_picture_of_an_encrypted_session_is_never_on_the_disk() {
+    let world = world(r#"[{"text":"seen"}]"#, "off");
+    std::fs::remove_file(world.home.project().join("shot.png")).expect("removed");
+    let settings = r#"{"general": {"sessionEncryption": "file"}}"#;
+    world.home.write_home(".parallax/settings.json", settings).expect("settings");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *TARGETS*) echo image/png;; *) echo {RED} | base64 -d;; esac\n"
+    );
+    let program = world.home.write_home("bin/xclip", &script).expect("file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("mode");
+    let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
+    let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let memory = runtime.path().to_string_lossy().into_owned();
+    let start = Start::sized(100, 24).with("PATH", &path).with("DISPLAY", ":9");
+    let start = start.with("XDG_RUNTIME_DIR", &memory).without("WAYLAND_DISPLAY");
+    let seat = Seat::in_world(world, &start);
+    seat.press(Key::Ctrl('v'));
+    seat.sees("[Image");
+    seat.prompts("what is this?");
+    seat.sees("seen");
+    let sent = String::from_utf8_lossy(&seat.world.server.requests()[0].body).into_owned();
+    assert!(sent.contains(RED), "the model has it");
+    let picture = STANDARD.decode(RED).expect("base64");
+    assert_eq!(crate::encryption::holds(seat.world.home.root(), &picture), [""; 0]);
+    seat.is_idle();
+    seat.prompts("/quit");
+    seat.ends();
+    assert!(runtime.path().read_dir().expect("folder").next().is_none(), "and gone with it");
+}
+
 /// The files that were sent by the kitty protocol.
 fn sent(seat: &Seat) -> Vec<Vec<u8>> {
     let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
