@@ -174,8 +174,8 @@ pub const KEYS: &[Key] = &[
     key(
         "model.routingAhead",
         Flag,
-        "true",
-        "Whether the strong model is asked while the small one thinks (ours)",
+        "false",
+        "Whether the strong model is asked while the small one thinks, in vain at times (ours)",
     ),
     key("model.routingThreshold", Num, "90", "Of 100, from which the strong model answers (ours)"),
     key(

@@ -111,9 +111,17 @@ impl Budget {
         self.limited().find(|spent| spent.used >= spent.limit)
     }
 
-    /// Whether something is nearly spent, or spent.
-    pub(crate) fn is_near(&self) -> bool {
-        self.limited().any(|spent| spent.used >= spent.limit * NEAR)
+    /// Whether something would be nearly spent with that much more.
+    #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
+    pub(crate) fn would_be_near(&self, tokens: u64, dollars: f64) -> bool {
+        self.limited().any(|spent| {
+            let more = match spent.kind {
+                BudgetKind::Tokens => tokens as f64,
+                BudgetKind::Cost => dollars,
+                BudgetKind::Time => 0.0,
+            };
+            spent.used + more >= spent.limit * NEAR
+        })
     }
 
     /// What is nearly spent; told once for a limit.

@@ -59,7 +59,8 @@ impl Default for RoutingOptions {
             plan: true,
             threshold: THRESHOLD,
             patience: PATIENCE,
-            ahead: true,
+            // What is asked in vain is paid for.
+            ahead: false,
             head_start: HEAD_START,
             fallback: FallbackPolicy::Ask,
         }

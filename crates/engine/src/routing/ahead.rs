@@ -15,7 +15,7 @@ use parallax_protocol::{BoxStream, CancellationToken};
 use super::classifier::ROLE;
 use crate::budget::Ledger;
 use crate::hub::EventHub;
-use crate::meter::{cost, error_class, millis};
+use crate::meter::{cost, error_class, guessed_tokens, millis};
 use crate::session::Session;
 
 /// Bytes of an answer that are held back; the rest waits in the connection.
@@ -132,12 +132,15 @@ impl Session {
     /// something would have to be done or asked before.
     pub(super) fn send_ahead(&mut self, model: &str, cancel: &CancellationToken) -> Option<Ahead> {
         let is_well = self.models.trouble(model).is_none() && !self.models.one_attempt(model);
-        // Hooks are asked once, and of what counts; nobody's last money is spent on a guess.
-        let is_free = !self.shows_requests() && !self.budget.is_near() && self.is_priced(model);
+        // Hooks are asked once, and of what counts; a script has no answer to spare.
+        let is_free = !self.shows_requests() && !self.model.is_scripted() && self.is_priced(model);
         if !is_well || !is_free || !self.has_room(model) {
             return None;
         }
         let mut request = self.request(model, false, false, false).ok()?;
+        if self.is_dear(&request) {
+            return None;
+        }
         request.taken = Some(CancellationToken::new());
         let cancel = cancel.child_token();
         tracing::info!(model, "asked before it is chosen");
@@ -152,6 +155,16 @@ impl Session {
             cancel,
             counts: Some((self.hub.clone(), self.budget.ledger(), Arc::clone(&self.model))),
         })
+    }
+
+    /// Whether a budget would be nearly spent if the request were made in vain and one
+    /// like it had to follow: nobody's last money is spent on a guess.
+    fn is_dear(&self, request: &Request) -> bool {
+        let tokens = guessed_tokens(request.bytes());
+        let usage = Usage { prompt_token_count: tokens, ..Usage::default() };
+        let price = self.model.price(&request.model);
+        let dollars = price.map_or(0.0, |price| price.of(&usage).total());
+        self.budget.would_be_near(tokens.saturating_mul(2), dollars * 2.0)
     }
 
     /// Whether the request is the one that would be sent now: a person may have changed

@@ -14,6 +14,7 @@ mod pace;
 mod planning;
 mod rewind;
 mod routing;
+mod routing_ahead;
 mod steering;
 mod stream;
 mod support;

@@ -12,11 +12,11 @@ use parallax_protocol::tool::Sharing;
 
 use crate::support::*;
 
-fn auto(routing: RoutingOptions) -> Setup {
+pub fn auto(routing: RoutingOptions) -> Setup {
     Setup { model: Some("auto"), routing, ..Setup::default() }
 }
 
-fn busy() -> Reply {
+pub fn busy() -> Reply {
     vec![Step::Fail(ModelError::Unavailable {
         status: Some(503),
         delay: None,
@@ -34,7 +34,7 @@ fn spent() -> Reply {
     })]
 }
 
-fn routes(events: &[Event]) -> Vec<Route> {
+pub fn routes(events: &[Event]) -> Vec<Route> {
     let route = |event: &Event| match &event.body {
         EventBody::Routed(route) => Some(route.as_ref().clone()),
         _ => None,
@@ -42,7 +42,7 @@ fn routes(events: &[Event]) -> Vec<Route> {
     events.iter().filter_map(route).collect()
 }
 
-fn fallbacks(events: &[Event]) -> Vec<Fallback> {
+pub fn fallbacks(events: &[Event]) -> Vec<Fallback> {
     let fallback = |event: &Event| match &event.body {
         EventBody::FellBack(fallback) => Some(fallback.as_ref().clone()),
         _ => None,
@@ -58,7 +58,7 @@ fn warnings(events: &[Event]) -> String {
     events.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
-fn models(rig: &Rig) -> Vec<String> {
+pub fn models(rig: &Rig) -> Vec<String> {
     rig.script.requests.lock().expect("requests").iter().map(|it| it.model.clone()).collect()
 }
 

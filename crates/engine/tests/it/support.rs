@@ -77,6 +77,8 @@ pub struct Script {
     /// Answers to utility calls; without one left such a call fails.
     written: Mutex<VecDeque<String>>,
     asked: Mutex<Vec<String>>,
+    /// How long utility calls take.
+    thinks: Mutex<Duration>,
     window: std::sync::atomic::AtomicU64,
 }
 
@@ -89,6 +91,11 @@ impl Script {
     pub fn writes(&self, texts: Vec<&str>) {
         let texts = texts.into_iter().map(str::to_owned);
         self.written.lock().expect("written").extend(texts);
+    }
+
+    /// Sets how long utility calls take.
+    pub fn thinks(&self, time: Duration) {
+        *self.thinks.lock().expect("thinks") = time;
     }
 
     /// What utility calls were asked.
@@ -155,7 +162,9 @@ impl Model for Script {
         let asked = request.contents.iter().map(Sealed::json).collect::<Vec<_>>().join("\n");
         self.asked.lock().expect("asked").push(asked);
         let written = self.written.lock().expect("written").pop_front();
+        let thinks = *self.thinks.lock().expect("thinks");
         Box::pin(async move {
+            tokio::time::sleep(thinks).await;
             let text = written.ok_or(ModelError::Cancelled)?;
             Ok(Answer { parts: vec![Part::text(text)], ..Answer::default() })
         })

@@ -11,6 +11,7 @@ use crate::support::World;
 const LITE: &str = "gemini-3.5-flash-lite";
 const PRO: &str = "gemini-3.1-pro-preview";
 const FLASH: &str = "gemini-3.8-flash";
+const EAGER: &str = r#"{"model": {"routing": "on", "routingAhead": true}}"#;
 const UNCLEAR: &str = "Add a flag --quiet\nto the parser";
 /// More than the small model's start.
 const SLOW: u64 = 700;
@@ -40,6 +41,13 @@ fn counted(tokens: u64, whole: bool) -> Value {
     json!({"chunks": if whole { vec![chunk] } else { vec![chunk, json!({"hang": true})] }})
 }
 
+/// A world in which the strong model may be asked meanwhile.
+fn eager(script: &str) -> World {
+    let world = world(script, "{}");
+    world.home.write_home(".gemini/settings.json", EAGER).expect("settings");
+    world
+}
+
 fn run(world: &World) -> Value {
     said(&world.run_well(&["-p", UNCLEAR, "-o", "json"]))
 }
@@ -48,7 +56,7 @@ fn run(world: &World) -> Value {
 fn the_right_model_has_begun_already() {
     let thinks = json!({"chunks": [{"text": "do"}, {"wait_ms": SLOW}, {"text": "ne"},
         {"finish": "STOP"}]});
-    let world = world(&json!([scores(95, SLOW), thinks]).to_string(), "{}");
+    let world = eager(&json!([scores(95, SLOW), thinks]).to_string());
     let said = run(&world);
     assert_eq!(asked(&world), [LITE, PRO]);
     assert_eq!(said["response"], "done");
@@ -65,7 +73,7 @@ fn the_wrong_one_is_dropped_and_what_it_spent_counts() {
         of("pro", counted(5_000, false)),
         of("3.8", json!({"text": "done"}))
     ]);
-    let world = world(&script.to_string(), "{}");
+    let world = eager(&script.to_string());
     let told = run(&world);
     assert_eq!(asked(&world), [LITE, PRO, FLASH]);
     assert_eq!(told["response"], "done");
@@ -75,9 +83,33 @@ fn the_wrong_one_is_dropped_and_what_it_spent_counts() {
     assert_eq!(roles["utility_router"]["tokens"]["prompt"], 5_000);
     assert_eq!(told["stats"]["models"][PRO]["api"]["totalErrors"], 0);
     // It counts for a budget too.
+    let script = json!([scores(10, SLOW), of("pro", counted(5_000_000, false))]);
     let poor = World::in_home(world.home, &script.to_string());
-    let done = poor.run(&["-p", UNCLEAR, "-o", "json", "--max-tokens", "4000"]);
+    let done = poor.run(&["-p", UNCLEAR, "-o", "json", "--max-tokens", "4000000"]);
     assert_eq!((done.code(), asked(&poor)), (57, vec![LITE.to_owned(), PRO.to_owned()]));
+    // Of one that it would nearly spend nothing is asked in vain.
+    let script = json!([scores(10, SLOW), of("3.8", json!({"text": "done"}))]);
+    let poor = World::in_home(poor.home, &script.to_string());
+    poor.run(&["-p", UNCLEAR, "-o", "json", "--max-tokens", "8000"]);
+    assert_eq!(asked(&poor), [LITE, FLASH]);
+}
+
+#[test]
+fn a_script_has_no_answer_to_spare() {
+    let world = eager("[]");
+    let text = json!({"complexity_reasoning": "x", "complexity_score": 10}).to_string();
+    let answer = |text: &str| {
+        json!({"candidates": [{"content": {"role": "model",
+        "parts": [{"text": text}]}, "finishReason": "STOP"}]})
+    };
+    let lines = [
+        json!({"method": "generateContent", "response": answer(&text), "delayMs": SLOW}),
+        json!({"method": "generateContentStream", "response": [answer("done")]}),
+    ];
+    let lines = lines.map(|line| line.to_string()).join("\n");
+    world.home.write("fake.jsonl", &lines).expect("script");
+    let done = world.run(&["-p", UNCLEAR, "--fake-responses", "fake.jsonl"]);
+    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
 }
 
 #[test]
@@ -87,7 +119,8 @@ fn a_small_model_that_fails_or_hangs_costs_no_time() {
     let hang = json!({"method": "generateContent", "chunks": [{"hang": true}]});
     for (reply, why) in [(cut, ""), (hang, "no answer within 700 ms")] {
         let world = world(&json!([reply, {"text": "done"}]).to_string(), "{}");
-        let settings = r#"{"model": {"routing": "on", "routingTimeoutMs": 700}}"#;
+        let settings =
+            r#"{"model": {"routing": "on", "routingAhead": true, "routingTimeoutMs": 700}}"#;
         world.home.write_home(".gemini/settings.json", settings).expect("settings");
         let said = run(&world);
         assert_eq!(asked(&world), [LITE, PRO]);
@@ -101,7 +134,8 @@ fn a_small_model_that_fails_or_hangs_costs_no_time() {
 fn an_interrupt_ends_both() {
     let hang = json!({"method": "generateContent", "chunks": [{"hang": true}]});
     let world = world(&json!([hang, counted(10, false)]).to_string(), "{}");
-    let settings = r#"{"model": {"routing": "on", "routingTimeoutMs": 60000}}"#;
+    let settings =
+        r#"{"model": {"routing": "on", "routingAhead": true, "routingTimeoutMs": 60000}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let running = world.start(&["-p", UNCLEAR, "-o", "json"]);
     world.asked(2);
@@ -116,8 +150,9 @@ fn an_interrupt_ends_both() {
 #[test]
 fn an_answer_larger_than_what_is_held_back_is_whole() {
     let much = json!({"generate": {"chunks": 300, "bytes": 6_000_000}});
-    let world = world(&json!([scores(95, SLOW), much]).to_string(), "{}");
-    let settings = r#"{"model": {"routing": "on", "disableLoopDetection": true}}"#;
+    let world = eager(&json!([scores(95, SLOW), much]).to_string());
+    let settings =
+        r#"{"model": {"routing": "on", "routingAhead": true, "disableLoopDetection": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let said = run(&world);
     assert_eq!(said["stats"]["routing"][0]["ahead"], "used");
@@ -127,8 +162,9 @@ fn an_answer_larger_than_what_is_held_back_is_whole() {
 #[test]
 fn nothing_is_sent_ahead_where_hooks_look_at_requests_or_nobody_wants_it() {
     let hook = json!([{"hooks": [{"type": "command", "command": "echo x >> asked; echo '{}'"}]}]);
-    let hooked = json!({"model": {"routing": "on"}, "hooks": {"BeforeModel": hook}});
-    let off = json!({"model": {"routing": "on", "routingAhead": false}});
+    let hooked =
+        json!({"model": {"routing": "on", "routingAhead": true}, "hooks": {"BeforeModel": hook}});
+    let off = json!({"model": {"routing": "on"}});
     for settings in [hooked, off] {
         let script = json!([scores(10, SLOW), {"text": "done"}]).to_string();
         let world = world(&script, "{}");
@@ -145,7 +181,7 @@ fn nothing_is_sent_ahead_where_hooks_look_at_requests_or_nobody_wants_it() {
 fn a_recording_holds_the_answer_that_counted() {
     let wrong = of("pro", counted(10, true));
     let script = json!([scores(10, SLOW), wrong, of("3.8", json!({"text": "done"}))]);
-    let world = world(&script.to_string(), "{}");
+    let world = eager(&script.to_string());
     world.run_well(&["-p", UNCLEAR, "--record", "tape.jsonl"]);
     assert_eq!(asked(&world), [LITE, PRO, FLASH]);
     assert!(!world.read("tape.jsonl").contains("dropped"), "{}", world.read("tape.jsonl"));
