@@ -193,7 +193,26 @@ fn read_content(text: &str) -> Option<Message> {
         _ => return None,
     };
     let parts = read_parts(&wire.parts.or(wire.content)?);
-    Some(Message { is_model, parts, ..Message::default() })
+    let display = if is_model { None } else { typed(&parts) };
+    let is_context =
+        |part: &Part| matches!(part.view(), PartView::Text(text) if gemini::is_context(text));
+    let synthetic = !parts.is_empty() && parts.iter().all(is_context);
+    Some(Message { is_model, parts, display, synthetic, ..Message::default() })
+}
+
+/// How the files that a prompt names begin.
+const FILES: &str = "\n--- Content from referenced files ---";
+
+/// What a person typed of a user's content; `None`: nobody did. It makes the content a
+/// prompt, which can be gone back to.
+fn typed(parts: &[Part]) -> Option<String> {
+    let texts = parts.iter().filter_map(|part| match part.view() {
+        PartView::Text(text) if !gemini::is_context(text) => Some(text),
+        _ => None,
+    });
+    let typed: Vec<&str> = texts.take_while(|text| *text != FILES).collect();
+    let is_answer = parts.iter().any(is_response);
+    (!is_answer && typed.iter().any(|text| !text.trim().is_empty())).then(|| typed.join("\n"))
 }
 
 /// A text, a part, or a list of either.

@@ -63,6 +63,30 @@ fn a_pipe_is_refused_at_once() {
 }
 
 #[test]
+fn prompts_of_a_saved_conversation_can_be_gone_back_to() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("checkpoint-x.json");
+    let history = r#"{"history": [
+        {"role": "user", "parts": [{"text": "<session_context>\nos\n</session_context>"}]},
+        {"role": "user", "parts": [{"text": "mend @a"}, {"text": "\n--- Content from referenced files ---"},
+            {"text": "the file"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {}}}]},
+        {"role": "model", "parts": [{"text": "done"}]},
+        {"role": "user", "parts": [{"text": "thanks"}]},
+        {"role": "model", "parts": [{"text": "welcome"}]}
+    ], "authType": "gemini-api-key"}"#;
+    fs::write(&path, history).expect("written");
+    let loaded = import(&path).expect("imported");
+    let prompts: Vec<_> = loaded
+        .prompts
+        .iter()
+        .map(|prompt| (prompt.turn, prompt.at, prompt.text.as_str()))
+        .collect();
+    assert_eq!(prompts, [(1, 0, "mend @a"), (2, 4, "thanks")]);
+}
+
+#[test]
 fn a_record_of_gemini_cli_becomes_a_sound_history() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("session-2026-11-20T10-00-9f6f3b2a.jsonl");
