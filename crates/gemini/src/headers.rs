@@ -92,9 +92,9 @@ pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap,
     Ok(headers)
 }
 
-/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with
-/// the words for platform and processor that servers know from the reference.
-pub(crate) fn user_agent(version: &str, model: &str, surface: &str) -> String {
+/// Platform and processor of this machine in the words of Node.js, which the reference
+/// and all that is made for it use.
+pub fn machine_words() -> (&'static str, &'static str) {
     let platform = match std::env::consts::OS {
         "macos" => "darwin",
         "windows" => "win32",
@@ -105,6 +105,13 @@ pub(crate) fn user_agent(version: &str, model: &str, surface: &str) -> String {
         "aarch64" => "arm64",
         other => other,
     };
+    (platform, arch)
+}
+
+/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with
+/// the words for platform and processor that servers know from the reference.
+pub(crate) fn user_agent(version: &str, model: &str, surface: &str) -> String {
+    let (platform, arch) = machine_words();
     format!("Parallax/{version}/{model} ({platform}; {arch}; {surface})")
 }
 

@@ -3,23 +3,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
-use parallax_protocol::price::Price;
-use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use parallax_protocol::model::{ModelError, Request};
 
 use crate::digest::{Digest, lasting};
-use crate::models::ModelTable;
 use crate::payload::clipped;
+use crate::played::{Played, Source};
 use crate::redact::Secrets;
 use crate::script::{Reply, Script, ScriptError};
-use crate::scripted::{play_answer, play_stream};
 
 /// A model that answers from a recording of [`crate::Recorder`].
+pub type Replay = Played<Recorded>;
+
+/// A recording.
 #[derive(Debug, Clone)]
-pub struct Replay {
+pub struct Recorded {
     script: Arc<Script>,
     strict: bool,
-    models: Arc<ModelTable>,
 }
 
 impl Replay {
@@ -31,16 +30,11 @@ impl Replay {
     /// When the file cannot be read, or a line is broken.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
-        Ok(Self { script, strict, models: Arc::default() })
+        Ok(Self::of(Recorded { script, strict }))
     }
+}
 
-    /// Sets the table that aliases and limits come from.
-    #[must_use]
-    pub fn with_models(mut self, models: Arc<ModelTable>) -> Self {
-        self.models = models;
-        self
-    }
-
+impl Source for Recorded {
     fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError> {
         let digest = self.strict.then(|| Digest::of(request, &Secrets::default()));
         let found = self.script.take(method, request, Path::new(""), &|line| match (
@@ -61,7 +55,9 @@ impl Replay {
         });
         Err(difference.unwrap_or_else(|| self.script.exhausted(method, request, "replay")))
     }
+}
 
+impl Recorded {
     fn difference(
         &self,
         line: usize,
@@ -92,39 +88,5 @@ impl Replay {
                 now.last_user_text
             ),
         }
-    }
-}
-
-impl Model for Replay {
-    fn stream(
-        &self,
-        request: Request,
-        cancel: CancellationToken,
-    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        play_stream(self.take("generateContentStream", &request), request.model, cancel)
-    }
-
-    fn generate(
-        &self,
-        request: Request,
-        cancel: CancellationToken,
-    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        play_answer(self.take("generateContent", &request), request.model, cancel)
-    }
-
-    fn limits(&self, model: &str) -> Limits {
-        self.models.limits(model)
-    }
-
-    fn resolve(&self, name: &str) -> String {
-        self.models.resolve(name)
-    }
-
-    fn price(&self, _model: &str) -> Option<Price> {
-        Some(Price::FREE)
-    }
-
-    fn is_scripted(&self) -> bool {
-        true
     }
 }

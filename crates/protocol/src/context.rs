@@ -95,6 +95,22 @@ pub enum BlockKind {
     Results,
 }
 
+impl BlockKind {
+    /// What people read for it; the name of what is told of may follow.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::System => "system prompt",
+            Self::Tools => "tools",
+            Self::Memory => "memory",
+            Self::Environment => "environment",
+            Self::Accounts => "accounts of older parts",
+            Self::Prompts => "prompts",
+            Self::Answers => "answers and calls",
+            Self::Results => "results of",
+        }
+    }
+}
+
 /// A result in the history, as a person chooses among them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextItem {

@@ -84,12 +84,12 @@ fn grouped(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
 
 fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
     let what = match (&block.name, others) {
-        (_, others @ 1..) => format!("{} ({others} more)", word(block.kind)),
+        (_, others @ 1..) => format!("{} ({others} more)", block.kind.words()),
         (Some(name), _) => {
             let name: String = name.chars().filter(|char| !char.is_control()).collect();
-            format!("{} {}", word(block.kind), truncate(&name, 60))
+            format!("{} {}", block.kind.words(), truncate(&name, 60))
         }
-        (None, _) => word(block.kind).to_owned(),
+        (None, _) => block.kind.words().to_owned(),
     };
     let pieces = match block.count {
         0 | 1 => String::new(),
@@ -99,19 +99,6 @@ fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
         .and(format!("{:>8}  ", count(block.tokens)), theme.text)
         .and(what, theme.text)
         .and(pieces, theme.secondary)
-}
-
-fn word(kind: BlockKind) -> &'static str {
-    match kind {
-        BlockKind::System => "system prompt",
-        BlockKind::Tools => "tools",
-        BlockKind::Memory => "memory",
-        BlockKind::Environment => "environment",
-        BlockKind::Accounts => "accounts of older parts",
-        BlockKind::Prompts => "prompts",
-        BlockKind::Answers => "answers and calls",
-        BlockKind::Results => "results of",
-    }
 }
 
 fn style(kind: BlockKind, theme: &Theme) -> Style {

@@ -1,7 +1,7 @@
 //! Commands that the session itself answers, with an event: what fills the window,
 //! and making the history shorter.
 
-use parallax_protocol::context::{BlockKind, ContextPicture};
+use parallax_protocol::context::ContextPicture;
 use parallax_protocol::event::{Compaction, CompactionCause, Event, EventBody};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
@@ -73,16 +73,7 @@ fn context(picture: &ContextPicture) -> Told {
     let mut lines =
         vec![format!("{tokens} of {window} tokens ({share}%); made shorter from {mark}")];
     lines.extend(blocks.iter().filter(|block| block.tokens > 0).map(|block| {
-        let kind = match block.kind {
-            BlockKind::System => "system prompt",
-            BlockKind::Tools => "tools",
-            BlockKind::Memory => "memory",
-            BlockKind::Environment => "environment",
-            BlockKind::Accounts => "accounts of older parts",
-            BlockKind::Prompts => "prompts",
-            BlockKind::Answers => "answers and calls",
-            BlockKind::Results => "results of",
-        };
+        let kind = block.kind.words();
         let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
         format!("{:>9}  {kind}{name}", block.tokens)
     }));

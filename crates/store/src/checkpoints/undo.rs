@@ -180,11 +180,9 @@ impl Checkpoints {
                 lost.push((path, lost_file, before, after));
                 continue;
             }
-            let planned =
-                self.plan(&roots, &path, before.clone(), after, force, later.get(&path).copied());
-            match planned {
-                Ok(Some(plan)) => wanted.push(plan),
-                Ok(None) => {}
+            let later = later.get(&path).copied();
+            match self.plan(&roots, &path, before.clone(), after, force, later) {
+                Ok(plan) => wanted.extend(plan),
                 Err(why) => {
                     missing.add(&before);
                     outcome.keep(&path, why);
@@ -213,11 +211,9 @@ impl Checkpoints {
                 moves.push((new, Wanted { place, path, before, now: State::Absent }));
                 continue;
             }
-            let planned =
-                self.plan(&roots, &path, before.clone(), after, force, later.get(&path).copied());
-            match planned {
-                Ok(Some(plan)) => wanted.push(plan),
-                Ok(None) => {}
+            let later = later.get(&path).copied();
+            match self.plan(&roots, &path, before.clone(), after, force, later) {
+                Ok(plan) => wanted.extend(plan),
                 Err(why) => {
                     missing.add(&before);
                     outcome.keep(&path, why);

@@ -1,0 +1,157 @@
+//! A model whose answers stand in a file, whoever chooses the line for a request: it
+//! plays them as a service would send them. It needs no key, no network and no model
+//! check.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::model::{Answer, Chunk, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::price::Price;
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+
+use crate::call::absorb;
+use crate::chunk::{ChunkError, read_chunk};
+use crate::classify::Refusal;
+use crate::models::ModelTable;
+use crate::script::Reply;
+
+/// Chooses what answers a request.
+pub(crate) trait Source: Send + Sync {
+    /// The reply to a call of that method.
+    fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError>;
+}
+
+/// The model that plays what a source chooses.
+#[derive(Debug, Clone)]
+pub struct Played<S> {
+    pub(crate) source: S,
+    models: Arc<ModelTable>,
+}
+
+impl<S> Played<S> {
+    pub(crate) fn of(source: S) -> Self {
+        Self { source, models: Arc::default() }
+    }
+
+    /// Sets the table that aliases and limits come from.
+    #[must_use]
+    pub fn with_models(mut self, models: Arc<ModelTable>) -> Self {
+        self.models = models;
+        self
+    }
+}
+
+impl<S: Source> Model for Played<S> {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        let reply = self.source.take("generateContentStream", &request);
+        let playing = Playing::new(reply, &request.model, cancel);
+        Box::pin(futures_util::stream::unfold(playing, |mut playing| async move {
+            let piece = playing.next().await?;
+            Some((piece.map(|chunk| StreamEvent::Chunk(Box::new(chunk))), playing))
+        }))
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        let reply = self.source.take("generateContent", &request);
+        let mut playing = Playing::new(reply, &request.model, cancel);
+        Box::pin(async move {
+            let mut answer = Answer::default();
+            while let Some(chunk) = playing.next().await {
+                absorb(&mut answer, chunk?);
+            }
+            Ok(answer)
+        })
+    }
+
+    fn limits(&self, model: &str) -> Limits {
+        self.models.limits(model)
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        self.models.resolve(name)
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        Some(Price::FREE)
+    }
+
+    fn is_scripted(&self) -> bool {
+        true
+    }
+}
+
+/// The pieces of a reply with the waits before them; an error ends them.
+struct Playing {
+    pieces: VecDeque<(Duration, Result<Chunk, ModelError>)>,
+    cancel: CancellationToken,
+}
+
+impl Playing {
+    fn new(reply: Result<Reply, ModelError>, model: &str, cancel: CancellationToken) -> Self {
+        let mut pieces = VecDeque::new();
+        match reply {
+            Err(error) => pieces.push_back((Duration::ZERO, Err(error))),
+            Ok(reply) => {
+                for (delay, text) in reply.chunks {
+                    let is_first = pieces.is_empty();
+                    let chunk = read_chunk(text.as_bytes())
+                        .map_err(|error| scripted_error(error, model, is_first));
+                    pieces.push_back((delay, chunk));
+                }
+                if let Some(error) = reply.error {
+                    pieces.push_back((Duration::ZERO, Err(error.into_error(model))));
+                }
+            }
+        }
+        Self { pieces, cancel }
+    }
+
+    async fn next(&mut self) -> Option<Result<Chunk, ModelError>> {
+        let (delay, piece) = self.pieces.pop_front()?;
+        let cancelled = if delay.is_zero() {
+            // A script is over at once; others must have their turn in between.
+            tokio::task::yield_now().await;
+            self.cancel.is_cancelled()
+        } else {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => true,
+                () = tokio::time::sleep(delay) => false,
+            }
+        };
+        let piece = if cancelled { Err(ModelError::Cancelled) } else { piece };
+        if piece.is_err() {
+            self.pieces.clear();
+        }
+        Some(piece)
+    }
+}
+
+/// An error in the place of a chunk means what it would mean on the wire.
+fn scripted_error(error: ChunkError, model: &str, is_first: bool) -> ModelError {
+    match error {
+        ChunkError::NotJson => {
+            ModelError::Script { message: "a chunk of the script is no JSON object".to_owned() }
+        }
+        ChunkError::Refused(payload) => {
+            let status = payload.code.unwrap_or(500);
+            let refusal = Refusal { status, payload: *payload, retry_after: None };
+            let verdict = refusal.verdict();
+            match refusal.into_error(model, verdict) {
+                ModelError::Unavailable { status, message, .. } if !is_first => {
+                    ModelError::Broken { status, message, retryable: true, delay: None }
+                }
+                error => error,
+            }
+        }
+    }
+}
