@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::{
-    Homes, Indexed, LoadedSession, Origin, SearchError, SearchIndex, SearchQuery, Step, TurnText,
+    EncryptedSessions, Homes, Indexed, LoadedSession, Origin, SearchError, SearchIndex,
+    SearchQuery, Step, TurnText,
 };
 
 use crate::launch::{Launch, failure};
@@ -65,10 +66,11 @@ impl Launch {
             limit: search.limit,
         };
         let homes = self.homes();
-        let indexed = self.with_index(search.rebuild, watch, |index, _| index.search(&query));
-        let is_indexed = indexed.is_ok();
-        let mut hits = match indexed {
-            Ok(hits) => hits,
+        let indexed = self.with_index(search.rebuild, watch, |index, _| {
+            Ok((index.search(&query)?, index.encrypted(&homes)?))
+        });
+        let (mut hits, encrypted) = match indexed {
+            Ok(found) => found,
             // The files themselves tell it as well, only not as fast.
             Err(error) if !search.rebuild => {
                 tracing::warn!(error = error.message, "searched without the index");
@@ -76,9 +78,8 @@ impl Launch {
             }
             Err(error) => return Err(error),
         };
-        let encrypted = SearchIndex::encrypted(&homes);
-        if encrypted.opened > 0 && is_indexed {
-            hits.extend(in_memory(&homes, &query, true)?);
+        if encrypted.opened > 0 {
+            hits.extend(in_memory(&homes, &query, true)?.0);
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
@@ -152,15 +153,18 @@ impl Launch {
     }
 }
 
-/// Looks for a text in the session files themselves, or in the encrypted ones alone.
+/// Looks for a text in the session files themselves, or in the encrypted ones alone;
+/// with it comes which of these stayed closed.
 fn in_memory(
     homes: &Homes,
     query: &SearchQuery,
     only_encrypted: bool,
-) -> Result<Vec<SearchHit>, Failure> {
+) -> Result<(Vec<SearchHit>, EncryptedSessions), Failure> {
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
         index.update(homes, &texts, &|_| true)?;
-        index.search(query)
+        // Those that open are in it.
+        let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(homes)? };
+        Ok((index.search(query)?, encrypted))
     });
     found.map_err(|error| failure(FailureKind::Input, error.to_string()))
 }

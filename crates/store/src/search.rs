@@ -24,9 +24,9 @@ use crate::lines::{can_open, is_encrypted};
 use crate::list::{Origin, short_id};
 use crate::load::LoadError;
 use crate::paths::{Homes, create_private_dir};
-use crate::session_files::of_all;
 pub use rebuild::Held;
 pub use update::{Indexed, Step, TurnText};
+use update::{origin_number, path_of};
 
 /// The layout of the tables; another one is thrown away.
 const VERSION: i64 = 1;
@@ -106,7 +106,7 @@ impl SearchHit {
     }
 }
 
-/// The encrypted sessions of all projects.
+/// Encrypted sessions that an index does not hold.
 #[derive(Debug, Default)]
 pub struct EncryptedSessions {
     /// How many can be opened.
@@ -180,14 +180,16 @@ impl SearchIndex {
         }
     }
 
-    /// The encrypted sessions, which are in no index on a disk. Blocking.
-    pub fn encrypted(homes: &Homes) -> EncryptedSessions {
+    /// The encrypted sessions that are not in it: on a disk all of them, else those that
+    /// no key opens. Of an index that is up to date, which knows each file. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn encrypted(&self, homes: &Homes) -> Result<EncryptedSessions, SearchError> {
+        let unread = self.unread().map_err(|error| self.wrong(error))?;
         let mut found = EncryptedSessions::default();
-        for file in of_all(homes) {
-            if file.origin != Origin::Parallax || !is_encrypted(&file.path) {
-                continue;
-            }
-            match can_open(&file.path, &homes.keys) {
+        for path in unread.iter().filter(|path| is_encrypted(path)) {
+            match can_open(path, &homes.keys) {
                 Ok(()) => found.opened += 1,
                 Err(error) => {
                     found.closed += 1;
@@ -195,7 +197,17 @@ impl SearchIndex {
                 }
             }
         }
-        found
+        Ok(found)
+    }
+
+    /// The journals of ours in which nothing was found.
+    fn unread(&self) -> rusqlite::Result<Vec<PathBuf>> {
+        let mut unread =
+            self.connection.prepare("SELECT path FROM sessions WHERE id = '' AND origin = ?1")?;
+        let paths = unread.query_map([origin_number(Origin::Parallax)], |row| {
+            Ok(path_of(&row.get::<_, Vec<u8>>(0)?))
+        })?;
+        paths.collect()
     }
 
     /// Takes a damaged index away: the next that is opened is a new one.

@@ -278,7 +278,7 @@ fn rows_of(title: &str, turns: &[TurnText]) -> Vec<(i64, String)> {
     rows
 }
 
-fn origin_number(origin: Origin) -> i64 {
+pub(super) fn origin_number(origin: Origin) -> i64 {
     match origin {
         Origin::Parallax => 0,
         Origin::GeminiCli => 1,
