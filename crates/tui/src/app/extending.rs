@@ -21,6 +21,14 @@ impl App {
         self.reload();
     }
 
+    /// The same where a person asked for nothing else.
+    pub(super) fn read_all_again_told(&mut self) {
+        if self.is_busy() {
+            return self.read_all_again();
+        }
+        self.reload_then(|app| app.info("All that you added was read again."));
+    }
+
     /// `list [nodesc] [all]`.
     pub(super) fn skills_list(&mut self, arguments: &str) {
         let has = |word: &str| arguments.split_whitespace().any(|it| it == word);

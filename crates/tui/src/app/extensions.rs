@@ -33,7 +33,7 @@ impl App {
                 open_address(GALLERY);
                 self.info(format!("The gallery of extensions: {GALLERY}"));
             }
-            (Command::ExtensionsReload, _) => self.read_all_again(),
+            (Command::ExtensionsReload, _) => self.read_all_again_told(),
             (Command::ExtensionsUpdate, []) => self.error("Say which: `/extensions update NAME`."),
             (Command::ExtensionsUpdate, names) => self.extensions_update(names),
             (Command::ExtensionsInstall, [source, ..]) => self.extension_install(source),

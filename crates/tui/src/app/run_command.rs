@@ -103,7 +103,7 @@ impl App {
             Command::MemoryList => self.memory(false),
             Command::MemoryAdd => self.add_memory(arguments),
             Command::MemoryInbox => self.info(INBOX),
-            Command::MemoryReload => self.reload(),
+            Command::MemoryReload => self.reload_memory(),
             Command::Mode => self.mode_dialog(),
             Command::Model => self.model_dialog(),
             Command::ModelWhy => self.model_why(),
@@ -131,7 +131,7 @@ impl App {
             Command::SkillsEnable => self.skills_switch(arguments, true),
             Command::SkillsUnload => self.skills_unload(arguments),
             Command::SkillsLink => self.skills_link(arguments),
-            Command::SkillsReload => self.read_all_again(),
+            Command::SkillsReload => self.read_all_again_told(),
             Command::Stats => self.stats_rows(stats_view::Part::Session),
             Command::StatsModel => self.stats_rows(stats_view::Part::Models),
             Command::StatsTools => self.stats_rows(stats_view::Part::Tools),
@@ -284,7 +284,7 @@ impl App {
             |app, kept| match kept {
                 Ok(path) => {
                     app.info(format!(
-                        "Kept in {}; it counts from the next session on.",
+                        "Kept in {}; it counts from the next session on, or after `/memory reload`.",
                         path.display()
                     ));
                 }
@@ -296,12 +296,34 @@ impl App {
     /// What people wrote is part of every request's beginning: the session is
     /// opened anew, and goes on with what the files say now.
     pub(super) fn reload(&mut self) {
+        self.reload_then(|_| {});
+    }
+
+    /// The same; `then` follows when the session is open again.
+    pub(super) fn reload_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
         self.ask_session(OpenSession::is_kept, |app, is_kept| {
             app.again = true;
             app.effect(Effect::Open(match is_kept {
                 true => SessionChoice::Resume(app.session.clone()),
                 false => SessionChoice::New,
             }));
+            app.ask_session(|_| (), |app, ()| then(app));
+        });
+    }
+
+    fn reload_memory(&mut self) {
+        if self.is_busy() {
+            return self.toast("not while the agent works: esc stops it");
+        }
+        self.reload_then(|app| {
+            app.ask_session(
+                |session| session.context_files.len(),
+                |app, files| match files {
+                    0 => app.info("Read again: there are no context files."),
+                    1 => app.info("Read again: one context file counts."),
+                    files => app.info(format!("Read again: {files} context files count.")),
+                },
+            );
         });
     }
 

@@ -197,3 +197,16 @@ fn inside_tmux_a_copy_is_given_to_tmux_itself() {
     let buffer = std::fs::read_to_string(seat.world.home.home().join("buffer"));
     assert_eq!(buffer.expect("a buffer").trim_end(), "The **answer** to copy.");
 }
+
+#[test]
+fn what_is_read_again_is_told() {
+    let seat = Seat::ready("[]");
+    seat.prompts("/memory add remember the milk");
+    seat.sees("or after `/memory reload`");
+    seat.prompts("/memory reload");
+    seat.sees("Read again: one context file counts.");
+    seat.prompts("/memory show");
+    seat.sees("- remember the milk");
+    seat.prompts("/skills reload");
+    seat.sees("All that you added was read again.");
+}
