@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World, finish};
+use crate::support::{Conversation, World};
 
 /// One call of a tool with an answer after it.
-fn script(command: &str) -> String {
+pub(crate) fn script(command: &str) -> String {
     let args = json!({"command": command});
     json!([
         {"calls": [{"name": "run_shell_command", "args": args}]},
@@ -16,22 +16,22 @@ fn script(command: &str) -> String {
     .to_string()
 }
 
-fn settings(world: &World, hooks: &Value) {
+pub(crate) fn settings(world: &World, hooks: &Value) {
     let text = json!({"hooks": hooks}).to_string();
     world.home.write_home(".gemini/settings.json", &text).unwrap();
 }
 
 /// A group of one hook.
-fn one(command: &str) -> Value {
+pub(crate) fn one(command: &str) -> Value {
     json!([{"hooks": [{"type": "command", "name": "h", "command": command}]}])
 }
 
-fn requests(world: &World) -> Vec<Value> {
+pub(crate) fn requests(world: &World) -> Vec<Value> {
     let requests = world.server.requests();
     requests.iter().map(|it| serde_json::from_slice(&it.body).expect("json")).collect()
 }
 
-fn lines(world: &World, path: &str) -> Vec<Value> {
+pub(crate) fn lines(world: &World, path: &str) -> Vec<Value> {
     let text = world.read(path);
     text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
 }
@@ -408,95 +408,6 @@ fn matchers_choose_and_a_row_passes_changes_on() {
 }
 
 #[test]
-fn hooks_of_a_project_run_when_they_are_accepted_as_they_are() {
-    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    let hooks = json!({"hooks": {"SessionStart": one("bash hooks/start.sh")}}).to_string();
-    world.home.write(".gemini/settings.json", &hooks).unwrap();
-    world.home.write("hooks/start.sh", "echo one >> ran").unwrap();
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("parallax hooks accept"), "{}", done.err());
-    assert_eq!(world.read("ran"), "");
-    assert!(world.run_well(&["hooks", "list"]).out().contains("(project, not accepted)"));
-    world.run_well(&["hooks", "accept"]);
-    world.run_well(&["-p", "go"]);
-    assert_eq!(world.read("ran"), "one\n");
-    // Another script is another hook.
-    world.home.write("hooks/start.sh", "echo two >> ran").unwrap();
-    world.run_well(&["-p", "go"]);
-    assert_eq!(world.read("ran"), "one\n");
-    world.run_well(&["hooks", "accept"]);
-    world.run_well(&["hooks", "disable", "h"]);
-    world.run_well(&["-p", "go"]);
-    assert_eq!(world.read("ran"), "one\n");
-    world.run_well(&["hooks", "enable", "h"]);
-    world.run_well(&["-p", "go"]);
-    assert_eq!(world.read("ran"), "one\ntwo\n");
-}
-
-#[test]
-fn hooks_get_no_keys_and_their_own_variables() {
-    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    let hook = json!([{"hooks": [
-        {"command": "echo \"$GEMINI_API_KEY:$X:$CLAUDE_PROJECT_DIR\" > seen", "env": {"X": "y"}}
-    ]}]);
-    settings(&world, &json!({"SessionStart": hook}));
-    world.run_well(&["-p", "go"]);
-    assert_eq!(world.read("seen"), format!(":y:{}\n", world.home.project().display()));
-}
-
-#[test]
-fn hooks_are_the_persons_programs_and_get_what_their_env_file_says() {
-    let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
-    let line = r#"echo "$DISPLAY:$PAGER:$SSH_AUTH_SOCK:$HFOO:$H_TOKEN" > seen"#;
-    settings(&world, &json!({"SessionStart": one(line)}));
-    world.home.write_home(".gemini/.env", "HFOO=hf\nH_TOKEN=t\n").unwrap();
-    let mut command = world.command(&["-p", "go", "-y"]);
-    command.env("DISPLAY", ":7").env("PAGER", "less").env("SSH_AUTH_SOCK", "/s");
-    let done = finish(command);
-    assert_eq!(world.read("seen"), ":7:less:/s:hf:\n");
-    let told = "hooks do not get the variable `H_TOKEN`: its name contains `TOKEN`";
-    assert!(done.err().contains(told), "{}", done.err());
-    let last = requests(&world).pop().expect("a request").to_string();
-    assert!(last.contains("Output: hf::"), "{last}");
-
-    // What the project's file brings stays here.
-    let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
-    settings(&world, &json!({"SessionStart": one(r#"echo "$PFOO" > seen"#)}));
-    world.home.write(".env", "PFOO=pf\n").unwrap();
-    finish(world.command(&["-p", "go", "-y"]));
-    assert_eq!(world.read("seen"), "\n");
-    let last = requests(&world).pop().expect("a request").to_string();
-    assert!(last.contains("Output: ::"), "{last}");
-}
-
-#[test]
-fn a_hook_may_be_confined() {
-    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    let hook = json!([{"hooks": [
-        {"command": "echo in > inside; echo out > ../outside", "sandbox": true}
-    ]}]);
-    settings(&world, &json!({"SessionStart": hook}));
-    world.run(&["-p", "go"]);
-    assert_eq!(world.read("inside"), "in\n");
-    assert!(!world.home.project().join("../outside").exists());
-}
-
-#[test]
-fn a_confined_hook_changes_no_protected_file() {
-    let world = World::new(r#"[{"text": "done"}]"#);
-    let command =
-        "mkdir .vscode; echo x > .vscode/tasks.json; echo x > .mcp.json; echo in > inside; true";
-    let hook = json!([{"matcher": "*", "hooks": [{"command": command, "sandbox": true}]}]);
-    settings(&world, &json!({"SessionStart": hook}));
-    let done = world.run_well(&["-p", "go"]);
-    assert_eq!(world.read("inside"), "in\n");
-    for name in [".vscode/tasks.json", ".mcp.json"] {
-        assert!(!world.home.project().join(name).exists(), "{name}");
-        assert!(done.err().contains(name), "{}", done.err());
-    }
-}
-
-#[test]
 fn pieces_of_an_answer_are_told_only_to_those_who_ask() {
     let script = r#"[{"chunks": [
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]},
@@ -510,73 +421,6 @@ fn pieces_of_an_answer_are_told_only_to_those_who_ask() {
     settings(&world, &json!({"AfterModel": group}));
     assert_eq!(world.run_well(&["-p", "go"]).out(), "ab\n");
     assert_eq!((world.read("whole").len(), world.read("pieces").len()), (1, 2));
-}
-
-#[test]
-fn a_project_does_not_switch_off_the_guards_of_its_user() {
-    let world = World::new(&script("echo hi"));
-    settings(&world, &json!({"BeforeTool": one("echo no >&2; exit 2")}));
-    let project = json!({"hooksConfig": {"disabled": ["h"]}}).to_string();
-    world.home.write(".gemini/settings.json", &project).unwrap();
-    let refused = world.run(&["hooks", "disable", "h", "--scope", "workspace"]);
-    assert_eq!(refused.code(), 42, "{}", refused.err());
-    world.run_well(&["-p", "go", "-y"]);
-    assert!(requests(&world)[1]["contents"].to_string().contains("Tool execution blocked: no"));
-}
-
-#[test]
-fn hooks_for_another_agent_are_understood() {
-    let world = World::new(&script("echo hi"));
-    let guard = r#"cat > heard.json; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "theirs"}}'"#;
-    let group = json!([{"matcher": "Bash", "hooks": [
-        {"type": "command", "command": guard, "timeout": 5}
-    ]}]);
-    settings(&world, &json!({"PreToolUse": group}));
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert!(!done.err().contains("PreToolUse"), "{}", done.err());
-    assert!(requests(&world)[1]["contents"].to_string().contains("blocked: theirs"));
-    let heard: Value = serde_json::from_str(&world.read("heard.json")).expect("json");
-    assert_eq!(
-        (&heard["hook_event_name"], &heard["tool_name"]),
-        (&json!("PreToolUse"), &json!("Bash"))
-    );
-
-    let world = World::new("[]");
-    world
-        .home
-        .write_home(".claude/settings.json", &json!({"hooks": {"PreToolUse": group}}).to_string())
-        .unwrap();
-    let done = world.run_well(&["hooks", "migrate", "--from-claude"]);
-    assert!(done.out().contains("BeforeTool: 1 hook(s) added"), "{}", done.out());
-    let list = world.run_well(&["hooks", "list", "--json"]).out();
-    let list: Value = serde_json::from_str(&list).expect("json");
-    assert_eq!(list["hooks"][0]["matcher"], "run_shell_command");
-    assert_eq!(list["hooks"][0]["timeout"], 5_000);
-}
-
-#[test]
-fn hooks_are_tried_by_hand() {
-    let world = World::new("[]");
-    settings(
-        &world,
-        &json!({"BeforeTool": [
-            {"matcher": "run_shell", "hooks": [{"name": "guard", "command": "grep -q rm && echo no >&2 && exit 2; exit 0"}]}
-        ]}),
-    );
-    let input = |command: &str| {
-        let input = json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
-        world.home.write("input.json", &input.to_string()).unwrap();
-        let done =
-            world.run_well(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
-        serde_json::from_str::<Value>(&done.out()).expect("json")
-    };
-    let refused = input("rm x");
-    assert_eq!((&refused["decision"], &refused["reason"]), (&json!("deny"), &json!("no")));
-    assert_eq!(refused["ran"], json!(["guard"]));
-    assert_eq!(input("ls")["decision"], Value::Null);
-    let none = world.run_well(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
-    assert!(none.out().contains("no hook of `BeforeTool` matches"), "{}", none.out());
-    assert_eq!(world.run(&["hooks", "test", "Nonsense"]).code(), 42);
 }
 
 #[test]
@@ -595,141 +439,6 @@ fn an_interrupt_while_a_hook_looks_at_a_call_runs_nothing() {
     face.next("result");
     face.end();
     assert!(!world.home.project().join("made.txt").exists());
-}
-
-#[test]
-fn a_hook_that_stands_by_is_started_once_and_guards() {
-    let calls = json!([
-        {"calls": [{"name": "run_shell_command", "args": {"command": "touch one"}}]},
-        {"calls": [{"name": "run_shell_command", "args": {"command": "touch two"}}]},
-        {"text": "done"}
-    ]);
-    let world = World::new(&calls.to_string());
-    world
-        .home
-        .write(
-            "h.sh",
-            "echo start >> starts; while read -r line; do
-        echo '{\"id\": 0, \"decision\": \"deny\", \"reason\": \"of another event\"}'
-        case $line in
-        *'touch two'*) echo '{\"decision\": \"deny\", \"reason\": \"no two\"}' ;;
-        *) echo '{}' ;;
-        esac; done",
-        )
-        .unwrap();
-    let hook = |command: &str, closed: bool| {
-        json!([{"hooks": [{"type": "process", "name": "h", "command": command,
-            "failClosed": closed, "timeout": "1s"}]}])
-    };
-    let guard = hook("sh h.sh", false);
-    settings(&world, &json!({"BeforeTool": guard, "AfterTool": guard}));
-    world.run_well(&["-p", "go", "-y"]);
-    assert!(world.home.project().join("one").exists());
-    assert!(!world.home.project().join("two").exists());
-    assert_eq!(world.read("starts"), "start\n");
-    let trace = world.run_well(&["hooks", "trace"]).out();
-    assert_eq!(trace.lines().count(), 3, "{trace}");
-    assert!(trace.contains("BeforeTool run_shell_command: `h`"), "{trace}");
-    assert!(trace.contains("deny, no two"), "{trace}");
-    // One that dies, hangs, floods or says what is no JSON keeps nothing from
-    // running, unless it must agree.
-    for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes", "yes '{\"id\": \"z\"}'"] {
-        for closed in [false, true] {
-            let made = format!("made-{closed}");
-            let script = script(&format!("touch {made}"));
-            let world = World::new(&script);
-            settings(&world, &json!({"BeforeTool": hook(command, closed)}));
-            world.run_well(&["-p", "go", "-y"]);
-            assert_eq!(world.home.project().join(&made).exists(), !closed, "{command}");
-        }
-    }
-}
-
-#[test]
-fn the_program_has_hooks_of_its_own() {
-    let world = World::new(&script("echo hi"));
-    let hooks = json!([{"hooks": [
-        {"type": "builtin", "builtin": "log"},
-        {"type": "builtin", "builtin": "log", "file": "own.jsonl"},
-        {"type": "builtin", "builtin": "notify", "message": "a command ran"},
-    ]}]);
-    settings(&world, &json!({"AfterTool": hooks}));
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert!(done.err().contains("hook `notify`: a command ran"), "{}", done.err());
-    assert_eq!(lines(&world, "own.jsonl")[0]["tool_name"], "run_shell_command");
-    let log = std::fs::read_to_string(world.home.parallax().join("hooks.log")).unwrap();
-    assert!(log.contains("\"hook_event_name\":\"AfterTool\""), "{log}");
-}
-
-#[test]
-fn a_start_that_hangs_can_be_left() {
-    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    settings(&world, &json!({"SessionStart": one("touch begun; sleep 60")}));
-    let begun = Instant::now();
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    crate::support::until("the hook", || world.home.project().join("begun").exists());
-    face.say(&json!({"type": "interrupt"}));
-    face.next("result");
-    face.end();
-    assert!(world.server.requests().is_empty());
-    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
-}
-
-#[test]
-fn a_guard_that_cannot_be_run_refuses_what_it_guards() {
-    let world = World::new(&script("touch done"));
-    let hooks = json!({"BeforeTool": [{"hooks": [
-        {"type": "http", "url": "https://x.example", "name": "far", "failClosed": true}
-    ]}]});
-    settings(&world, &hooks);
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert!(!world.home.project().join("done").exists());
-    assert!(done.err().contains("`http`"), "{}", done.err());
-    let told = requests(&world)[1].to_string();
-    assert!(told.contains("the hook `far` must agree"), "{told}");
-}
-
-#[test]
-fn a_process_may_greet_and_only_its_answer_to_the_event_counts() {
-    let world = World::new(&script("touch done"));
-    let guard = "import json,sys\n\
-        print('ready', flush=True)\n\
-        for line in sys.stdin:\n\
-        \x20   event = json.loads(line)\n\
-        \x20   print('looking at', event['id'], flush=True)\n\
-        \x20   print(json.dumps({'id': 'zz', 'decision': 'allow'}), flush=True)\n\
-        \x20   print(json.dumps({'id': event['id'], 'decision': 'deny', 'reason': 'not so'}), flush=True)\n";
-    world.home.write("guard.py", guard).unwrap();
-    let hooks = json!({"BeforeTool": [{"hooks": [
-        {"type": "process", "name": "guard", "command": "python3 guard.py"}
-    ]}]});
-    settings(&world, &hooks);
-    world.run_well(&["-p", "go", "-y"]);
-    assert!(!world.home.project().join("done").exists(), "its no is heard at the first call");
-    let trace = world.run_well(&["hooks", "trace"]).out();
-    assert!(trace.contains("deny, not so"), "{trace}");
-    assert!(trace.contains("a line before its answer: ready"), "{trace}");
-    assert!(trace.contains("an answer to another event"), "{trace}");
-}
-
-#[test]
-fn a_folder_without_trust_says_so_of_its_hooks() {
-    let world = World::new("[]");
-    let run = |args: &[&str]| {
-        let mut command = world.command(args);
-        command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
-        crate::support::finish(command)
-    };
-    let text = json!({"hooks": {"BeforeTool": one("true")}}).to_string();
-    world.home.write(".gemini/settings.json", &text).unwrap();
-    let list = run(&["hooks", "list"]).out();
-    assert!(list.contains("the folder is not trusted"), "{list}");
-    let accept = run(&["hooks", "accept"]);
-    assert_eq!(accept.code(), 55, "{}", accept.out());
-    assert!(accept.err().contains("parallax trust add"), "{}", accept.err());
-    let off = run(&["skills", "disable", "skill-creator"]);
-    assert!(off.err().contains("--scope user"), "{}", off.err());
 }
 
 #[test]

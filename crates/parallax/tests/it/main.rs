@@ -26,6 +26,7 @@ mod extensions;
 mod git_lines;
 mod going_on;
 mod hooks;
+mod hooks_running;
 mod key_agents;
 mod keychain;
 mod kill;
