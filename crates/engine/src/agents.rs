@@ -12,7 +12,7 @@ mod quiet_hooks;
 mod role;
 mod shared_judge;
 
-pub(crate) use child::how_to_go_on;
+pub(crate) use child::{SUBAGENT, how_to_go_on};
 pub(crate) use family::Family;
 pub(crate) use invoke::{INVOKE_AGENT, InvokeAgent};
 pub(crate) use role::AgentRole;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetSpent, BudgetUse};
 use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
+use parallax_protocol::requests::Requests;
 use parallax_protocol::store::{Record, SpentRecord};
 use tokio::task::JoinHandle;
 
@@ -52,8 +53,8 @@ pub struct Budget {
     inner: bool,
     /// What was told to be nearly spent.
     told: Option<BudgetSpent>,
-    /// What the journal says that the session has spent.
-    noted: Spent,
+    /// The requests that the journal tells of.
+    noted: Vec<Requests>,
 }
 
 impl Budget {
@@ -62,12 +63,12 @@ impl Budget {
         Self { ledger: Ledger::new(session, prompt, spent), ..Self::default() }
     }
 
-    /// The same budget for a session that has spent so much before, which its
-    /// limits need not count.
+    /// The same budget for a session that has spent so much before, with these
+    /// requests, which its limits need not count.
     #[must_use]
-    pub fn after(self, total: Spent) -> Self {
-        self.ledger.set_total(total);
-        Self { noted: total, ..self }
+    pub fn after(self, total: Spent, requests: Vec<Requests>) -> Self {
+        self.ledger.set_total(total, requests.clone());
+        Self { noted: requests, ..self }
     }
 
     /// The same budget; `asks`: whether a person is there who is asked to raise
@@ -187,13 +188,14 @@ impl Session {
     /// Notes what the session has spent, for when it is resumed: at the end of a
     /// turn, and before anything is taken back, which it does not earn again.
     pub(crate) fn note_spent(&mut self) {
-        let spent = self.budget.ledger.total();
-        if self.budget.inner || spent == self.budget.noted || self.history.len() == 0 {
+        let requests = self.budget.ledger.requests();
+        if self.budget.inner || requests == self.budget.noted || self.history.len() == 0 {
             return;
         }
-        self.budget.noted = spent;
-        let Spent { cost, tokens, .. } = spent;
-        self.history.record(&Record::Spent(SpentRecord { time: now(), cost, tokens }));
+        self.budget.noted.clone_from(&requests);
+        let Spent { cost, tokens, .. } = self.budget.ledger.total();
+        let record = SpentRecord { time: now(), cost, tokens, requests };
+        self.history.record(&Record::Spent(record));
     }
 
     /// Whether what the model costs is known, where money is limited.

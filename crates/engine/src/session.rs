@@ -482,6 +482,8 @@ impl Session {
             let taken_back = std::mem::take(&mut self.taken_back);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
         }
+        // What was asked beside turns.
+        self.note_spent();
         self.hook_end().await;
     }
 

@@ -21,6 +21,7 @@ pub mod policy;
 pub mod price;
 pub mod protected_names;
 pub mod question;
+pub mod requests;
 pub mod routing;
 pub mod secret;
 pub mod shell;

@@ -93,6 +93,22 @@ pub struct Usage {
     pub total_token_count: u64,
 }
 
+impl Usage {
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, tokens) in [
+            (&mut self.prompt_token_count, other.prompt_token_count),
+            (&mut self.candidates_token_count, other.candidates_token_count),
+            (&mut self.cached_content_token_count, other.cached_content_token_count),
+            (&mut self.thoughts_token_count, other.thoughts_token_count),
+            (&mut self.tool_use_prompt_token_count, other.tool_use_prompt_token_count),
+            (&mut self.total_token_count, other.total_token_count),
+        ] {
+            *sum = sum.saturating_add(tokens);
+        }
+    }
+}
+
 /// Why a stream ended, as the service says it. Unknown words are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

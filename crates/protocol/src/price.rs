@@ -1,5 +1,7 @@
 //! What tokens cost.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::Usage;
 
 /// What the tokens of a model cost, in US dollars for a million of them.
@@ -47,7 +49,8 @@ impl Price {
 }
 
 /// What was spent, in US dollars.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Cost {
     /// For tokens of prompts that were not cached.
     pub input: f64,

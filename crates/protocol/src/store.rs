@@ -10,10 +10,11 @@ use serde_json::value::RawValue;
 use crate::budget::{BudgetKind, BudgetScope};
 use crate::content::Sealed;
 use crate::context::ResultPlace;
-use crate::event::CompactionHow;
+use crate::event::{CallDecision, CompactionHow};
 use crate::ids::{CallId, SessionId};
 use crate::model::Usage;
 use crate::policy::ApprovalMode;
+use crate::requests::Requests;
 use crate::routing::Route;
 
 /// One line of a journal: an object with one key, the kind of the record. The
@@ -142,6 +143,9 @@ pub struct SpentRecord {
     pub cost: f64,
     /// Tokens sent and received.
     pub tokens: u64,
+    /// The requests by model and purpose; none in a journal of before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<Requests>,
 }
 
 /// A model that was chosen, and why.
@@ -332,6 +336,9 @@ pub struct CallTold {
     /// Whether a person or a rule refused it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
+    /// Who let it run, if it came to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<CallDecision>,
     /// The rule that refused it, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub denied: Option<(String, String)>,

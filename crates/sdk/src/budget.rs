@@ -8,7 +8,7 @@ use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
 
 use crate::launch::Launch;
-use crate::used::Used;
+use crate::used::{self, Used};
 
 /// Limits that a command line sets for the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -38,7 +38,8 @@ impl Launch {
             tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
             time: Duration::ZERO,
         };
-        let budget = Budget::new(session, self.limits("prompt"), counted).after(before);
+        let budget = Budget::new(session, self.limits("prompt"), counted)
+            .after(before, used::requests(records, |name| model.price(name)));
         let ledger = budget.ledger();
         for record in records {
             let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };

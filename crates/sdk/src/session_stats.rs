@@ -76,7 +76,8 @@ impl SessionStats {
     /// What the records of earlier processes tell, to be counted on.
     pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut stats = Self::default();
-        records.iter().for_each(|record| stats.totals.record(record, &price));
+        crate::used::requests(records, price).iter().for_each(|sum| stats.totals.requests(sum));
+        records.iter().for_each(|record| stats.totals.record(record));
         let model = records.iter().rev().find_map(|record| match record {
             Record::Content(content) if content.usage.is_some() => content.model.clone(),
             _ => None,

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use parallax_protocol::event::{
-    CallDecision, Event, EventBody, ItemDone, ModelCall, ToolDone, ToolStatus,
-};
+use parallax_protocol::event::{CallDecision, Event, EventBody, ItemDone, ToolDone, ToolStatus};
 use parallax_protocol::model::Usage;
-use parallax_protocol::price::Price;
+use parallax_protocol::requests::Requests;
 use parallax_protocol::routing::{Fallback, Route, RouteSource};
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::Display;
@@ -79,20 +77,16 @@ impl CostStats {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-    fn add(&mut self, call: &ModelCall) {
-        self.prompt += call.usage.prompt_token_count;
-        self.cached += call.usage.cached_content_token_count;
+    fn add(&mut self, asked: &Requests) {
+        self.prompt += asked.usage.prompt_token_count;
+        self.cached += asked.usage.cached_content_token_count;
         self.cached_share = self.cached as f64 / self.prompt.max(1) as f64;
-        match &call.cost {
-            Some(cost) => {
-                self.input_usd += cost.input;
-                self.cached_usd += cost.cached;
-                self.output_usd += cost.output;
-                self.usd += cost.total();
-            }
-            None if call.usage == Usage::default() => {}
-            None if self.unpriced.contains(&call.model) => {}
-            None => self.unpriced.push(call.model.clone()),
+        self.input_usd += asked.cost.input;
+        self.cached_usd += asked.cost.cached;
+        self.output_usd += asked.cost.output;
+        self.usd += asked.cost.total();
+        if asked.unpriced && !self.unpriced.contains(&asked.model) {
+            self.unpriced.push(asked.model.clone());
         }
     }
 }
@@ -365,7 +359,7 @@ impl Stats {
     /// Counts what the event tells.
     pub fn event(&mut self, event: &Event) {
         match &event.body {
-            EventBody::ModelCall(call) => self.model_call(call),
+            EventBody::ModelCall(call) => self.requests(&Requests::from(call)),
             EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_call(done),
             EventBody::Routed(route) if route.source != RouteSource::Override => {
                 keep(&mut self.routing, route);
@@ -375,21 +369,23 @@ impl Stats {
         }
     }
 
-    fn model_call(&mut self, call: &ModelCall) {
-        self.cost.add(call);
-        let model = self.models.entry(call.model.clone()).or_default();
-        model.cost += call.cost.map_or(0.0, |cost| cost.total());
-        let role = model.roles.entry(call.role.clone()).or_default();
-        model.api.total_requests += 1;
-        model.api.total_latency_ms += call.latency_ms;
-        role.total_requests += 1;
-        role.total_latency_ms += call.latency_ms;
-        model.tokens.add(&call.usage);
-        role.tokens.add(&call.usage);
-        if let Some(class) = &call.error {
-            model.api.total_errors += 1;
-            role.total_errors += 1;
-            *model.api.errors_by_type.entry(error_type(class)).or_default() += 1;
+    /// Counts requests to a model for one purpose.
+    pub(crate) fn requests(&mut self, asked: &Requests) {
+        self.cost.add(asked);
+        let model = self.models.entry(asked.model.clone()).or_default();
+        model.cost += asked.cost.total();
+        let role = model.roles.entry(asked.role.clone()).or_default();
+        model.api.total_requests += asked.count;
+        model.api.untimed += asked.untimed;
+        model.api.total_latency_ms += asked.latency_ms;
+        role.total_requests += asked.count;
+        role.total_latency_ms += asked.latency_ms;
+        model.tokens.add(&asked.usage);
+        role.tokens.add(&asked.usage);
+        for (class, count) in &asked.errors {
+            model.api.total_errors += count;
+            role.total_errors += count;
+            *model.api.errors_by_type.entry(error_type(class)).or_default() += count;
         }
     }
 
@@ -418,48 +414,38 @@ impl Stats {
         }
     }
 
-    /// Counts what the journal of an earlier process tells. Utility calls, times of
-    /// requests and decisions leave no record.
-    pub(crate) fn record(&mut self, record: &Record, price: impl Fn(&str) -> Option<Price>) {
-        match record {
-            Record::Content(content) => {
-                let Some(usage) = content.usage else { return };
-                let model = content.model.clone().unwrap_or_default();
-                self.model_call(&ModelCall {
-                    cost: price(&model).map(|price| price.of(&usage)),
-                    model: model.clone(),
-                    role: "main".to_owned(),
-                    usage,
-                    latency_ms: 0,
-                    request_bytes: 0,
-                    error: None,
-                });
-                if let Some(model) = self.models.get_mut(&model) {
-                    model.api.untimed += 1;
-                }
+    /// Counts a call that the journal of an earlier process tells of.
+    pub(crate) fn record(&mut self, record: &Record) {
+        let Record::Result(result) = record else { return };
+        let told = result.told.as_ref();
+        let succeeded = result.status == "success";
+        let duration = told.map(|told| told.duration_ms);
+        // Journals of before tell only of refusals.
+        let refused = told.filter(|told| told.refused).map(|_| CallDecision::Reject);
+        let decision = told.and_then(|told| told.decision).or(refused);
+        let tools = &mut self.tools;
+        tools.total_calls += 1;
+        tools.total_duration_ms += duration.unwrap_or_default();
+        tools.total_success += u64::from(succeeded);
+        tools.total_fail += u64::from(!succeeded);
+        if let Some(decision) = decision {
+            tools.total_decisions.add(decision);
+        }
+        tools.by_name.update(&result.name, |named| {
+            named.count += 1;
+            named.duration_ms += duration.unwrap_or_default();
+            named.untimed += u64::from(duration.is_none());
+            named.success += u64::from(succeeded);
+            named.fail += u64::from(!succeeded);
+            if let Some(decision) = decision {
+                named.decisions.add(decision);
             }
-            Record::Result(result) => {
-                let succeeded = result.status == "success";
-                let duration = result.told.as_ref().map(|told| told.duration_ms);
-                self.tools.total_calls += 1;
-                self.tools.total_duration_ms += duration.unwrap_or_default();
-                self.tools.total_success += u64::from(succeeded);
-                self.tools.total_fail += u64::from(!succeeded);
-                self.tools.by_name.update(&result.name, |named| {
-                    named.count += 1;
-                    named.duration_ms += duration.unwrap_or_default();
-                    named.untimed += u64::from(duration.is_none());
-                    named.success += u64::from(succeeded);
-                    named.fail += u64::from(!succeeded);
-                });
-                let display = result.display.as_ref().filter(|_| succeeded);
-                let changed = display.filter(|shown| shown["type"] == "diff");
-                if let Some(Ok(Display::Diff(diff))) = changed.map(Display::deserialize) {
-                    self.files.total_lines_added += diff.lines_added;
-                    self.files.total_lines_removed += diff.lines_removed;
-                }
-            }
-            _ => {}
+        });
+        let display = result.display.as_ref().filter(|_| succeeded);
+        let changed = display.filter(|shown| shown["type"] == "diff");
+        if let Some(Ok(Display::Diff(diff))) = changed.map(Display::deserialize) {
+            self.files.total_lines_added += diff.lines_added;
+            self.files.total_lines_removed += diff.lines_removed;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use parallax_protocol::model::Usage;
 use parallax_protocol::price::Price;
+use parallax_protocol::requests::Requests;
 use parallax_protocol::store::Record;
 
 use crate::open::OpenSession;
@@ -23,22 +24,40 @@ impl Used {
         for record in records {
             let Record::Content(content) = record else { continue };
             let Some(usage) = &content.usage else { continue };
-            let sum = &mut used.usage;
-            for (sum, tokens) in [
-                (&mut sum.prompt_token_count, usage.prompt_token_count),
-                (&mut sum.candidates_token_count, usage.candidates_token_count),
-                (&mut sum.cached_content_token_count, usage.cached_content_token_count),
-                (&mut sum.thoughts_token_count, usage.thoughts_token_count),
-                (&mut sum.tool_use_prompt_token_count, usage.tool_use_prompt_token_count),
-                (&mut sum.total_token_count, usage.total_token_count),
-            ] {
-                *sum = sum.saturating_add(tokens);
-            }
+            used.usage.add(usage);
             let name = content.model.as_deref().unwrap_or_default();
             used.cost += price(name).map_or(0.0, |price| price.of(usage).total());
         }
         used
     }
+}
+
+/// The requests that these records tell of: as they were noted last, and the answers
+/// since, which a killed program did not add up.
+pub(crate) fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Vec<Requests> {
+    let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
+        Record::Spent(spent) if !spent.requests.is_empty() => Some((at + 1, &spent.requests)),
+        _ => None,
+    });
+    let (from, mut sums) = noted.map_or((0, Vec::new()), |(from, sums)| (from, sums.clone()));
+    for record in records.get(from..).unwrap_or_default() {
+        let Record::Content(content) = record else { continue };
+        let Some(usage) = content.usage else { continue };
+        let model = content.model.clone().unwrap_or_default();
+        let price = price(&model);
+        let answer = Requests {
+            model,
+            role: "main".to_owned(),
+            count: 1,
+            untimed: 1,
+            usage,
+            cost: price.map(|price| price.of(&usage)).unwrap_or_default(),
+            unpriced: price.is_none(),
+            ..Requests::default()
+        };
+        parallax_protocol::requests::add(&mut sums, answer);
+    }
+    sums
 }
 
 impl OpenSession {

@@ -34,7 +34,7 @@ const RESULT: usize = 40_000;
 const GO_ON: &str = "[Your work was interrupted; this goes on where it was. A call without a result \
                      was cut off.]\n\n";
 /// What requests of sub-agents are for, in statistics.
-const SUBAGENT: &str = "subagent";
+pub(crate) const SUBAGENT: &str = "subagent";
 
 /// How the work ended, with what was wrong.
 struct Ending {

@@ -11,6 +11,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
 
 use super::answered::text_of;
+use crate::agents::SUBAGENT;
 use crate::answer::{Answer, Piece};
 use crate::loop_guard::LoopGuard;
 use crate::meter::{cost, error_class, millis};
@@ -101,7 +102,7 @@ impl Session {
                     return Ended::Failed(error);
                 }
                 Some(Ok(StreamEvent::Retry(retry))) => {
-                    self.hub.send(EventBody::ModelCall(ModelCall {
+                    self.count_request(ModelCall {
                         model: model.clone(),
                         role: "main".into(),
                         usage: Usage::default(),
@@ -109,7 +110,7 @@ impl Session {
                         latency_ms: millis(attempt.begun),
                         request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
-                    }));
+                    });
                     // The wait is no part of the next request's time.
                     attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
                     self.hub.send(EventBody::Retry(retry));
@@ -248,7 +249,14 @@ impl Session {
                 Ended::Whole | Ended::Chanting | Ended::Stopped(_) => None,
             },
         };
-        self.budget.ledger().count(&call);
+        self.count_request(call);
+    }
+
+    /// Counts a request for the answer, and tells it.
+    fn count_request(&self, call: ModelCall) {
+        // What an agent asks for is nothing that the session's own model was asked.
+        let role = if self.role.is_some() { SUBAGENT } else { call.role.as_str() };
+        self.budget.ledger().count(&ModelCall { role: role.to_owned(), ..call.clone() });
         self.hub.send(EventBody::ModelCall(call));
     }
 }

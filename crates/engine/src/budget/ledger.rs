@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent, BudgetUse};
 use parallax_protocol::event::ModelCall;
+use parallax_protocol::requests::{self, Requests};
 use tokio::sync::Notify;
 
 use super::{BudgetLimits, Spent};
@@ -24,6 +25,8 @@ struct Accounts {
     prompt: Account,
     /// Money and tokens of the whole session, whatever the limits count from.
     total: Spent,
+    /// The requests of the whole session.
+    requests: Vec<Requests>,
     /// When the running turn began, or went on.
     begun: Option<Instant>,
     /// A person wants no more spent on this prompt.
@@ -70,8 +73,13 @@ impl Ledger {
         ledger
     }
 
-    pub(super) fn set_total(&self, total: Spent) {
-        self.change(|accounts| accounts.total = total);
+    pub(super) fn set_total(&self, total: Spent, requests: Vec<Requests>) {
+        self.change(|accounts| (accounts.total, accounts.requests) = (total, requests));
+    }
+
+    /// The requests of the session in all its processes, by model and purpose.
+    pub(super) fn requests(&self) -> Vec<Requests> {
+        self.change(|accounts| accounts.requests.clone())
     }
 
     /// What the session has spent in all its processes; no time.
@@ -94,7 +102,8 @@ impl Ledger {
             tokens => tokens,
         };
         self.change(|accounts| {
-            let Accounts { session, prompt, total, .. } = accounts;
+            let Accounts { session, prompt, total, requests, .. } = accounts;
+            requests::add(requests, Requests::from(call));
             for spent in [&mut session.spent, &mut prompt.spent, total] {
                 spent.cost += cost;
                 spent.tokens = spent.tokens.saturating_add(tokens);

@@ -192,6 +192,7 @@ impl Session {
             duration_ms: finish.duration_ms,
             exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
             refused: finish.decision == Some(CallDecision::Reject),
+            decision: finish.decision,
             denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
         }
     }

@@ -197,7 +197,7 @@ async fn going_back_gives_no_spent_tokens_back() {
     let replies = vec![used(says("a"), 700), used(says("b"), 800), used(says("c"), 10)];
     let before = Spent { tokens: 5_000, ..Spent::default() };
     let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spent::default());
-    let setup = Setup { budget: budget.after(before), ..Setup::default() };
+    let setup = Setup { budget: budget.after(before, Vec::new()), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("one").await;
     rig.turn("two").await;

@@ -2,7 +2,7 @@
 //! done, and which model answered.
 
 use parallax_protocol::content::Role;
-use parallax_protocol::routing::{RouteSource, SentAhead};
+use parallax_protocol::routing::{Route, RouteSource, SentAhead};
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::{Display, Todo, TodoStatus};
 use serde_json::json;
@@ -35,23 +35,33 @@ impl OpenSession {
         }
     }
 
-    /// Which model is set, which answered last, and how it came to that one.
-    pub(super) fn tell_why(&self) -> Told {
+    /// The model of the newest answer before the session was opened.
+    fn answered_before(&self) -> Option<String> {
+        self.past().iter().rev().find_map(|record| match record {
+            Record::Content(content) if content.wire.role() == Role::Model => content.model.clone(),
+            _ => None,
+        })
+    }
+
+    /// How it came to the model that answered last before the session was opened.
+    pub fn route_before(&self) -> Option<Route> {
         let past = self.past();
         let route = past.iter().rev().find_map(|record| match record {
             Record::Route(chosen) => Some(&chosen.route),
             _ => None,
         });
-        let last = past.iter().rev().find_map(|record| match record {
-            Record::Content(content) if content.wire.role() == Role::Model => content.model.clone(),
-            _ => None,
-        });
+        // A prompt after it may have named its model.
+        let last = self.answered_before();
+        route.filter(|route| last.is_none_or(|last| last == route.model)).cloned()
+    }
+
+    /// Which model is set, which answered last, and how it came to that one.
+    pub(super) fn tell_why(&self) -> Told {
+        let (last, route) = (self.answered_before(), self.route_before());
         let mut lines =
             vec![format!("`{}` is set; a model is chosen with the next prompt.", self.model)];
         lines.extend(last.as_ref().map(|model| format!("The newest answer is from `{model}`.")));
-        // A prompt after it may have named its model.
-        let route = route.filter(|route| last.as_ref().is_none_or(|last| *last == route.model));
-        if let Some(route) = route {
+        if let Some(route) = &route {
             lines.push(format!("Asked for was `{}`.", route.asked));
             lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
             lines.extend(route.ahead.map(ahead).map(str::to_owned));

@@ -125,6 +125,7 @@ impl App {
             self.tell_counts();
         }
         self.session = open.id.to_string();
+        self.route = open.route_before();
         let again = std::mem::take(&mut self.again);
         // Extensions may have brought or taken some.
         if let Some(launch) = &self.launch {

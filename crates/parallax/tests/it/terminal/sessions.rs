@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
+use serde_json::json;
 use testkit::pty::Key;
 
 use super::seat::{COMPOSER, Seat, Start};
@@ -321,4 +322,48 @@ fn a_copy_goes_on_by_itself() {
     let contents = seat.world.server.requests()[2].contents();
     let all = format!("{contents:?}");
     assert!(all.contains("First answer.") && !all.contains("Second answer."), "{all}");
+}
+
+#[test]
+fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
+    let choice = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
+    let call = json!({"name": "read_file", "args": {"file_path": "none.txt"}});
+    let script = json!([{"method": "generateContent", "text": choice}, {"calls": [call]},
+        {"text": "One."}, {"method": "generateContent", "text": choice}, {"text": "Two."}]);
+    let world = crate::routing::world(&script.to_string(), "{}");
+    let seat = Seat::in_world(world, &sized());
+    for (flag, answer) in [("one", "One."), ("two", "Two.")] {
+        // Two lines are no clear case: a small model is asked.
+        seat.types(&format!("Add a flag --{flag}"));
+        seat.press(Key::Ctrl('j'));
+        seat.prompts("to the parser");
+        seat.sees(answer);
+        seat.is_idle();
+    }
+    // Taken back, it was paid for all the same.
+    seat.prompts("/rewind");
+    seat.sees("❯ Add a flag --two");
+    seat.press(Key::Enter);
+    seat.sees("Conversation only");
+    seat.press(Key::Enter);
+    seat.has_seen("is back before prompt 2");
+    seat.settles();
+    seat.press(Key::Ctrl('c'));
+    seat.sees(COMPOSER);
+    let told = |seat: &Seat| {
+        seat.prompts("/stats model");
+        seat.sees("thought");
+        seat.prompts("/stats tools");
+        seat.sees("allowed/not");
+        let window = seat.window();
+        let rows = window.lines().map(str::trim_end);
+        let told = rows.filter(|row| row.starts_with("gemini-") || row.starts_with("read_file"));
+        told.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = told(&seat);
+    assert_eq!(before.len(), 3, "{before:#?}");
+    let seat = again(seat, "[]", &["--resume", "latest"]);
+    assert_eq!(told(&seat), before);
+    seat.prompts("/model why");
+    seat.sees("a small model was asked");
 }

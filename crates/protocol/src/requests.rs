@@ -1,0 +1,74 @@
+//! Requests to models, added up by model and purpose.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::ModelCall;
+use crate::model::Usage;
+use crate::price::Cost;
+
+/// What one model was asked for one purpose.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requests {
+    /// The model that answered (or was asked).
+    pub model: String,
+    /// What for (`main`, `web_search`, …).
+    pub role: String,
+    /// How many.
+    pub count: u64,
+    /// How many of them left no time.
+    #[serde(skip_serializing_if = "is_none")]
+    pub untimed: u64,
+    /// How long the others took together, in milliseconds.
+    pub latency_ms: u64,
+    /// Their tokens.
+    pub usage: Usage,
+    /// What they cost, as far as prices are known.
+    pub cost: Cost,
+    /// Whether tokens of one have no known price.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unpriced: bool,
+    /// The failed ones by class.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's way")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl From<&ModelCall> for Requests {
+    fn from(call: &ModelCall) -> Self {
+        Self {
+            model: call.model.clone(),
+            role: call.role.clone(),
+            count: 1,
+            untimed: 0,
+            latency_ms: call.latency_ms,
+            usage: call.usage,
+            cost: call.cost.unwrap_or_default(),
+            unpriced: call.cost.is_none() && call.usage != Usage::default(),
+            errors: call.error.iter().map(|class| (class.clone(), 1)).collect(),
+        }
+    }
+}
+
+/// Adds requests to those of the same model and purpose.
+pub fn add(sums: &mut Vec<Requests>, more: Requests) {
+    let Some(sum) = sums.iter_mut().find(|it| it.model == more.model && it.role == more.role)
+    else {
+        return sums.push(more);
+    };
+    sum.count = sum.count.saturating_add(more.count);
+    sum.untimed = sum.untimed.saturating_add(more.untimed);
+    sum.latency_ms = sum.latency_ms.saturating_add(more.latency_ms);
+    sum.usage.add(&more.usage);
+    sum.cost.add(&more.cost);
+    sum.unpriced |= more.unpriced;
+    for (class, count) in more.errors {
+        *sum.errors.entry(class).or_default() += count;
+    }
+}
