@@ -2,20 +2,26 @@
 //! terminal free.
 
 use std::io::Write;
+use std::path::Path;
 
 use parallax_exec::persons_program;
 
 use crate::editors::EditorCommand;
 
-/// Opens `text` in the editor, in a file with this name, and gives what was
-/// saved.
+/// Opens `text` in the editor, in a file with this name somewhere in `place`, and gives
+/// what was saved. Nothing is left there.
 ///
 /// # Errors
 /// For people: why there is no new text.
-pub fn edit(editor: &EditorCommand, text: &str, name: &str) -> Result<String, String> {
+pub fn edit(
+    editor: &EditorCommand,
+    text: &str,
+    name: &str,
+    place: &Path,
+) -> Result<String, String> {
     let folder = tempfile::Builder::new()
         .prefix("parallax-")
-        .tempdir()
+        .tempdir_in(place)
         .map_err(|error| format!("no temporary folder can be made: {error}"))?;
     let path = folder.path().join(name);
     let told = |error: std::io::Error| format!("`{}`: {error}", path.display());

@@ -80,6 +80,17 @@ impl Launch {
         }
     }
 
+    /// Where a text lies while an editor has it: with encrypted sessions in memory, where
+    /// this system has such a place.
+    pub fn editing_folder(&self) -> PathBuf {
+        let homes = self.homes();
+        let in_memory = homes.keys.encrypts() && !homes.is_temporary_at_home();
+        match in_memory && homes.make_temporary().is_ok() {
+            true => homes.temporary,
+            false => std::env::temp_dir(),
+        }
+    }
+
     /// Whether what was said may be written to the session's temporary folder.
     pub(crate) fn keeps_clear_text(&self) -> bool {
         let homes = self.homes();

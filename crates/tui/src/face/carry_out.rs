@@ -112,13 +112,15 @@ impl Face {
             }
             Effect::CheckKey(kind, key) => self.check_key(kind, key),
             Effect::Edit { text, name, then } => {
-                let command = self.app.launch.as_ref().and_then(|launch| launch.editor_command());
+                let launch = self.app.launch.as_ref();
+                let command =
+                    launch.and_then(|it| Some((it.editor_command()?, it.editing_folder())));
                 let edited =
                     match command {
                         // The editor has the terminal; nobody else writes to it.
-                        Some(command) => self
+                        Some((command, place)) => self
                             .screen
-                            .released(|| editor::edit(&command, &text, &name))
+                            .released(|| editor::edit(&command, &text, &name, &place))
                             .unwrap_or_else(|error| Err(error.to_string())),
                         None => Err("there is no editor: set $EDITOR, or choose one with /editor"
                             .to_owned()),

@@ -23,7 +23,7 @@ fn world(script: &str, setting: &str) -> World {
 }
 
 #[test]
-fn a_pasted_picture_of_an_encrypted_session_is_never_on_the_disk() {
+fn pictures_and_drafts_of_an_encrypted_session_are_never_on_the_disk() {
     let world = world(r#"[{"text":"seen"}]"#, "off");
     std::fs::remove_file(world.home.project().join("shot.png")).expect("removed");
     let settings = r#"{"general": {"sessionEncryption": "file"}}"#;
@@ -34,20 +34,31 @@ fn a_pasted_picture_of_an_encrypted_session_is_never_on_the_disk() {
     let program = world.home.write_home("bin/xclip", &script).expect("file");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("mode");
+    let editor = world.home.write_home("bin/ed.sh", "#!/bin/sh\necho \"$1\" > \"$HOME/where\"\n");
+    let editor = editor.expect("file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&editor, mode).expect("mode");
+    let editor = editor.to_string_lossy().into_owned();
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
     let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let memory = runtime.path().to_string_lossy().into_owned();
     let start = Start::sized(100, 24).with("PATH", &path).with("DISPLAY", ":9");
     let start = start.with("XDG_RUNTIME_DIR", &memory).without("WAYLAND_DISPLAY");
+    let start = start.with("VISUAL", &editor).with("EDITOR", &editor);
     let seat = Seat::in_world(world, &start);
     seat.press(Key::Ctrl('v'));
     seat.sees("[Image");
-    seat.prompts("what is this?");
+    seat.types("what is");
+    seat.press(Key::Ctrl('g'));
+    seat.looks();
+    seat.prompts(" this?");
     seat.sees("seen");
     let sent = String::from_utf8_lossy(&seat.world.server.requests()[0].body).into_owned();
     assert!(sent.contains(RED), "the model has it");
     let picture = STANDARD.decode(RED).expect("base64");
     assert_eq!(crate::encryption::holds(seat.world.home.root(), &picture), [""; 0]);
+    let draft = std::fs::read_to_string(seat.world.home.home().join("where")).expect("edited");
+    assert!(draft.starts_with(&memory), "{draft}");
     seat.is_idle();
     seat.prompts("/quit");
     seat.ends();
