@@ -512,6 +512,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_watch_waits_for_commands_that_may_have_leave() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("a path");
+        let (root, kept) = (top.join("w"), top.join("kept"));
+        std::fs::create_dir(&root).expect("a folder");
+        let options = CheckpointOptions::new(kept, "p".into(), "s".into(), vec![root.clone()]);
+        let versions = Versions::new(parallax_store::Checkpoints::open(options), Arc::default());
+        let (open, closed) = (root.join(".envrc"), root.join(".mcp.json"));
+        for path in [&open, &closed] {
+            std::fs::write(path, "mine").expect("a file");
+        }
+        let command = versions.before(1, Change::Command("sh x")).expect("kept");
+        let watch = versions.watch().expect("a watch");
+        for path in [&open, &closed] {
+            std::fs::write(path, "changed").expect("a file");
+        }
+        assert_eq!(watch.end(""), PutBack::default());
+        let granted = to_write(vec![open.clone()]);
+        let done = command.after(&Effects::default(), &granted, ApprovalMode::Default);
+        assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
+        let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
+        assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));
+        // What nobody had leave for is put back at once.
+        let watch = versions.watch().expect("a watch");
+        std::fs::write(&closed, "changed").expect("a file");
+        assert_eq!(watch.end("").restored, [closed]);
+    }
+
+    #[test]
     fn only_git_itself_makes_repositories() {
         for line in [
             "git clone . x",
