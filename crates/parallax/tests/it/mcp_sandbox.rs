@@ -25,6 +25,7 @@ def tried():
         "inside": attempt(lambda: write("inside")),
         "outside": attempt(lambda: write(os.path.expanduser("~/outside"))),
         "granted": attempt(lambda: write(os.path.expanduser("~/granted/it"))),
+        "network": os.readlink("/proc/self/ns/net"),
         "key": attempt(lambda: open(os.path.expanduser("~/.ssh/id_test")).read()),
         "own": os.environ.get("OWN_TOKEN"),
     })
@@ -67,7 +68,13 @@ fn server(world: &World, sandbox: &Value) -> Value {
 
 /// What the tool of the server could do.
 fn tried(world: &World) -> Value {
-    world.run_well(&["-y", "-p", "go"]);
+    tried_in(world, "yolo")
+}
+
+/// The same in another mode, without a question.
+fn tried_in(world: &World, mode: &str) -> Value {
+    let allowed = "--allowed-tools=mcp_test_try";
+    world.run_well(&["--approval-mode", mode, allowed, "-p", "go"]);
     let output = answer(world, 1)["output"].as_str().map(str::to_owned).expect("an output");
     let json = output.lines().find(|line| line.starts_with('{')).expect("what it tried");
     serde_json::from_str(json).expect("JSON")
@@ -136,6 +143,32 @@ fn its_user_grants_it_folders() {
         for what in ["granted", "key"] {
             assert_eq!(tried[what] == "done", granted, "{what}: {tried}");
         }
+    }
+}
+
+#[test]
+fn its_user_grants_it_the_network() {
+    let own = std::fs::read_link("/proc/self/ns/net").expect("a network");
+    for (grants, in_project, reaches) in [
+        (json!({"network": true}), false, true),
+        (json!({"network": false}), false, false),
+        (json!(true), false, false),
+        // A project grants nothing.
+        (json!({"network": true}), true, false),
+    ] {
+        let world = world();
+        let settings = json!({"mcpServers": {"test": server(&world, &grants)}}).to_string();
+        match in_project {
+            true => world.home.write(".gemini/settings.json", &settings),
+            false => world.home.write_home(".gemini/settings.json", &settings),
+        }
+        .expect("settings");
+        // Yolo is in the machine's network as it is.
+        let tried = tried_in(&world, "default");
+        let network = tried["network"].as_str().expect("a network");
+        assert_eq!(own.to_str() == Some(network), reaches, "{grants} {in_project}: {tried}");
+        // Nothing else comes with it.
+        assert_ne!(tried["outside"], "done", "{grants}: {tried}");
     }
 }
 
