@@ -311,11 +311,19 @@ impl Config {
         let (known, missing) = values.of(&name, installed, &self.cwd);
         notes.extend(missing);
         let of_project = self.environment.dotenv_file() == Some(self.cwd.join(".env").as_path());
+        let id = extension_id(&name, install.as_ref());
         let value = |setting: &ExtensionSetting| {
             let here = of_project
                 && self.environment.dotenv_names().any(|known| known == setting.variable);
             let here = here.then(|| self.environment.variable(&setting.variable)).flatten();
-            here.map(str::to_owned).or_else(|| known.get(&setting.variable).cloned())
+            let of_gemini = || {
+                let is_theirs = setting.sensitive && home == ExtensionHome::Gemini;
+                let found =
+                    is_theirs.then(|| values.of_gemini((&name, &id), &self.cwd, &setting.variable));
+                found.flatten()
+            };
+            let known = || known.get(&setting.variable).cloned();
+            here.map(str::to_owned).or_else(known).or_else(of_gemini)
         };
         let values: Vec<SettingValue> = manifest
             .settings
@@ -358,7 +366,7 @@ impl Config {
         }
         let enabled_here = enablement.is_on(&name, &self.cwd);
         let extension = Extension {
-            id: extension_id(&name, install.as_ref()),
+            id,
             folder,
             installed: installed.to_owned(),
             home,

@@ -184,7 +184,7 @@ impl Keychain {
         let name = name.into();
         inner.known().remove(&name);
         let (service, in_family) = name.of_family();
-        let in_file = Place { service, account: &in_family };
+        let in_file = Place { service: &service, account: &in_family };
         match &inner.sealed {
             Some(file) if !inner.has_system() => file.set(in_file, secret.expose()),
             sealed => {
@@ -208,7 +208,7 @@ impl Keychain {
         inner.known().remove(&name);
         if let Some(file) = &inner.sealed {
             let (service, account) = name.of_family();
-            let forgotten = file.forget(Place { service, account: &account });
+            let forgotten = file.forget(Place { service: &service, account: &account });
             let was_there = forgotten.map_err(KeychainError::Failed)?;
             if was_there || inner.backend().is_none() {
                 return Ok(());
@@ -224,7 +224,7 @@ impl Keychain {
     pub fn of_reference(&self, name: &Name, in_system: bool) -> Option<Secret> {
         let inner = self.inner.as_ref()?;
         let (service, account) = name.of_family();
-        let at = Place { service, account: &account };
+        let at = Place { service: &service, account: &account };
         let read = |found: Result<Option<String>, String>| {
             found.inspect_err(|why| tracing::warn!(why, "secrets of Gemini CLI")).ok().flatten()
         };
@@ -259,7 +259,7 @@ impl Inner {
     fn find(&self, name: &Name) -> Result<Option<String>, KeychainError> {
         if let Some(file) = &self.sealed {
             let (service, account) = name.of_family();
-            let found = file.get(Place { service, account: &account });
+            let found = file.get(Place { service: &service, account: &account });
             let found = found.map_err(KeychainError::Failed)?;
             if found.is_some() || self.backend().is_none() {
                 return Ok(found);

@@ -1,11 +1,16 @@
 //! Under which names secrets lie.
 
+use std::borrow::Cow;
+
 /// What our own secrets are filed under.
 const OURS: &str = "parallax";
 /// The reference's names: a service and an account in it.
 const API_KEYS: &str = "gemini-cli-api-key";
 const API_KEY: &str = "default-api-key";
 const SIGN_INS: &str = "gemini-cli-oauth";
+const EXTENSIONS: &str = "Gemini CLI Extensions";
+/// How accounts of single secrets begin there.
+const SECRET: &str = "__secret__";
 
 /// Where a store has a secret.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +37,17 @@ pub enum Name {
     ApiKey,
     /// The tokens of a sign-in to this MCP server.
     SignIn(String),
+    /// What the reference keeps of a setting of an extension.
+    ExtensionSetting {
+        /// The extension's name.
+        extension: String,
+        /// Its id.
+        id: String,
+        /// The folder that it is set for; `None`: all of the user's.
+        workspace: Option<String>,
+        /// The variable that it is given in.
+        variable: String,
+    },
     /// One that only this program knows.
     Own(String),
 }
@@ -54,16 +70,27 @@ impl Name {
         match self {
             Self::ApiKey => "api-key".to_owned(),
             Self::SignIn(server) => format!("mcp-oauth {server}"),
+            Self::ExtensionSetting { variable, .. } => {
+                format!("{} {variable}", self.of_family().0)
+            }
             Self::Own(name) => name.clone(),
         }
     }
 
     /// Service and account as all programs of the family have them.
-    pub(crate) fn of_family(&self) -> (&'static str, String) {
+    pub(crate) fn of_family(&self) -> (Cow<'static, str>, String) {
         match self {
-            Self::ApiKey => (API_KEYS, API_KEY.to_owned()),
-            Self::SignIn(server) => (SIGN_INS, plain(server)),
-            Self::Own(name) => (OURS, name.clone()),
+            Self::ApiKey => (API_KEYS.into(), API_KEY.to_owned()),
+            Self::SignIn(server) => (SIGN_INS.into(), plain(server)),
+            Self::ExtensionSetting { extension, id, workspace, variable } => {
+                let mut service = format!("{EXTENSIONS} {extension} {id}");
+                if let Some(workspace) = workspace {
+                    service.push(' ');
+                    service.push_str(workspace);
+                }
+                (service.into(), format!("{SECRET}{variable}"))
+            }
+            Self::Own(name) => (OURS.into(), name.clone()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::cst::CstInputValue;
-use parallax_keychain::Keychain;
+use parallax_keychain::{Keychain, Name};
 use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::Value;
@@ -101,6 +101,30 @@ impl ValueFile {
             }
         }
         (values, notes)
+    }
+}
+
+impl ValueFile {
+    /// What Gemini CLI keeps of a sensitive setting of an extension that it
+    /// installed: for this workspace, else for all. Blocking.
+    pub(crate) fn of_gemini(
+        &self,
+        (extension, id): (&str, &str),
+        workspace: &Path,
+        variable: &str,
+    ) -> Option<String> {
+        let here = scope_name(ExtensionScope::Workspace(workspace));
+        let kept = |workspace: Option<String>| {
+            let name = Name::ExtensionSetting {
+                extension: extension.to_owned(),
+                id: id.to_owned(),
+                workspace,
+                variable: variable.to_owned(),
+            };
+            self.keychain.of_reference(&name, true)
+        };
+        let kept = kept(Some(here)).or_else(|| kept(None))?;
+        Some(kept.expose().to_owned())
     }
 }
 

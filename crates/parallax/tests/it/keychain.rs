@@ -103,6 +103,45 @@ fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
 }
 
 #[test]
+fn what_gemini_cli_keeps_of_an_extensions_settings_reaches_its_server() {
+    let script = json!([
+        {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
+    ]);
+    let world = world(&script, false);
+    let manifest = json!({"name": "vault", "version": "1.0.0",
+    "mcpServers": {"vault": crate::mcp::stdio(&world, "")},
+    "settings": [
+        {"name": "Key", "description": "d", "envVar": "VAULT_KEY", "sensitive": true},
+        {"name": "Own", "description": "d", "envVar": "VAULT_OWN", "sensitive": true}
+    ]});
+    let file = ".gemini/extensions/vault/gemini-extension.json";
+    world.home.write_home(file, &manifest.to_string()).unwrap();
+    let listed = finish(command(&world, &["extensions", "list", "-o", "json"]));
+    let listed: Value = serde_json::from_str(&listed.out()).expect("JSON");
+    let service = format!("Gemini CLI Extensions vault {}", listed[0]["id"].as_str().expect("id"));
+    let here = format!("{service} {}", world.home.project().canonicalize().unwrap().display());
+    for (service, account, secret) in [
+        (&service, "__secret__VAULT_KEY", "of-the-user"),
+        (&service, "__secret__VAULT_OWN", "of-the-user"),
+        (&here, "__secret__VAULT_OWN", "of-the-project"),
+    ] {
+        let mut keep = Command::new(folder(&world).join("secret-tool"));
+        keep.args(["store", "--label=x", "service", service, "account", account]);
+        assert_eq!(run(keep, Some(secret.as_bytes()), LIMIT).expect("run").code(), 0);
+    }
+    let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).unwrap();
+    let done = finish(command(&world, &["-y", "-p", "go"]));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let told = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    assert!(told.contains(r#""VAULT_KEY": "of-the-user""#), "{told}");
+    assert!(told.contains(r#""VAULT_OWN": "of-the-project""#), "{told}");
+    // It is read, and nothing is kept or taken away there.
+    let orders = calls(&world).lines().filter(|line| line.starts_with("store")).count();
+    assert_eq!((orders, calls(&world).contains("clear")), (3, false));
+}
+
+#[test]
 fn without_a_keychain_that_answers_the_file_is_used() {
     let hanging = world(&json!([]), true);
     with_extension(&hanging);
