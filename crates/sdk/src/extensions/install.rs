@@ -13,7 +13,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 
 use super::fetch::FetchedExtension;
 use super::review::{Review, review};
-use super::staging::{COMES, GOES, Staging, sweep};
+use super::staging::{Alone, COMES, GOES, Staging, sweep};
 use super::{forbidden, refused};
 use crate::launch::{Launch, failure};
 
@@ -47,11 +47,12 @@ impl Launch {
     /// One of its name is installed; a disk that cannot be written.
     pub fn install_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, Failure> {
         let name = &fetched.manifest.name;
-        if let Some(known) = self.extensions().find(name) {
+        let _alone = self.change_alone()?;
+        if let Some(there) = self.installed_now(name) {
             return Err(refused(format!(
                 "the extension `{name}` is installed already (`{}`): `parallax extensions update \
                  {name}` brings it up to date, or uninstall it first",
-                known.installed.display()
+                there.display()
             )));
         }
         let place = self.put(fetched).map_err(refused)?;
@@ -62,8 +63,22 @@ impl Launch {
         Ok(place)
     }
 
+    /// The right to change what is installed: no other process does meanwhile.
+    pub(super) fn change_alone(&self) -> Result<Alone, Failure> {
+        let home = self.config.extension_home();
+        Alone::wait(&home).map_err(|error| refused(format!("`{}`: {error}", home.display())))
+    }
+
+    /// Where an extension of that name is, also one that another process has put
+    /// there since this one looked.
+    fn installed_now(&self, name: &str) -> Option<PathBuf> {
+        let known = self.extensions().find(name).map(|known| known.installed.clone());
+        let place = self.place(name);
+        known.or_else(|| place.symlink_metadata().is_ok().then_some(place))
+    }
+
     /// Copies it beside its place and puts it there; what was there is kept as
-    /// the version before.
+    /// the version before. The caller is alone.
     pub(super) fn put(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
         let home = self.config.extension_home();
         let name = &fetched.manifest.name;
@@ -145,6 +160,7 @@ impl Launch {
         if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
             return Err(refused(format!("there is no earlier version of the extension `{name}`")));
         }
+        let _alone = self.change_alone()?;
         let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
         let manifest = Manifest::read(&kept).map_err(refused)?;
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
@@ -191,10 +207,11 @@ impl Launch {
         let folder = std::fs::canonicalize(&folder)
             .map_err(|error| refused(format!("`{}`: {error}", folder.display())))?;
         let name = manifest.name;
-        if let Some(known) = self.extensions().find(&name) {
+        let _alone = self.change_alone()?;
+        if let Some(there) = self.installed_now(&name) {
             return Err(refused(format!(
                 "the extension `{name}` is installed already (`{}`): uninstall it first",
-                known.installed.display()
+                there.display()
             )));
         }
         let Some(source) = folder.to_str() else {
@@ -232,6 +249,7 @@ impl Launch {
         let told = |error: std::io::Error| {
             refused(format!("`{}`: {error}", extension.installed.display()))
         };
+        let _alone = self.change_alone()?;
         // First out of the way, in one step.
         let home = self.config.extension_home();
         let aside = Staging::new(&home, GOES).map_err(told)?;

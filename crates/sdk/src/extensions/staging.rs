@@ -1,16 +1,19 @@
 //! Folders in which installations are made ready, beside the extensions. Who is
 //! killed there leaves one: the next that looks takes it away.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parallax_exec::create_private_folder;
 use tempfile::TempDir;
 
 /// What the names of such folders begin with: of one that comes, and of one that goes.
 pub(super) const COMES: &str = ".staging-";
 pub(super) const GOES: &str = ".removed-";
+/// A file beside the extensions, locked by who changes them.
+const LOCK: &str = ".lock";
 /// A file in it, locked as long as its process lives.
 const HELD: &str = ".held";
 /// Folders whose processes nobody knows are nobody's when they are older.
@@ -38,6 +41,37 @@ impl Staging {
 
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
+    }
+}
+
+/// The right to change what is installed in a home: one process has it at a time.
+/// Who is killed with it has it no longer.
+pub(super) struct Alone {
+    _held: File,
+}
+
+impl Alone {
+    /// Waits for it. Blocking, for a minute at most.
+    ///
+    /// # Errors
+    /// The disk refuses, or another process does not end.
+    pub(super) fn wait(home: &Path) -> io::Result<Self> {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        const STEP: Duration = Duration::from_millis(20);
+        create_private_folder(home)?;
+        let held = File::create(home.join(LOCK))?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match held.try_lock() {
+                Ok(()) => return Ok(Self { _held: held }),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                    let why = "another installation is under way, and does not end";
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            }
+        }
     }
 }
 

@@ -71,6 +71,7 @@ impl Launch {
     /// A disk that cannot be written.
     pub fn put_locked(&self, fetched: &FetchedExtension) -> Result<(), Failure> {
         let name = &fetched.manifest.name;
+        let _alone = self.change_alone()?;
         let is_new = self.extensions().find(name).is_none();
         self.put(fetched).map_err(refused)?;
         if is_new {

@@ -170,6 +170,7 @@ impl Launch {
     ) -> Result<(), Failure> {
         let (homes, name) = (&self.config.homes, extension.name());
         let keychain = &self.config.keychain;
+        let _alone = self.change_alone()?;
         self.put(&update.fetched)
             .map_err(|why| refused(format!("the extension `{name}` is as it was: {why}")))?;
         let variables: Vec<String> =
