@@ -66,6 +66,10 @@ pub(crate) struct Json {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
+
+    /// Write what happens into a log below `~/.parallax/logs`
+    #[arg(short = 'd', long, global = true)]
+    debug: bool,
 }
 
 /// For which projects a change holds.
@@ -172,18 +176,27 @@ impl Extending {
 
     /// How it is printed, failures too.
     pub(crate) fn format(&self) -> OutputFormat {
+        let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
+        if self.printing().json || asked { OutputFormat::Json } else { OutputFormat::Text }
+    }
+
+    fn printing(&self) -> &Json {
         let (Self::Extensions { printing, .. }
         | Self::Commands { printing, .. }
         | Self::Skills { printing, .. }
         | Self::Agents { printing, .. }
         | Self::Hooks { printing, .. }) = self;
-        let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
-        if printing.json || asked { OutputFormat::Json } else { OutputFormat::Text }
+        printing
+    }
+
+    /// Whether what happens is written down.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.printing().debug
     }
 
     /// `--list-extensions`.
     pub(crate) fn list_extensions(json: bool) -> Self {
-        Self::Extensions { action: ExtensionsAction::list(), printing: Json { json } }
+        Self::Extensions { action: ExtensionsAction::list(), printing: Json { json, debug: false } }
     }
 }
 
@@ -215,6 +228,9 @@ pub(crate) fn launch() -> Result<Launch, Failure> {
 /// The same with these options; what is wrong with the settings is told.
 pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
     let launch = Launch::prepare(options)?;
+    if LOGS.swap(false, Ordering::Relaxed) {
+        crate::log::begin(&launch);
+    }
     warn(&launch.warnings);
     Ok(launch)
 }
@@ -225,6 +241,14 @@ static SKIPS_TRUST: AtomicBool = AtomicBool::new(false);
 /// The folder is trusted for this run of a subcommand.
 pub(crate) fn skip_trust() {
     SKIPS_TRUST.store(true, Ordering::Relaxed);
+}
+
+/// Whether `--debug` stood beside the subcommand, and no log was begun yet.
+static LOGS: AtomicBool = AtomicBool::new(false);
+
+/// What happens in this run of a subcommand is written down.
+pub(crate) fn log_it() {
+    LOGS.store(true, Ordering::Relaxed);
 }
 
 /// How subcommands read them: nothing is begun, and no session is kept.

@@ -17,7 +17,7 @@ use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
     SandboxAction, SessionArguments, TrustAction, UndoArguments,
 };
-use crate::extending::Extending;
+use crate::extending::{Extending, log_it};
 use crate::mcp_arguments::McpAction;
 use crate::sessions_arguments::SessionsArguments;
 use crate::surroundings::Surroundings;
@@ -202,7 +202,15 @@ impl Invocation {
             Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Err(Refusal::Group(error.to_string()))
             }
-            Err(error) => Err(usage::from_clap(&error, argv).into()),
+            Err(error) => {
+                let is_text = usage::format_wanted(argv) == OutputFormat::Text;
+                let usage = usage::from_clap(&error, argv);
+                let of_group = || usage::unknown_in_group(&error, argv).filter(|_| is_text);
+                // `trust` may be the first word of a prompt: it has a hint of its own.
+                let is_trust = argv.get(1).is_some_and(|word| word == "trust");
+                let group = if is_trust { None } else { of_group() };
+                Err(group.map_or_else(|| usage.into(), Refusal::Group))
+            }
         }
     }
 }
@@ -219,9 +227,19 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         }
         Some(Command::Undo(undo)) => return Ok(Invocation::Undo(undo)),
         Some(Command::Sessions(sessions)) => return Ok(Invocation::Sessions(sessions)),
-        Some(Command::Mcp(mcp)) => return Ok(Invocation::Mcp(mcp.action)),
+        Some(Command::Mcp(mcp)) => {
+            if mcp.debug {
+                log_it();
+            }
+            return Ok(Invocation::Mcp(mcp.action));
+        }
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
-        Some(Command::Extending(action)) => return Ok(Invocation::Extending(action)),
+        Some(Command::Extending(action)) => {
+            if action.is_logged() {
+                log_it();
+            }
+            return Ok(Invocation::Extending(action));
+        }
         Some(Command::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
         Some(Command::Demo) | None => {}
     }

@@ -58,6 +58,11 @@ fn main() -> std::process::ExitCode {
         if flags.len() < all {
             extending::skip_trust();
         }
+        let all = flags.len();
+        flags.retain(|flag| flag != "--debug" && flag != "-d");
+        if flags.len() < all {
+            extending::log_it();
+        }
         if !flags.is_empty() {
             usage::warn_of_flags(&subcommand, &flags);
         }
@@ -74,7 +79,8 @@ fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
     let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
     match refusal {
         Refusal::Usage(usage) => {
-            let code = usage::code_of(argv);
+            // As Gemini CLI ends.
+            let code = ExitCode::GENERAL;
             report_error(format, None, &usage.error(code), stdout, stderr);
             code
         }

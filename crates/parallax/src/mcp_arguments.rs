@@ -11,6 +11,10 @@ use parallax_config::mcp::McpScope;
 pub(crate) struct McpArguments {
     #[command(subcommand)]
     pub(crate) action: McpAction,
+
+    /// Write what happens into a log below `~/.parallax/logs`
+    #[arg(short = 'd', long, global = true)]
+    pub(crate) debug: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
@@ -128,6 +132,9 @@ pub(crate) struct AddArguments {
     /// Tools that do not count, comma-separated or repeated
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(crate) exclude_tools: Vec<String>,
+    /// Write what happens into a log below `~/.parallax/logs`
+    #[arg(short, long)]
+    pub(crate) debug: bool,
     /// Where the program runs
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cwd: Option<PathBuf>,
@@ -167,7 +174,7 @@ impl AddArguments {
                 }
                 "--trust" | "--trust=true" => options.push("--trust".to_owned()),
                 "--trust=false" | "--no-trust" => options.retain(|option| option != "--trust"),
-                "--help" | "-h" if rest.len() < 2 => options.push(word.clone()),
+                "--help" | "-h" | "--debug" | "-d" if rest.len() < 2 => options.push(word.clone()),
                 // A value may begin with a dash: it is bound to its option.
                 _ if VALUED.contains(&word.as_str()) => match words.next() {
                     Some(value) if word.starts_with("--") => {
@@ -221,5 +228,7 @@ mod tests {
         let add = read(&["-e", "-K=-v", "s", "cmd", "--trust", "--", "-s", "user", "--help"]);
         assert_eq!((add.env, add.trust), (vec!["-K=-v".to_owned()], true));
         assert_eq!(add.args, ["-s", "user", "--help"]);
+        assert!(read(&["-d", "s", "cmd"]).debug);
+        assert_eq!(read(&["s", "cmd", "-d"]).args, ["-d"]);
     }
 }

@@ -13,7 +13,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{Launch, LaunchOptions, McpProbe, ProbeState};
 use serde_json::{Value, json};
 
-use crate::extending::{launch_options, prepared, refused};
+use crate::extending::{launch_options, log_it, prepared, refused};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::auth;
 
@@ -24,7 +24,12 @@ use crate::mcp_sign_in::auth;
 pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
     match action {
         McpAction::Add { words } => match AddArguments::read(&words) {
-            Ok(add) => write(&add.name, add.scope, &object(&add)?),
+            Ok(add) => {
+                if add.debug {
+                    log_it();
+                }
+                write(&add.name, add.scope, &object(&add)?)
+            }
             Err(error) if !error.use_stderr() => Ok(say(&error.to_string())),
             Err(error) => Err(refused(error.to_string().trim_start_matches("error: ").to_owned())),
         },

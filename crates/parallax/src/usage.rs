@@ -3,8 +3,11 @@
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
+use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
+
+use crate::arguments::Arguments;
 
 /// Why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,16 +29,6 @@ impl Usage {
             code: u16::from(code.0),
             status: None,
         }
-    }
-}
-
-/// How a command line ends that cannot be used. Gemini CLI ends with 1; what
-/// `extensions` does ends with a code for each kind of failure.
-pub(crate) fn code_of(argv: &[OsString]) -> ExitCode {
-    let is_extensions = |word: &OsString| word == "extensions" || word == "extension";
-    match argv.get(1).is_some_and(is_extensions) {
-        true => ExitCode::INPUT,
-        false => ExitCode::GENERAL,
     }
 }
 
@@ -95,6 +88,21 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
             Usage::new(first.strip_prefix("error: ").unwrap_or(first), SEE_HELP)
         }
     }
+}
+
+/// What is told of a group of subcommands that has none of that name: that, and the
+/// group's help. `None` for all else.
+pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option<String> {
+    let text = |kind| error.get(kind).map(words).filter(|text| !text.is_empty());
+    let name = text(ContextKind::InvalidSubcommand)?;
+    let mut command = Arguments::command();
+    command.build();
+    let group = command.find_subcommand_mut(argv.get(1)?)?;
+    let mut told = format!("error: there is no `parallax {} {name}`", group.get_name());
+    if let Some(near) = text(ContextKind::SuggestedSubcommand) {
+        told.push_str(&format!("; did you mean `{near}`?"));
+    }
+    Some(format!("{}\n\n{}", one_line(&told), group.render_help()))
 }
 
 /// How the command is written, from the last line of clap's own words.

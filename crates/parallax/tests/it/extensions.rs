@@ -57,6 +57,31 @@ fn well(world: &World, words: &[&str]) -> Finished {
     done
 }
 
+#[test]
+fn of_installations_at_the_same_time_one_wins_and_the_others_say_so() {
+    let world = World::new("[]");
+    let manifest = json!({"name": "same", "version": "1.0.0"}).to_string();
+    world.home.write("same/gemini-extension.json", &manifest).unwrap();
+    for number in 0..300 {
+        world.home.write(&format!("same/files/{number}.md"), "text").unwrap();
+    }
+    let install = ["extensions", "install", "same", "--consent"];
+    let begun: Vec<_> = (0..3).map(|_| world.start(&install)).collect();
+    let done: Vec<Finished> = begun.into_iter().map(|it| it.finish(LIMIT).expect("done")).collect();
+    let well = done.iter().filter(|done| done.code() == 0).count();
+    assert_eq!(well, 1, "{:?}", done.iter().map(|it| it.out() + &it.err()).collect::<Vec<_>>());
+    for lost in done.iter().filter(|done| done.code() != 0) {
+        assert_eq!(lost.code(), 1);
+        assert!(lost.err().contains("`same` is installed already"), "{}", lost.err());
+    }
+    assert_eq!(known(&world, "same")["intact"], true);
+    let place = world.home.parallax().join("extensions");
+    let names = std::fs::read_dir(place).unwrap().flatten().map(|entry| entry.file_name());
+    let half: Vec<_> =
+        names.filter(|name| name.to_string_lossy().starts_with(".staging-")).collect();
+    assert_eq!(half.len(), 0, "{half:?}");
+}
+
 /// What is known of an extension; null when it is not there.
 fn known(world: &World, name: &str) -> Value {
     let list: Value = serde_json::from_str(&well(world, &["list", "-o", "json"]).out()).unwrap();
@@ -157,7 +182,7 @@ fn what_cannot_be_read_has_codes_of_its_own() {
     let world = World::new("[]");
     for words in [&["nosuch"][..], &["install"], &["install", "--bogus", "x"], &["list", "-o"]] {
         let done = extensions(&world, words, "");
-        assert_eq!(done.code(), 42, "{words:?} {}", done.err());
+        assert_eq!(done.code(), 1, "{words:?} {}", done.err());
     }
     for (name, text) in [("bad.json", "{"), ("bad.env", "A=1\nsecret\n")] {
         world.home.write(name, text).unwrap();
@@ -165,7 +190,19 @@ fn what_cannot_be_read_has_codes_of_its_own() {
         assert_eq!(done.code(), 52, "{name} {}", done.err());
         assert!(done.err().contains(name) && !done.err().contains("secret"), "{}", done.err());
     }
-    assert_eq!(world.run(&["skills", "nosuch"]).code(), 1);
+    // What a group does not know is told with its help.
+    for (group, has) in [
+        ("extensions", "uninstall"),
+        ("mcp", "add-json"),
+        ("skills", "link"),
+        ("hooks", "migrate"),
+        ("sessions", "export"),
+    ] {
+        let done = world.run(&[group, "nosuch"]);
+        assert_eq!((done.code(), done.out().as_str()), (1, ""), "{group}");
+        let told = format!("there is no `parallax {group} nosuch`");
+        assert!(done.err().contains(&told) && done.err().contains(has), "{}", done.err());
+    }
 }
 
 #[test]
