@@ -174,7 +174,7 @@ pub const KEYS: &[Key] = &[
     key(
         "model.routingAhead",
         Flag,
-        "false",
+        "true",
         "Whether the strong model is asked while the small one thinks, in vain at times (ours)",
     ),
     key("model.routingThreshold", Num, "90", "Of 100, from which the strong model answers (ours)"),

@@ -11,6 +11,7 @@ mod availability;
 mod background;
 mod board;
 mod budget;
+mod changed_files;
 mod compaction;
 mod coordinating;
 mod cut_off;

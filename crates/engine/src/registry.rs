@@ -98,6 +98,11 @@ impl Registry {
         true
     }
 
+    /// Where tools come from that come and go.
+    pub(crate) fn source(&self) -> Option<Arc<dyn ToolSource>> {
+        self.more.clone()
+    }
+
     /// What to wait for before the first request; only then.
     pub(crate) fn settled(&mut self) -> Option<BoxFuture<'static, ()>> {
         match std::mem::replace(&mut self.waited, true) {

@@ -427,20 +427,7 @@ impl Session {
             self.turn += u64::from(matches!(beginning, Beginning::Prompt(_)));
             self.hub.set_turn(turn);
             let begun = Instant::now();
-            if let Some(family) = &self.family {
-                family.begin_turn(self.turn);
-                let agents = Arc::clone(&family.agents);
-                // What an earlier process left; who was interrupted in this one has said so.
-                let looks = turn == 1 && self.history.len() > 0;
-                let refreshing = tokio::task::spawn_blocking(move || {
-                    agents.refresh();
-                    if looks { agents.kept() } else { Vec::new() }
-                });
-                match self.inbox.during(refreshing).await {
-                    Ok(kept) => self.kept_work = kept,
-                    Err(error) => tracing::warn!(%error, "agents are not looked at"),
-                }
-            }
+            self.look_at_files(turn).await;
             let cancel = match &self.role {
                 Some(role) => role.cancel.child_token(),
                 None => CancellationToken::new(),

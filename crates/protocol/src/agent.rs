@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::content::Sealed;
-use crate::event::ToolStatus;
+use crate::event::{Level, ToolStatus};
 use crate::store::{CompactionRecord, Store};
 use crate::tool::Tool;
 use crate::{BoxFuture, Object};
@@ -95,8 +95,11 @@ pub struct KeptWork {
 pub trait Agents: Send + Sync {
     /// Those that there are now, in a stable order.
     fn list(&self) -> Vec<Arc<AgentDefinition>>;
-    /// Reads definitions anew whose files changed. Blocking; called before a prompt.
-    fn refresh(&self) {}
+    /// Reads definitions anew whose files changed; says what people should hear of that.
+    /// Blocking; called before a prompt.
+    fn refresh(&self) -> Vec<(Level, String)> {
+        Vec::new()
+    }
     /// Begins the journal of a piece of work, or opens the one of that id; `None` where
     /// nothing is kept, or there is none. Blocking.
     fn journal(&self, _agent: &str, _id: Option<&str>) -> Option<AgentJournal> {

@@ -682,6 +682,11 @@ pub trait ToolSource: Send + Sync {
     fn version(&self) -> u64;
     /// The tools there are now, in a stable order.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
+    /// Looks whether files that tools are made of changed; says what people should
+    /// hear of that. Blocking; called before a prompt.
+    fn refresh(&self) -> Vec<(Level, String)> {
+        Vec::new()
+    }
     /// Comes back when the first request need not wait any longer. Bounded.
     fn settled(&self) -> BoxFuture<'static, ()>;
     /// Tools that are there too but not declared: the model looks for them, or a

@@ -10,7 +10,6 @@ mod servers;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::SystemTime;
 
 pub use agent_setting::AgentSetting;
 use parallax_config::agents::{
@@ -25,7 +24,7 @@ use parallax_protocol::agent::{
     AgentDefinition, AgentJournal, AgentKit, AgentResult, Agents, CloseAgent, KeptWork,
     SessionTools,
 };
-use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::tool::Tool;
 use parallax_tools::SandboxOptions;
 use parallax_tools::complete_task::{CompleteTask, TaskOutput};
@@ -34,6 +33,7 @@ use parallax_tools::read_many_files::ReadManyFiles;
 use serde_json::Value;
 
 use self::journals::Journals;
+use crate::changes::{Changes, Stamp, stamp};
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 use crate::skills;
@@ -95,14 +95,7 @@ impl Launch {
     /// Blocking; a look at each.
     fn agent_stamp(&self) -> Stamp {
         let places = self.agent_places();
-        let files = places.iter().flat_map(|place| agent_files(&place.folder));
-        files
-            .map(|file| {
-                let facts = std::fs::metadata(&file).ok();
-                let length = facts.as_ref().map(std::fs::Metadata::len);
-                (file, facts.and_then(|facts| facts.modified().ok()), length)
-            })
-            .collect()
+        stamp(places.iter().flat_map(|place| agent_files(&place.folder)))
     }
 
     /// Lets an agent of the project count as it was read. Blocking.
@@ -196,6 +189,34 @@ fn unacknowledged(set: &AgentSet) -> Option<String> {
     })
 }
 
+/// What people should hear after a change: which agents are others now, whom nobody
+/// agreed to yet, and what is wrong now.
+fn changed(before: &AgentSet, now: &AgentSet, interactive: bool) -> Vec<(Level, String)> {
+    let on = |set: &AgentSet| -> Vec<(String, Agent)> {
+        let on = set.agents.iter().filter(|agent| !agent.disabled);
+        on.map(|agent| (agent.name.clone(), agent.clone())).collect()
+    };
+    let mut changes = Changes::between(&on(before), &on(now));
+    let waiting: Vec<&Agent> =
+        now.unacknowledged.iter().filter(|it| !before.unacknowledged.contains(it)).collect();
+    changes.gone.retain(|name| waiting.iter().all(|agent| agent.name != *name));
+    let line = changes.line("Agents").map(|line| (Level::Info, line));
+    let (show, agree) = match interactive {
+        true => ("/agents", "/agents accept"),
+        false => ("parallax agents list", "parallax agents accept"),
+    };
+    let waiting = waiting.iter().map(|agent| {
+        format!(
+            "the agent `{}` of this project is not used: it is new or changed, and nobody agreed \
+             to it as now written; `{show}` shows it, `{agree}` agrees",
+            agent.name
+        )
+    });
+    let wrong = now.warnings.iter().filter(|it| !before.warnings.contains(it)).cloned();
+    let wrong = waiting.chain(wrong).map(|text| (Level::Warning, text));
+    line.into_iter().chain(wrong).collect()
+}
+
 /// Servers of agents whose tools do not ask: the agent, and its server. What is
 /// the project's or an extension's cannot say that of its own.
 pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
@@ -248,9 +269,6 @@ pub struct SessionAgents {
     stamp: Mutex<Stamp>,
     state: RwLock<State>,
 }
-
-/// Files with the times and sizes that they had.
-type Stamp = Vec<(PathBuf, Option<SystemTime>, Option<u64>)>;
 
 struct State {
     set: Arc<AgentSet>,
@@ -402,17 +420,22 @@ impl Agents for SessionAgents {
         self.state().definitions.clone()
     }
 
-    fn refresh(&self) {
+    fn refresh(&self) -> Vec<(Level, String)> {
         let now = self.launch.agent_stamp();
         {
             let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
             if *known == now {
-                return;
+                return Vec::new();
             }
             *known = now;
         }
-        if let Err(failure) = self.reload() {
-            tracing::warn!(why = failure.message, "the agents stay as they were");
+        let before = self.set();
+        match self.reload() {
+            Ok(now) => changed(&before, &now, self.launch.options.interactive),
+            Err(failure) => {
+                tracing::warn!(why = failure.message, "the agents stay as they were");
+                Vec::new()
+            }
         }
     }
 

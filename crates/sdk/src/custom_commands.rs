@@ -37,6 +37,7 @@ pub use skill_commands::SkillCommand;
 pub(crate) use template::shell_blocks;
 
 use crate::launch::{Launch, failure};
+use crate::skills::SessionSkills;
 
 /// Names that an error offers.
 const OFFERED: usize = 5;
@@ -58,7 +59,7 @@ pub(crate) struct Shared {
     shell: ShellOptions,
     processes: Processes,
     servers: Option<Servers>,
-    skills: Vec<SkillCommand>,
+    skills: Arc<SessionSkills>,
     interactive: bool,
     trusted: bool,
     /// Commands that a person agreed to for the session, word for word.
@@ -75,7 +76,7 @@ pub(crate) struct Surroundings {
     /// Their prompts are commands too.
     pub(crate) servers: Option<Servers>,
     /// The skills, which are commands too.
-    pub(crate) skills: Vec<SkillCommand>,
+    pub(crate) skills: Arc<SessionSkills>,
 }
 
 impl Launch {

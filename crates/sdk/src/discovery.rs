@@ -22,6 +22,7 @@ use parallax_tools::discovered::{Discovery, PREFIX};
 use tokio::sync::watch;
 
 use crate::launch::Launch;
+use crate::skills::SessionSkills;
 use crate::versions::Versions;
 
 /// How long the first request waits for a discovery of which nothing is known
@@ -202,31 +203,30 @@ impl Drop for Discovered {
     }
 }
 
-/// Both kinds as one source: discovered tools before those of servers.
+/// All kinds as one source: the one for skills, discovered tools, those of servers.
 pub(crate) struct MoreTools {
+    pub(crate) skills: Arc<SessionSkills>,
     pub(crate) discovered: Option<Arc<Discovered>>,
     pub(crate) servers: Option<Servers>,
-}
-
-impl MoreTools {
-    /// The source, when there is anything in it.
-    pub(crate) fn source(self) -> Option<Arc<dyn ToolSource>> {
-        let empty = self.discovered.is_none() && self.servers.is_none();
-        (!empty).then(|| Arc::new(self) as Arc<dyn ToolSource>)
-    }
 }
 
 impl ToolSource for MoreTools {
     fn version(&self) -> u64 {
         let discovered = self.discovered.as_ref().map_or(0, |it| it.state.borrow().version);
-        // Neither goes back, so that their sum is another one after every change.
-        self.servers.as_ref().map_or(0, ToolSource::version).wrapping_add(discovered)
+        let servers = self.servers.as_ref().map_or(0, ToolSource::version);
+        // None goes back, so that their sum is another one after every change.
+        servers.wrapping_add(discovered).wrapping_add(self.skills.version())
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let mut tools = self.discovered.as_ref().map(|found| found.tools()).unwrap_or_default();
+        let mut tools: Vec<Arc<dyn Tool>> = self.skills.tool().into_iter().collect();
+        tools.extend(self.discovered.iter().flat_map(|found| found.tools()));
         tools.extend(self.servers.iter().flat_map(ToolSource::tools));
         tools
+    }
+
+    fn refresh(&self) -> Vec<(Level, String)> {
+        self.skills.refresh()
     }
 
     fn settled(&self) -> BoxFuture<'static, ()> {

@@ -17,6 +17,7 @@ use crate::custom_commands::Commands;
 use crate::expand::Expander;
 use crate::found_context::FoundContext;
 use crate::launch::Launch;
+use crate::skills::SessionSkills;
 use crate::versions::Versions;
 use crate::{OpSender, encrypted_sessions, toolbox};
 
@@ -53,6 +54,7 @@ pub struct OpenSession {
     pub(crate) versions: Option<Arc<Versions>>,
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
+    skills: Arc<SessionSkills>,
     ledger: Ledger,
     end_hooks: bool,
 }
@@ -61,6 +63,11 @@ impl OpenSession {
     /// The sub-agents, unless they are switched off.
     pub fn agents(&self) -> Option<Arc<SessionAgents>> {
         self.agents.clone()
+    }
+
+    /// The skills.
+    pub fn skills(&self) -> Arc<SessionSkills> {
+        Arc::clone(&self.skills)
     }
 
     /// The MCP servers, when there are any.

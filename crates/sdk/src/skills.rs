@@ -1,14 +1,20 @@
 //! The skills of a session: told to the model by name and description only.
 
+mod session;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use parallax_config::extensions::Extensions;
-use parallax_config::skills::{Skill, SkillPins, SkillTier, Skills, find_skills, skill_folders};
+use parallax_config::skills::{
+    Skill, SkillFolder, SkillPins, SkillTier, Skills, find_skills, skill_folders,
+};
 use parallax_tools::activate_skill::{Fill, SkillEntry};
 
 use crate::custom_commands::SkillCommand;
 use crate::launch::Launch;
+
+pub use session::SessionSkills;
 
 /// Characters of all descriptions together that the system prompt holds: first those
 /// of the strongest places, of these the short ones. Of the others only names are
@@ -25,10 +31,8 @@ impl Launch {
         }
         let built_in = built_in().into_iter().collect();
         let extensions = self.extensions();
-        let mut folders = extensions.skill_folders();
-        folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
         let disabled = config.settings.list("skills.disabled");
-        let mut found = find_skills(built_in, &folders, &disabled);
+        let mut found = find_skills(built_in, &self.skill_places(), &disabled);
         self.leave_changed_out(&mut found);
         for skill in &mut found.skills {
             if let SkillTier::Extension(name) = &skill.tier
@@ -39,9 +43,15 @@ impl Launch {
         }
         found
     }
-}
 
-impl Launch {
+    /// Where skills stand, the weakest first.
+    fn skill_places(&self) -> Vec<SkillFolder> {
+        let config = &self.config;
+        let mut folders = self.extensions().skill_folders();
+        folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
+        folders
+    }
+
     /// Installed skills that somebody changed are not used.
     fn leave_changed_out(&self, found: &mut Skills) {
         let pins = match SkillPins::read(&self.config.homes) {

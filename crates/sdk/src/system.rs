@@ -14,6 +14,7 @@ use parallax_protocol::tool::Tool;
 
 use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
+use crate::skills::SessionSkills;
 
 /// The switch of the skills' section, which is not the engine's.
 const SKILLS: &str = "AGENTSKILLS";
@@ -30,8 +31,8 @@ pub(crate) struct Material {
     pub(crate) off: HashSet<String>,
     /// `--append-system-prompt`.
     pub(crate) append: Option<String>,
-    /// The section on skills; empty without any.
-    pub(crate) skills: String,
+    /// The skills, whose section changes when they come and go.
+    pub(crate) skills: Option<Arc<SessionSkills>>,
     /// The agents, whose section changes when they come and go.
     pub(crate) agents: Option<Arc<SessionAgents>>,
     /// The names of all tools, those that are not declared now too.
@@ -45,11 +46,11 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    fn text(&self, mode: ApprovalMode, declared: &[String], agents: &str) -> String {
+    fn text(&self, mode: ApprovalMode, declared: &[String], agents: &str, skills: &str) -> String {
         let has = |tool: &str| declared.iter().any(|name| name == tool);
         // Nothing is told of what cannot be called.
         let agents = if has("invoke_agent") { agents } else { "" };
-        let skills = if has("activate_skill") { self.skills.as_str() } else { "" };
+        let skills = if has("activate_skill") { skills } else { "" };
         let mut text = match &self.files.whole {
             Some((_, whole)) => self.filled(whole, declared, agents, skills),
             None => {
@@ -144,8 +145,9 @@ fn sections(flags: Flags<'_>, files: &PromptFiles, off: &HashSet<String>) -> Str
     })
 }
 
-/// What a prompt was made for: the mode, the declared tools, the agents' section.
-type MadeFor = (ApprovalMode, Box<[String]>, Arc<str>);
+/// What a prompt was made for: the mode, the declared tools, the sections of agents and
+/// of skills.
+type MadeFor = (ApprovalMode, Box<[String]>, [Arc<str>; 2]);
 
 /// Makes the prompt for a mode and what is declared. Equal ones give equal bytes
 /// for the life of the session, so that the provider's cache hits.
@@ -154,18 +156,22 @@ pub(crate) fn prompt(material: Material) -> SystemPrompt {
     let last = std::sync::Mutex::new(None::<(MadeFor, Arc<str>)>);
     Box::new(move |mode, declared| {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Another one when agents come and go.
-        let section =
-            material.agents.as_ref().map_or_else(|| Arc::clone(&none), |agents| agents.section());
+        // Another one when agents or skills come and go.
+        let agents = material.agents.as_ref().map(|agents| agents.section());
+        let skills = material.skills.as_ref().map(|skills| skills.section());
+        let sections = [agents, skills].map(|it| it.unwrap_or_else(|| Arc::clone(&none)));
+        let [agents, skills] = &sections;
         match &*last {
             Some(((known, tools, told), text))
-                if *known == mode && **tools == *declared && Arc::ptr_eq(told, &section) =>
+                if *known == mode
+                    && **tools == *declared
+                    && told.iter().zip(&sections).all(|(told, now)| Arc::ptr_eq(told, now)) =>
             {
                 Arc::clone(text)
             }
             _ => {
-                let text: Arc<str> = material.text(mode, declared, &section).into();
-                *last = Some(((mode, declared.into(), section), Arc::clone(&text)));
+                let text: Arc<str> = material.text(mode, declared, agents, skills).into();
+                *last = Some(((mode, declared.into(), sections), Arc::clone(&text)));
                 text
             }
         }
@@ -290,7 +296,7 @@ mod tests {
             files: PromptFiles::default(),
             off: HashSet::new(),
             append: Some("Say please.".to_owned()),
-            skills: "# Skills\n".to_owned(),
+            skills: None,
             agents: None,
             tools: vec!["read_file".to_owned(), "glob".to_owned()],
             memory: "<loaded_context>\n</loaded_context>".to_owned(),
@@ -309,7 +315,7 @@ mod tests {
         let text = "Use ${glob_ToolName}, ${x} and ${AvailableTools}. ${AgentSkills}${";
         material.files.whole = Some(("/s.md".into(), text.to_owned()));
         assert_eq!(
-            material.text(ApprovalMode::Default, &declared(), "# Agents\n"),
+            material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n"),
             "Use glob, ${x} and - read_file\n- activate_skill\n- invoke_agent. # Skills\n${\n\nSay please.\n\n\
              <loaded_context>\n</loaded_context>"
         );
@@ -319,25 +325,25 @@ mod tests {
     fn sections_skills_additions_and_memory_come_in_this_order() {
         let mut material = material();
         material.files.append = vec!["Be exact.".to_owned()];
-        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n");
+        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n");
         let places =
             ["You are", "# Agents", "# Skills", "Be exact.", "Say please.", "<loaded_context>"]
                 .map(|words| text.find(words).expect(words));
         assert!(places.is_sorted(), "{text}");
         material.off.insert(SKILLS.to_owned());
-        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n");
+        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n");
         assert!(!text.contains("# Skills"), "{text}");
     }
 
     #[test]
     fn lists_of_what_cannot_be_called_are_left_out() {
-        let text = material().text(ApprovalMode::Default, &["glob".to_owned()], "# Agents\n");
+        let text = material().text(ApprovalMode::Default, &["glob".to_owned()], "# Agents\n", "");
         assert!(!text.contains("# Skills") && !text.contains("# Agents"), "{text}");
     }
 
     #[test]
     fn the_private_notes_have_their_place_in_the_prompt() {
-        let text = material().text(ApprovalMode::Default, &["write_file".to_owned()], "");
+        let text = material().text(ApprovalMode::Default, &["write_file".to_owned()], "", "");
         assert!(text.contains("`/n/MEMORY.md`"), "{text}");
     }
 
@@ -350,7 +356,7 @@ mod tests {
         write_built_in(&material, ApprovalMode::Default, &declared()).expect("written");
         let text = std::fs::read_to_string(&path).expect("text");
         material.files.whole = Some((path, text));
-        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n");
+        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n");
         let places = ["You are", "# Agents", "# Skills"].map(|words| text.find(words));
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
     }

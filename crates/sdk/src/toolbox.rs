@@ -10,7 +10,6 @@ use parallax_http::ClientOptions;
 use parallax_protocol::model::Model;
 use parallax_protocol::shell::{BackgroundCompletion, Shell};
 use parallax_protocol::tool::Tool;
-use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
 use parallax_tools::ask_user::AskUser;
 use parallax_tools::enter_plan_mode::EnterPlanMode;
 use parallax_tools::exit_plan_mode::{ExitPlanMode, PlanPlace};
@@ -135,7 +134,6 @@ pub(crate) fn build(
     seen: &Arc<SeenFiles>,
     artifacts: PathBuf,
     model: Arc<dyn Model>,
-    skills: Vec<SkillEntry>,
     plans: &Path,
 ) -> Toolbox {
     let settings = &launch.config.settings;
@@ -190,9 +188,6 @@ pub(crate) fn build(
         let place = PlanPlace { folder: plans.to_owned(), unattended: launch.mode_after_plan() };
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
-    }
-    if !skills.is_empty() {
-        tools.push(Arc::new(ActivateSkill::new(skills, work())));
     }
     Toolbox { tools, processes, shell: Arc::new(person), leftovers, main }
 }

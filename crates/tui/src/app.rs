@@ -61,6 +61,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::agents::SessionAgents;
 use parallax_sdk::custom_commands::{Commands, PromptCommand};
 use parallax_sdk::session_stats::SessionStats;
+use parallax_sdk::skills::SessionSkills;
 
 pub(crate) use overlay::{Overlay, Purpose};
 use parallax_sdk::settings::{SettingScope, UiSettings};
@@ -226,6 +227,9 @@ pub(crate) struct App {
     pub(crate) again: bool,
     /// The sub-agents of the session.
     agents: Option<Arc<SessionAgents>>,
+    skills: Option<Arc<SessionSkills>>,
+    /// The version of them whose names are offered.
+    skills_version: Option<u64>,
     /// Questions of MCP servers, the first of them open.
     server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
@@ -355,6 +359,8 @@ impl App {
             looked_for_updates: false,
             again: false,
             agents: None,
+            skills: None,
+            skills_version: None,
             server_questions: VecDeque::new(),
             waiting_command: None,
             names: argument_names::Names::default(),

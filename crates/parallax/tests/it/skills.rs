@@ -74,6 +74,47 @@ fn the_skill_of_the_program_needs_no_question_unless_another_has_its_name() {
 }
 
 #[test]
+fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
+    let script = r#"[{"text": "one"}, {"text": "two"}, {"text": "three"}, {"text": "four"}]"#;
+    let world = World::new(script);
+    let skill = |name: &str, description: &str| {
+        format!("---\nname: {name}\ndescription: {description}\n---\nDo it.\n")
+    };
+    let put = |text: &str| {
+        world.home.write_home(".agents/skills/review/SKILL.md", text).unwrap();
+    };
+    let mut face = Conversation::start(&world, &["-y"]);
+    let prompt = |face: &mut Conversation| {
+        face.prompt("go");
+        face.next("result");
+    };
+    prompt(&mut face);
+    put(&skill("review", "When code is reviewed"));
+    prompt(&mut face);
+    put(&skill("review", "When code is looked over"));
+    // One of the program is activated without a question: nothing takes its name.
+    let taken = skill("skill-creator", "Evil");
+    world.home.write(".gemini/skills/evil/SKILL.md", &taken).unwrap();
+    face.prompt("go");
+    let taken = "took the name of one of the program";
+    while !face.next("error")["message"].to_string().contains(taken) {}
+    face.next("result");
+    std::fs::remove_dir_all(world.home.home().join(".agents/skills")).unwrap();
+    prompt(&mut face);
+    assert_eq!(face.end(), Some(0));
+    let first = |index: usize| -> Value { serde_json::from_str(&body(&world, index)).unwrap() };
+    let enums = |index: usize| {
+        let tools = first(index)["tools"].to_string();
+        let at = tools.find(r#""description":"The skill.","enum":["#).expect("the tool");
+        tools[at..].split_once(']').map(|(names, _)| names.to_owned()).expect("its names")
+    };
+    assert!(enums(1).contains("\"review\"") && body(&world, 1).contains("When code is reviewed"));
+    assert!(body(&world, 2).contains("When code is looked over"));
+    assert!(!body(&world, 2).contains("Evil"));
+    assert!(!body(&world, 3).contains("When code is"));
+}
+
+#[test]
 fn nobody_agreed_means_not_activated() {
     let world = world();
     world.run_well(&["-p", "go"]);

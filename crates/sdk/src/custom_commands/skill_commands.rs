@@ -24,7 +24,9 @@ impl Commands {
         let is_free = |skill: &&SkillCommand| {
             !is_reserved(&skill.name) && catalog.find(&skill.name).is_none()
         };
-        self.shared.skills.iter().filter(is_free).cloned().collect()
+        let mut skills = self.shared.skills.commands();
+        skills.retain(|skill| is_free(&skill));
+        skills
     }
 
     /// Prepares the line of a skill; `None` when none has the name.
@@ -33,7 +35,8 @@ impl Commands {
         name: &str,
         arguments: &str,
     ) -> Option<Result<Prepared, Failure>> {
-        let skill = self.shared.skills.iter().find(|skill| skill.name == name)?;
+        let skills = self.shared.skills.commands();
+        let skill = skills.iter().find(|skill| skill.name == name)?;
         let text = match arguments {
             "" => format!("Use the skill `{}`.", skill.entry.name),
             text => text.to_owned(),

@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_config::skills::Skills;
 use parallax_engine::prompt::Flags;
 use parallax_engine::{
     AgreedPlan, Budget, EventHub, EventReader, Metered, SessionHandle, SessionOptions, SystemPrompt,
@@ -22,6 +21,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::policy::Judge;
 use parallax_protocol::store::{NoStore, Record, Store, directories};
+use parallax_protocol::tool::Tool;
 use parallax_tools::ShellOptions;
 
 use super::OpenSession;
@@ -35,9 +35,10 @@ use crate::history::{self, Resumed};
 use crate::launch::{Launch, SessionChoice};
 use crate::memory::{self, Gathered};
 use crate::rules::Unasked;
+use crate::skills::SessionSkills;
 use crate::toolbox::Toolbox;
 use crate::versions::Versions;
-use crate::{hooks, model, session_names, skills, system, toolbox};
+use crate::{hooks, model, session_names, system, toolbox};
 
 /// Where the session works.
 struct Ground {
@@ -61,7 +62,7 @@ struct Voice {
 /// What the model can do, and what of it may happen.
 struct Means {
     shell: ShellOptions,
-    skills: Skills,
+    skills: Arc<SessionSkills>,
     /// Where plans go.
     plans: PathBuf,
     toolbox: Toolbox,
@@ -69,6 +70,15 @@ struct Means {
     agents: Option<Arc<SessionAgents>>,
     judge: Arc<dyn Judge>,
     servers: Option<Servers>,
+}
+
+impl Means {
+    /// The tools that are there from the beginning, with that for skills.
+    fn declared(&self) -> Vec<Arc<dyn Tool>> {
+        let mut tools = self.toolbox.tools();
+        tools.extend(self.skills.tool());
+        tools
+    }
 }
 
 /// What the model reads before the first prompt.
@@ -107,7 +117,7 @@ impl Launch {
         warnings.extend(memory.warnings.iter().cloned());
         let joined = self.join(&resumed.id, &ground, &means, &memory, &hub, &mut warnings)?;
         let prompt = self.material(&ground, &means, &joined, &memory, &mut warnings)?;
-        let offered = self.offered(&means.toolbox.tools(), means.judge.as_ref());
+        let offered = self.offered(&means.declared(), means.judge.as_ref());
         system::write_built_in(&prompt, self.mode, &offered)?;
         let expander = self.expander(&ground, &means, &joined);
         let commands = self.typed_commands(&ground, &means);
@@ -141,6 +151,7 @@ impl Launch {
             versions: means.versions,
             servers: means.servers,
             agents: means.agents,
+            skills: means.skills,
             ledger,
             end_hooks,
         };
@@ -197,13 +208,11 @@ impl Launch {
     ) -> Means {
         let Ground { workspace, seen, artifacts } = ground;
         let shell = toolbox::shell_options(self, artifacts.clone());
-        let skills = self.skills();
-        warnings.extend(skills.warnings.iter().cloned());
-        let entries = skills::entries(&skills, &self.extensions());
+        let (skills, notices) = self.session_skills(workspace);
+        warnings.extend(notices);
         let plans = self.plans_folder(workspace, warnings);
         let metered = || Arc::clone(&voice.metered);
-        let toolbox =
-            toolbox::build(self, workspace, seen, artifacts.clone(), metered(), entries, &plans);
+        let toolbox = toolbox::build(self, workspace, seen, artifacts.clone(), metered(), &plans);
         self.sampling = Some(Sampling {
             model: metered(),
             main: toolbox.main_model(metered()),
@@ -219,7 +228,7 @@ impl Launch {
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
         let (policy, notices) = self.policy_for(Unasked {
             plans: Some(plans.clone()),
-            skills: skills::of_the_program(&skills),
+            skills: skills.unasked().to_vec(),
             agent_servers: trusted_servers(&set),
             agent_rules: crate::agents::rules(&set),
         });
@@ -277,13 +286,13 @@ impl Launch {
     ) -> Result<system::Material, Failure> {
         let files = self.prompt_files()?;
         warnings.extend(files.warnings.iter().cloned());
-        let tools = means.toolbox.tools();
+        let tools = means.declared();
         Ok(system::Material {
             flags: self.prompt_flags(&ground.workspace, joined.hooks.is_some()),
             files,
             off: self.switched_off_sections(),
             append: self.options.append_system_prompt.clone(),
-            skills: skills::section(&means.skills),
+            skills: Some(Arc::clone(&means.skills)),
             agents: means.agents.clone(),
             tools: tools.iter().map(|tool| tool.spec().name.clone()).collect(),
             memory: memory.system.clone(),
@@ -313,7 +322,7 @@ impl Launch {
             shell: means.shell.clone(),
             processes: means.toolbox.processes(),
             servers: means.servers.clone(),
-            skills: skills::commands(&means.skills, &self.extensions()),
+            skills: Arc::clone(&means.skills),
         })
     }
 
@@ -335,8 +344,11 @@ impl Launch {
         if self.wants_name(&resumed.records) {
             session_names::name(hub.subscribe(), metered, Arc::clone(&store));
         }
-        let more_tools =
-            MoreTools { discovered: joined.discovered, servers: means.servers.clone() };
+        let more_tools = MoreTools {
+            skills: Arc::clone(&means.skills),
+            discovered: joined.discovered,
+            servers: means.servers.clone(),
+        };
         let folders = Arc::clone(&ground.workspace);
         let added = Arc::clone(&ground.workspace);
         let records = || resumed.records.iter();
@@ -345,7 +357,7 @@ impl Launch {
                 model,
                 model_name: name,
                 tools: means.toolbox.tools(),
-                more_tools: more_tools.source(),
+                more_tools: Some(Arc::new(more_tools)),
                 agents: means.agents.clone().map(|agents| agents as Arc<dyn Agents>),
                 judge: Arc::clone(&means.judge),
                 store,

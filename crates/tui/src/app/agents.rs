@@ -80,7 +80,7 @@ impl App {
     }
 
     /// The names that `@` completes.
-    fn mention_agents(&mut self, set: &AgentSet) {
+    pub(super) fn mention_agents(&mut self, set: &AgentSet) {
         let enabled = set.agents.iter().filter(|agent| !agent.disabled);
         let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
         self.mentioned_agents = mentions.collect();

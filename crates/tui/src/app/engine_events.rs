@@ -51,6 +51,7 @@ impl App {
                 self.beginning = Some(prompt.clone()).filter(|prompt| !prompt.is_empty());
                 self.stopped = false;
                 self.begin();
+                self.learn_changes();
                 if self.stats.turns.len() == 1 {
                     self.tell_of_starting_servers();
                 }

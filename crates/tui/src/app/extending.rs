@@ -16,7 +16,7 @@ impl App {
     /// Opens the session anew: all that people added is read again.
     pub(super) fn read_all_again(&mut self) {
         if self.is_busy() {
-            return self.info("It counts when the agent is done and `/skills reload` was said.");
+            return self.info("It counts when the agent is done and the session is opened anew.");
         }
         self.reload();
     }
@@ -66,6 +66,41 @@ impl App {
         });
     }
 
+    /// Reads their files and what settings say of them.
+    pub(super) fn skills_reload(&mut self) {
+        self.read_skills(true);
+    }
+
+    /// The same; `counted` says how many there are. The model hears of them with its
+    /// next request.
+    fn read_skills(&mut self, counted: bool) {
+        let Some(skills) = self.skills.clone() else { return self.too_early() };
+        self.effect(Effect::Run(Box::new(move || {
+            let told = skills.reload();
+            Box::new(move |app| match told {
+                Ok(told) => {
+                    if counted {
+                        app.info(format!("{} skills can be used.", skills.count()));
+                        told.into_iter().for_each(|(_, line)| app.info(line));
+                    }
+                    app.learn_changes();
+                }
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+
+    /// Files were looked at: what is offered for completion follows.
+    pub(super) fn learn_changes(&mut self) {
+        if let Some(agents) = self.agents.clone() {
+            self.mention_agents(&agents.set());
+        }
+        let version = self.skills.as_ref().map(|skills| skills.version());
+        if std::mem::replace(&mut self.skills_version, version) != version {
+            self.read_commands();
+        }
+    }
+
     pub(super) fn skills_switch(&mut self, name: &str, on: bool) {
         let verb = if on { "enable" } else { "disable" };
         if name.is_empty() {
@@ -79,7 +114,7 @@ impl App {
             move |app, done| match done {
                 Ok((name, _)) => {
                     app.info(format!("The skill `{name}` is {verb}d."));
-                    app.read_all_again();
+                    app.read_skills(false);
                 }
                 Err(failure) => app.error(failure.message),
             },
@@ -118,7 +153,7 @@ impl App {
                     for link in links {
                         app.info(format!("Linked: {}", link.display()));
                     }
-                    app.read_all_again();
+                    app.read_skills(false);
                 }
                 Err(failure) => app.error(failure.message),
             },

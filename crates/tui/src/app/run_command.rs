@@ -131,7 +131,7 @@ impl App {
             Command::SkillsEnable => self.skills_switch(arguments, true),
             Command::SkillsUnload => self.skills_unload(arguments),
             Command::SkillsLink => self.skills_link(arguments),
-            Command::SkillsReload => self.read_all_again_told(),
+            Command::SkillsReload => self.skills_reload(),
             Command::Stats => self.stats_rows(stats_view::Part::Session),
             Command::StatsModel => self.stats_rows(stats_view::Part::Models),
             Command::StatsTools => self.stats_rows(stats_view::Part::Tools),

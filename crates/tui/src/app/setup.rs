@@ -164,6 +164,8 @@ impl App {
             self.transcript.resume(items);
         }
         self.learn_agents(open);
+        self.skills = Some(open.skills());
+        self.skills_version = self.skills.as_ref().map(|skills| skills.version());
         if open.is_cut_off() {
             self.offer_to_go_on();
         }

@@ -71,6 +71,29 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
 }
 
 #[test]
+fn skills_are_read_again_in_the_session_that_is_open() {
+    let seat = seat(World::new(r#"[{"text": "hello"}, {"text": "heard"}]"#));
+    seat.prompts("hi");
+    seat.has_seen("hello");
+    seat.is_idle();
+    let file = ".agents/skills/review/SKILL.md";
+    let text = "---\nname: review\ndescription: When code is reviewed\n---\n";
+    seat.world.home.write_home(file, text).unwrap();
+    seat.prompts("/skills reload");
+    seat.has_seen("2 skills can be used.");
+    seat.has_seen("Skills: new `review`");
+    // It is offered, and told to the model.
+    seat.types("/revi");
+    seat.sees("When code is reviewed");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts("hear me");
+    seat.has_seen("heard");
+    let body = String::from_utf8_lossy(&seat.world.server.requests()[1].body).into_owned();
+    assert!(body.contains("<name>review</name>"));
+}
+
+#[test]
 fn skills_hooks_and_commands_are_listed_and_switched() {
     let world = World::new(r#"[{"text": "hello"}, {"text": "short"}]"#);
     let home = &world.home;

@@ -1,0 +1,94 @@
+//! Files that people change while a session runs: what tells that they changed,
+//! and what of them.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What a file is known by: its time and its size.
+pub(crate) type Look = (Option<SystemTime>, Option<u64>);
+
+/// Files as they looked.
+pub(crate) type Stamp = Vec<(PathBuf, Look)>;
+
+/// Looks at files. Blocking.
+pub(crate) fn stamp(files: impl IntoIterator<Item = PathBuf>) -> Stamp {
+    let with_look = |file: PathBuf| (look(&file), file);
+    files.into_iter().map(with_look).map(|(look, file)| (file, look)).collect()
+}
+
+/// Looks at one. Blocking.
+pub(crate) fn look(file: &Path) -> Look {
+    let facts = std::fs::metadata(file).ok();
+    let length = facts.as_ref().map(std::fs::Metadata::len);
+    (facts.and_then(|facts| facts.modified().ok()), length)
+}
+
+/// What is not as it was, by names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) new: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) gone: Vec<String>,
+}
+
+impl Changes {
+    /// Compares things that have names.
+    pub(crate) fn between<T: PartialEq>(before: &[(String, T)], now: &[(String, T)]) -> Self {
+        let find = |all: &[(String, T)], name: &str| all.iter().position(|(it, _)| it == name);
+        let mut changes = Self::default();
+        for (name, thing) in now {
+            match find(before, name).and_then(|at| before.get(at)) {
+                None => changes.new.push(name.clone()),
+                Some((_, old)) if old != thing => changes.changed.push(name.clone()),
+                Some(_) => {}
+            }
+        }
+        let gone = before.iter().filter(|(name, _)| find(now, name).is_none());
+        changes.gone = gone.map(|(name, _)| name.clone()).collect();
+        changes
+    }
+
+    /// A line for people; `None` when all is as it was.
+    pub(crate) fn line(&self, what: &str) -> Option<String> {
+        /// Names of one kind that a line holds.
+        const SHOWN: usize = 8;
+        let part = |word: &str, names: &[String]| {
+            let shown: Vec<String> =
+                names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+            let more = match names.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            (!names.is_empty()).then(|| format!("{word} {}{more}", shown.join(", ")))
+        };
+        let parts = [
+            part("new", &self.new),
+            part("changed", &self.changed),
+            part("not there any more", &self.gone),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{what}: {}", parts.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_is_new_changed_and_gone() {
+        let all = |pairs: &[(&str, u8)]| -> Vec<(String, u8)> {
+            pairs.iter().map(|(name, thing)| ((*name).to_owned(), *thing)).collect()
+        };
+        let before = all(&[("a", 1), ("b", 1), ("c", 1)]);
+        let changes = Changes::between(&before, &all(&[("b", 2), ("c", 1), ("d", 1)]));
+        assert_eq!(
+            changes.line("Skills").as_deref(),
+            Some("Skills: new `d`; changed `b`; not there any more `a`")
+        );
+        assert_eq!(Changes::between(&before, &before).line("Skills"), None);
+        let many: Vec<(String, u8)> = (0..10).map(|at| (at.to_string(), at)).collect();
+        let line = Changes::between(&[], &many).line("Agents").expect("a line");
+        assert!(line.ends_with("`7` and 2 more"), "{line}");
+    }
+}

@@ -1,0 +1,171 @@
+//! The skills of a session: looked at before each prompt, and read anew when their
+//! files changed.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use parallax_config::skills::{Skill, Skills, skill_files};
+use parallax_files::Workspace;
+use parallax_protocol::event::{Failure, Level};
+use parallax_protocol::tool::Tool;
+use parallax_tools::activate_skill::ActivateSkill;
+
+use super::{commands, entries, of_the_program, section};
+use crate::changes::{Changes, Look, Stamp, look, stamp};
+use crate::custom_commands::SkillCommand;
+use crate::launch::Launch;
+
+/// The skills that a session can use.
+pub struct SessionSkills {
+    launch: Launch,
+    workspace: Arc<Workspace>,
+    /// Those that the rules of the session do not ask about: of the program.
+    unasked: Vec<String>,
+    /// What the files were when they were read last.
+    stamp: Mutex<Stamp>,
+    state: RwLock<State>,
+}
+
+struct State {
+    /// One more with every change.
+    version: u64,
+    /// Those that are on, with what their files looked like.
+    enabled: Vec<(String, (Skill, Look))>,
+    warnings: Vec<String>,
+    commands: Vec<SkillCommand>,
+    section: Arc<str>,
+    /// `None` without any skill.
+    tool: Option<Arc<dyn Tool>>,
+}
+
+impl Launch {
+    /// The skills of a session, with what people should hear. Blocking.
+    pub(crate) fn session_skills(
+        &self,
+        workspace: &Arc<Workspace>,
+    ) -> (Arc<SessionSkills>, Vec<String>) {
+        let skills = self.skills();
+        let warnings = skills.warnings.clone();
+        let unasked = of_the_program(&skills);
+        let session = SessionSkills {
+            launch: self.clone(),
+            workspace: Arc::clone(workspace),
+            unasked,
+            stamp: Mutex::new(self.skill_stamp()),
+            state: RwLock::new(State::of(self, workspace, skills, 0)),
+        };
+        (Arc::new(session), warnings)
+    }
+
+    /// What tells the files of skills from what they are after a change. Blocking;
+    /// a look at each.
+    fn skill_stamp(&self) -> Stamp {
+        if !self.config.settings.flag("skills.enabled") {
+            return Stamp::new();
+        }
+        stamp(self.skill_places().iter().flat_map(|place| skill_files(&place.folder)))
+    }
+}
+
+impl State {
+    fn of(launch: &Launch, workspace: &Arc<Workspace>, skills: Skills, version: u64) -> Self {
+        let extensions = launch.extensions();
+        let entries = entries(&skills, &extensions);
+        let commands = commands(&skills, &extensions);
+        let section = section(&skills).into();
+        let tool = (!entries.is_empty())
+            .then(|| Arc::new(ActivateSkill::new(entries, Arc::clone(workspace))) as Arc<dyn Tool>);
+        let Skills { skills, warnings } = skills;
+        let enabled = skills.into_iter().filter(|skill| !skill.disabled);
+        let enabled =
+            enabled.map(|skill| (skill.name.clone(), (skill.clone(), look(&skill.file)))).collect();
+        Self { version, enabled, warnings, commands, section, tool }
+    }
+}
+
+impl SessionSkills {
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes with every change of them.
+    pub fn version(&self) -> u64 {
+        self.state().version
+    }
+
+    /// How many can be activated.
+    pub fn count(&self) -> usize {
+        self.state().enabled.len()
+    }
+
+    /// The tool that activates them, while there are any.
+    pub(crate) fn tool(&self) -> Option<Arc<dyn Tool>> {
+        self.state().tool.clone()
+    }
+
+    /// What the system prompt says of them; empty without any.
+    pub(crate) fn section(&self) -> Arc<str> {
+        Arc::clone(&self.state().section)
+    }
+
+    /// They as commands of the person.
+    pub(crate) fn commands(&self) -> Vec<SkillCommand> {
+        self.state().commands.clone()
+    }
+
+    /// The rules that the session is judged by: its skills of the program need no
+    /// question.
+    pub(crate) fn unasked(&self) -> &[String] {
+        &self.unasked
+    }
+
+    /// Reads them anew when a file changed; says what people should hear of that.
+    /// Blocking.
+    pub(crate) fn refresh(&self) -> Vec<(Level, String)> {
+        let now = self.launch.skill_stamp();
+        if *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) == now {
+            return Vec::new();
+        }
+        self.reload().unwrap_or_else(|failure| {
+            tracing::warn!(why = failure.message, "the skills stay as they were");
+            Vec::new()
+        })
+    }
+
+    /// Reads settings and files anew. Says what changed, and what is wrong now.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    pub fn reload(&self) -> Result<Vec<(Level, String)>, Failure> {
+        let launch = self.launch.reread()?;
+        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = launch.skill_stamp();
+        let mut skills = launch.skills();
+        self.keep_asked(&mut skills);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let now = State::of(&launch, &self.workspace, skills, state.version + 1);
+        let changes = Changes::between(&state.enabled, &now.enabled);
+        let is_new = |warning: &&String| !state.warnings.contains(warning);
+        let line = changes.line("Skills").map(|line| (Level::Info, line));
+        let wrong = now.warnings.iter().filter(is_new).cloned();
+        let told = line.into_iter().chain(wrong.map(|text| (Level::Warning, text))).collect();
+        *state = now;
+        Ok(told)
+    }
+
+    /// Leaves out what took the name of a skill that is activated without a question.
+    fn keep_asked(&self, found: &mut Skills) {
+        let Skills { skills, warnings } = found;
+        skills.retain(|skill| {
+            let is_asked = skill.text.is_some() || !self.unasked.contains(&skill.name);
+            if !is_asked {
+                warnings.push(format!(
+                    "the skill `{}` ({}) took the name of one of the program: it can be used in \
+                     the next session",
+                    skill.name,
+                    skill.place()
+                ));
+            }
+            is_asked
+        });
+    }
+}
