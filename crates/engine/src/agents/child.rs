@@ -97,6 +97,7 @@ impl Child {
             Some(_) => self.run(prompt).await,
             None => aborted(),
         };
+        self.family.forget_work(&self.item);
         self.outcome(ending)
     }
 
@@ -232,6 +233,7 @@ impl Child {
             (Some(journal), resume) => {
                 if resume.is_some() {
                     self.picture.resume();
+                    self.family.note_work(self.item.clone(), journal.id.clone());
                     options.preface = None;
                 }
                 options.store = journal.store;
@@ -345,7 +347,11 @@ impl Child {
 
     /// Passes on what the person should see of it.
     fn take(&mut self, body: EventBody) {
+        let had_begun = self.picture.has_begun();
         let mut changed = self.picture.take(&body);
+        if !had_begun && self.picture.has_begun() {
+            self.note_work();
+        }
         match body {
             EventBody::ModelCall(call) => {
                 let role = if call.role == "main" { SUBAGENT.to_owned() } else { call.role };
@@ -376,6 +382,13 @@ impl Child {
         }
         if changed {
             self.tell();
+        }
+    }
+
+    /// Who is interrupted and does not end in time is gone on with all the same.
+    fn note_work(&self) {
+        if let Some(id) = &self.journal {
+            self.family.note_work(self.item.clone(), id.clone());
         }
     }
 

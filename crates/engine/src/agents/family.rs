@@ -48,6 +48,8 @@ struct State {
     model: String,
     turn: u64,
     children: HashMap<ItemId, Sender<Op>>,
+    /// What the work of those is kept by that have begun.
+    works: HashMap<ItemId, String>,
     /// Open questions of sub-agents, by the ids that faces know.
     asks: HashMap<AskId, (ItemId, AskId)>,
 }
@@ -69,6 +71,7 @@ impl Family {
             model: options.model_name.clone(),
             turn: options.turns,
             children: HashMap::new(),
+            works: HashMap::new(),
             asks: HashMap::new(),
         };
         Self {
@@ -125,6 +128,21 @@ impl Family {
         let mut state = self.state();
         state.children.remove(item);
         state.asks.retain(|_, (of, _)| of != item);
+    }
+
+    /// A sub-agent has begun on work that is kept.
+    pub(super) fn note_work(&self, item: ItemId, id: String) {
+        self.state().works.insert(item, id);
+    }
+
+    /// Its result tells how to go on, if there is anything to go on with.
+    pub(super) fn forget_work(&self, item: &ItemId) {
+        self.state().works.remove(item);
+    }
+
+    /// What the work of a call is kept by that gave no result.
+    pub(crate) fn left_work(&self, item: &ItemId) -> Option<String> {
+        self.state().works.remove(item)
     }
 
     /// Puts the question of a sub-agent to the faces.

@@ -12,6 +12,7 @@ use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::agents::how_to_go_on;
 use crate::board::{Board, Finish, Round};
 use crate::history::now;
 use crate::hooking::STOPPED;
@@ -59,10 +60,15 @@ impl Session {
         for index in open {
             let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
             let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
-            let error = ToolError::new(
-                ToolErrorKind::ExecutionFailed,
-                "[Operation Cancelled] The user interrupted before this call finished.",
-            );
+            let mut told =
+                "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
+            let item = board.calls.get(index).map(|call| call.item());
+            let family = self.family.as_ref();
+            if let Some(id) = item.and_then(|item| family?.left_work(&item)) {
+                told.push('\n');
+                told.push_str(&how_to_go_on(&id));
+            }
+            let error = ToolError::new(ToolErrorKind::ExecutionFailed, told);
             self.finish(board, index, Outcome::failure(error), finish);
         }
     }

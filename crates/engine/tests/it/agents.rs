@@ -1,17 +1,20 @@
 //! Sub-agents: what comes back, what does not, and how each of their ends looks
 //! to the session that started them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_engine::{Budget, BudgetLimits, Spent};
 use parallax_protocol::Object;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentEnd, AgentKit, AgentResult, Agents, COMPLETE_TASK, SessionTools,
+    AgentDefinition, AgentEnd, AgentJournal, AgentKit, AgentResult, Agents, COMPLETE_TASK,
+    SessionTools,
 };
 use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Question, ToolDone, ToolStatus};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{Display, Outcome, Sharing, Tool};
 
 use crate::budget::used;
@@ -414,4 +417,54 @@ async fn what_an_agent_spends_is_the_sessions_and_raised_for_both() {
             false => assert!(matches!(reason, EndReason::Budget(_)), "{reason:?}"),
         }
     }
+}
+
+/// A team whose work is kept, and whose agents do not end in time.
+struct Slow(Team);
+
+impl Agents for Slow {
+    fn list(&self) -> Vec<Arc<AgentDefinition>> {
+        self.0.list()
+    }
+
+    fn journal(&self, agent: &str, _: Option<&str>) -> Option<AgentJournal> {
+        Some(AgentJournal {
+            id: format!("{agent}-1"),
+            store: Arc::new(NoStore),
+            task: None,
+            contents: Vec::new(),
+            compactions: Vec::new(),
+            pending: BTreeMap::new(),
+        })
+    }
+
+    fn equip(
+        &self,
+        agent: &AgentDefinition,
+        prompt: &str,
+        tools: SessionTools,
+        result: AgentResult,
+    ) -> AgentKit {
+        let kit = self.0.equip(agent, prompt, tools, result);
+        AgentKit { close: Some(Box::new(|| Box::pin(std::future::pending()))), ..kit }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_end_in_time_is_gone_on_with_all_the_same() {
+    let stuck = tool("stuck", Sharing::Shared, |_, _| Box::pin(std::future::pending()));
+    let agents: Arc<dyn Agents> = Arc::new(Slow(Team(vec![agent("scout")])));
+    let setup = Setup { tools: vec![stuck], agents: Some(agents), ..Setup::default() };
+    let mut rig = rig(vec![invokes(&["scout"]), calls(&[("stuck", 1)])], setup);
+    rig.prompt("go").await;
+    rig.until(
+        |body| matches!(body, EventBody::Agent { progress, .. } if !progress.steps.is_empty()),
+    )
+    .await;
+    rig.send(Op::Interrupt).await;
+    let is_done = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
+    let events = vec![rig.until(is_done).await];
+    let done = &finished(&events)[0];
+    assert_eq!(done.status, ToolStatus::Cancelled);
+    assert!(done.for_model.contains("`resume`: \"scout-1\""), "{}", done.for_model);
 }
