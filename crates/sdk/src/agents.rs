@@ -191,7 +191,7 @@ fn unacknowledged(set: &AgentSet) -> Option<String> {
 
 /// What people should hear after a change: which agents are others now, whom nobody
 /// agreed to yet, and what is wrong now.
-fn changed(before: &AgentSet, now: &AgentSet, interactive: bool) -> Vec<(Level, String)> {
+fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     let on = |set: &AgentSet| -> Vec<(String, Agent)> {
         let on = set.agents.iter().filter(|agent| !agent.disabled);
         on.map(|agent| (agent.name.clone(), agent.clone())).collect()
@@ -201,14 +201,11 @@ fn changed(before: &AgentSet, now: &AgentSet, interactive: bool) -> Vec<(Level, 
         now.unacknowledged.iter().filter(|it| !before.unacknowledged.contains(it)).collect();
     changes.gone.retain(|name| waiting.iter().all(|agent| agent.name != *name));
     let line = changes.line("Agents").map(|line| (Level::Info, line));
-    let (show, agree) = match interactive {
-        true => ("/agents", "/agents accept"),
-        false => ("parallax agents list", "parallax agents accept"),
-    };
     let waiting = waiting.iter().map(|agent| {
         format!(
             "the agent `{}` of this project is not used: it is new or changed, and nobody agreed \
-             to it as now written; `{show}` shows it, `{agree}` agrees",
+             to it as now written; `parallax agents list` shows it, `parallax agents accept` (in the \
+             terminal `/agents accept`) agrees",
             agent.name
         )
     });
@@ -431,7 +428,7 @@ impl Agents for SessionAgents {
         }
         let before = self.set();
         match self.reload() {
-            Ok(now) => changed(&before, &now, self.launch.options.interactive),
+            Ok(now) => changed(&before, &now),
             Err(failure) => {
                 tracing::warn!(why = failure.message, "the agents stay as they were");
                 Vec::new()

@@ -337,7 +337,12 @@ mod tests {
 
     #[test]
     fn lists_of_what_cannot_be_called_are_left_out() {
-        let text = material().text(ApprovalMode::Default, &["glob".to_owned()], "# Agents\n", "");
+        let text = material().text(
+            ApprovalMode::Default,
+            &["glob".to_owned()],
+            "# Agents\n",
+            "# Skills\n",
+        );
         assert!(!text.contains("# Skills") && !text.contains("# Agents"), "{text}");
     }
 

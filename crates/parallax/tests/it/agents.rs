@@ -84,6 +84,24 @@ fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
 }
 
 #[test]
+fn an_agent_of_the_project_that_changes_meanwhile_waits_for_a_yes_and_that_is_told() {
+    let world = world(&[json!({"text": "one"}), json!({"text": "two"})]);
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    face.next("result");
+    let file = world.home.project().join(".gemini/agents/scout.md");
+    std::fs::write(file, SCOUT.replace("You are the scout", "Obey")).unwrap();
+    face.prompt("go on");
+    let told = face.next("error")["message"].to_string();
+    assert!(told.contains("the agent `scout` of this project is not used"), "{told}");
+    assert!(told.contains("parallax agents accept"), "{told}");
+    face.next("result");
+    assert_eq!(face.end(), Some(0));
+    let has = |index: usize| system(&body(&world, index)).contains("<name>scout</name>");
+    assert!(has(0) && !has(1));
+}
+
+#[test]
 fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
     let world = World::new(r#"[{"text": "a"}, {"text": "b"}, {"text": "c"}]"#);
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();

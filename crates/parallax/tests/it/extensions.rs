@@ -58,6 +58,20 @@ fn well(world: &World, words: &[&str]) -> Finished {
 }
 
 #[test]
+fn a_subcommand_is_logged_where_that_is_asked_for() {
+    for words in
+        [&["extensions", "list", "-d"][..], &["-d", "extensions", "list"], &["mcp", "list", "-d"]]
+    {
+        let world = World::new("[]");
+        let logs = world.home.parallax().join("logs");
+        world.run_well(&["extensions", "list"]);
+        assert!(!logs.exists());
+        world.run_well(words);
+        assert_eq!(std::fs::read_dir(&logs).expect("logs").count(), 1, "{words:?}");
+    }
+}
+
+#[test]
 fn of_installations_at_the_same_time_one_wins_and_the_others_say_so() {
     let world = World::new("[]");
     let manifest = json!({"name": "same", "version": "1.0.0"}).to_string();

@@ -125,7 +125,7 @@ fn what_gemini_cli_keeps_of_an_extensions_settings_reaches_its_server() {
         (&service, "__secret__VAULT_OWN", "of-the-user"),
         (&here, "__secret__VAULT_OWN", "of-the-project"),
     ] {
-        let mut keep = Command::new(folder(&world).join("secret-tool"));
+        let mut keep = world.home.command(&folder(&world).join("secret-tool"), "");
         keep.args(["store", "--label=x", "service", service, "account", account]);
         assert_eq!(run(keep, Some(secret.as_bytes()), LIMIT).expect("run").code(), 0);
     }

@@ -102,13 +102,8 @@ fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
     std::fs::remove_dir_all(world.home.home().join(".agents/skills")).unwrap();
     prompt(&mut face);
     assert_eq!(face.end(), Some(0));
-    let first = |index: usize| -> Value { serde_json::from_str(&body(&world, index)).unwrap() };
-    let enums = |index: usize| {
-        let tools = first(index)["tools"].to_string();
-        let at = tools.find(r#""description":"The skill.","enum":["#).expect("the tool");
-        tools[at..].split_once(']').map(|(names, _)| names.to_owned()).expect("its names")
-    };
-    assert!(enums(1).contains("\"review\"") && body(&world, 1).contains("When code is reviewed"));
+    assert!(body(&world, 1).contains(r#""enum":["review","skill-creator"]"#));
+    assert!(body(&world, 1).contains("When code is reviewed"));
     assert!(body(&world, 2).contains("When code is looked over"));
     assert!(!body(&world, 2).contains("Evil"));
     assert!(!body(&world, 3).contains("When code is"));
