@@ -278,7 +278,7 @@ mod tests {
                 &["--skip-trust", "-m"],
             ),
             (&["-e", "none", "extensions", "list"], &["extensions", "list"], &["-e"]),
-            (&["--debug", "mcp"], &["mcp"], &["--debug"]),
+            (&["--skip-trust", "mcp"], &["mcp"], &["--skip-trust"]),
             (
                 &["-d", "--policy", "a", "--adminPolicy=b", "policy", "list", "--json"],
                 &["policy", "list", "--policy", "a", "--admin-policy=b", "--json"],
@@ -316,14 +316,21 @@ mod tests {
             shared.extend(both.map(|flag| format!("{} --{flag}", next.get_name())));
         }
         shared.sort_unstable();
-        let known = [
-            "explain --admin-policy",
-            "explain --policy",
-            "fork --at",
-            "list --admin-policy",
-            "list --output-format",
-            "list --policy",
-        ];
+        let groups = ["agents", "commands", "extensions", "hooks", "mcp", "skills"];
+        let mut known: Vec<String> =
+            groups.iter().map(|group| format!("{group} --debug")).collect();
+        known.extend(
+            [
+                "explain --admin-policy",
+                "explain --policy",
+                "fork --at",
+                "list --admin-policy",
+                "list --output-format",
+                "list --policy",
+            ]
+            .map(str::to_owned),
+        );
+        known.sort_unstable();
         assert_eq!(shared, known);
     }
 

@@ -164,7 +164,7 @@ fn nothing_is_sent_ahead_where_hooks_look_at_requests_or_nobody_wants_it() {
     let hook = json!([{"hooks": [{"type": "command", "command": "echo x >> asked; echo '{}'"}]}]);
     let hooked =
         json!({"model": {"routing": "on", "routingAhead": true}, "hooks": {"BeforeModel": hook}});
-    let off = json!({"model": {"routing": "on"}});
+    let off = json!({"model": {"routing": "on", "routingAhead": false}});
     for settings in [hooked, off] {
         let script = json!([scores(10, SLOW), {"text": "done"}]).to_string();
         let world = world(&script, "{}");

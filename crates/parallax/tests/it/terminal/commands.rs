@@ -208,5 +208,5 @@ fn what_is_read_again_is_told() {
     seat.prompts("/memory show");
     seat.sees("- remember the milk");
     seat.prompts("/skills reload");
-    seat.sees("All that you added was read again.");
+    seat.sees(" skills can be used.");
 }
