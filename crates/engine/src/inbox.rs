@@ -243,7 +243,7 @@ impl Inbox {
                 };
                 self.decisions.extend(decide.map(|decide| *decide));
             }
-            Op::Undo { turn, force } => self.undos.push((turn, force)),
+            Op::Undo { prompt, force } => self.undos.push((prompt, force)),
             Op::Rewind(_) | Op::Restore(_) if self.turn.is_some() => {
                 self.notice(Level::Warning, "going back works between turns only");
             }

@@ -21,9 +21,10 @@ impl Session {
     pub(crate) async fn rewind(&mut self) {
         for order in std::mem::take(&mut self.inbox.rewinds) {
             let marks = self.prompts.marks().iter();
-            let Some(mark) = marks.rev().find(|mark| mark.turn == order.turn).cloned() else {
-                let text = format!("there is no prompt {} to go back to", order.turn);
-                self.inbox.notice(Level::Error, text);
+            let found = (1..).zip(marks).find(|(_, mark)| mark.turn == order.turn);
+            let Some((number, mark)) = found.map(|(number, mark)| (number, mark.clone())) else {
+                let text = "that prompt was taken back already: there is no going back to it";
+                self.inbox.notice(Level::Error, text.to_owned());
                 continue;
             };
             let files = if order.files { Some(self.rewind_files(order).await) } else { None };
@@ -32,8 +33,8 @@ impl Session {
             } else if let Some(undone) = &files {
                 self.note_restored(undone);
             }
-            let Rewind { turn, chat, .. } = order;
-            self.hub.send(EventBody::Rewound(Rewound { turn, prompt: mark.text, chat, files }));
+            let (chat, prompt) = (order.chat, mark.text);
+            self.hub.send(EventBody::Rewound(Rewound { number, prompt, chat, files }));
         }
     }
 
@@ -117,8 +118,9 @@ impl Session {
             changes.extend(self.inbox.during(looking).await.unwrap_or_default());
         }
         let marks = self.prompts.marks().iter();
-        let prompts = marks.map(|mark| PromptEntry {
+        let prompts = marks.zip(1..).map(|(mark, number)| PromptEntry {
             turn: mark.turn,
+            number,
             time: mark.time.clone(),
             text: mark.text.clone(),
             lines_added: mark.lines_added,
@@ -152,6 +154,7 @@ fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
     let restored = restored.into_iter().filter(|path| !kept.iter().any(|(other, _)| other == path));
     Undone {
         turn: order.turn,
+        prompt: None,
         restored: restored.collect(),
         kept: kept.clone(),
         force_helps,

@@ -477,20 +477,26 @@ impl Session {
     /// Carries out the undos that were asked for. Between turns only: what a
     /// running turn changes is not done yet.
     async fn undo(&mut self) {
-        for (turn, force) in std::mem::take(&mut self.inbox.undos) {
-            let undone = match self.checkpoints.clone() {
-                Some(checkpoints) => {
+        for (prompt, force) in std::mem::take(&mut self.inbox.undos) {
+            let marks = self.prompts.marks();
+            let turn = prompt.map(|number| PromptMark::numbered(marks, number)).transpose();
+            let turn = turn.map(|mark| mark.map(|mark| mark.turn));
+            let undone = match (self.checkpoints.clone(), turn) {
+                (_, Err(problem)) => Err(problem),
+                (Some(checkpoints), Ok(turn)) => {
                     let undo = move || checkpoints.undo(turn, force);
                     let undoing = self.inbox.during(tokio::task::spawn_blocking(undo)).await;
                     undoing.unwrap_or_else(|_| Err("the undo crashed; this is a defect".into()))
                 }
-                None => Err("this session keeps no old versions of files".to_owned()),
+                (None, Ok(_)) => Err("this session keeps no old versions of files".to_owned()),
             };
-            let undone = undone.unwrap_or_else(|problem| Undone {
-                turn: turn.unwrap_or_default(),
-                problem: Some(problem),
-                ..Undone::default()
-            });
+            let undone = match undone {
+                Ok(undone) => {
+                    let prompt = PromptMark::number(self.prompts.marks(), undone.turn);
+                    Undone { prompt, ..undone }
+                }
+                Err(why) => Undone { prompt, problem: Some(why), ..Undone::default() },
+            };
             self.note_restored(&undone);
             self.hub.send(EventBody::Undone(undone));
         }

@@ -367,7 +367,7 @@ impl Conversation {
             }
             InputLine::Undo { turn, force } => {
                 self.expected_undos += 1;
-                self.outbox.push_back(Op::Undo { turn, force });
+                self.outbox.push_back(Op::Undo { prompt: turn, force });
             }
             InputLine::Compact { focus } => self.about_context(Op::Compact { focus }),
             InputLine::UndoCompaction => self.about_context(Op::UndoCompaction),

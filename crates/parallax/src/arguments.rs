@@ -155,8 +155,9 @@ pub(crate) struct ExplainArguments {
 /// `parallax undo`.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct UndoArguments {
-    /// The turn (prompts count from 1); without it, the last that changed a file
-    pub(crate) turn: Option<u64>,
+    /// The turn of this prompt, counted from 1; without it, the last that changed a file
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<u64>,
 
     /// List what the turns changed, and change nothing
     #[arg(long)]
@@ -171,7 +172,7 @@ pub(crate) struct UndoArguments {
     pub(crate) yes: bool,
 
     /// Take the last undo back
-    #[arg(long, conflicts_with_all = ["turn", "list"])]
+    #[arg(long, conflicts_with_all = ["prompt", "list"])]
     pub(crate) redo: bool,
 
     /// The session; without it, the last that changed a file of this project

@@ -6,6 +6,8 @@ use parallax_headless::{ExitCode, OutputFormat, one_line};
 use parallax_protocol::event::{Failure, FailureKind, Undone};
 use parallax_sdk::undo::{ChangeKind, TurnChanges, Undo};
 
+use serde_json::{Value, json};
+
 use crate::arguments::UndoArguments;
 
 /// Files that are named of a turn in a list for people.
@@ -27,27 +29,27 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
         let turns = undo.list()?;
         return Ok(say(&match format(typed) {
             OutputFormat::Text => list(&turns),
-            _ => json(serde_json::to_value(&turns)),
+            _ => printed(turns.iter().map(turn_json).collect()),
         }));
     }
     if typed.redo {
         let redone = undo.redo(typed.force)?;
         say(&match format(typed) {
             OutputFormat::Text => told(&redone),
-            _ => json(serde_json::to_value(&redone)),
+            _ => printed(serde_json::to_value(&redone)),
         });
         return Ok(if redone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
-    let mut undone = undo.undo(typed.turn, typed.force)?;
+    let mut undone = undo.undo(typed.prompt, typed.force)?;
     if !typed.force && undone.force_helps && asks(typed) && confirmed(&undone) {
-        let again = undo.undo(Some(undone.turn), true)?;
+        let again = undo.force(&undone)?;
         undone.restored.extend(again.restored);
         undone.kept = again.kept;
         undone.force_helps = false;
     }
     say(&match format(typed) {
         OutputFormat::Text => told(&undone),
-        _ => json(serde_json::to_value(&undone)),
+        _ => printed(serde_json::to_value(&undone)),
     });
     // What was left alone is no success.
     Ok(if undone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
@@ -77,17 +79,31 @@ fn confirmed(undone: &Undone) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-fn json(value: serde_json::Result<serde_json::Value>) -> String {
+fn printed(value: serde_json::Result<Value>) -> String {
     format!("{:#}\n", value.unwrap_or_default())
 }
 
-fn list(turns: &[TurnChanges]) -> String {
+/// A turn has the number that `parallax undo NUMBER` takes.
+fn turn_json((number, turn): &(Option<u64>, TurnChanges)) -> serde_json::Result<Value> {
+    let mut json = serde_json::to_value(turn)?;
+    if let Some(object) = json.as_object_mut() {
+        object.insert("turn".to_owned(), json!(number));
+    }
+    Ok(json)
+}
+
+/// Whose changes they are.
+fn heading(prompt: Option<u64>) -> String {
+    prompt.map_or_else(|| "A prompt taken back".to_owned(), |number| format!("Turn {number}"))
+}
+
+fn list(turns: &[(Option<u64>, TurnChanges)]) -> String {
     if turns.is_empty() {
         return "Nothing to undo.\n".to_owned();
     }
     let mut text = String::new();
-    for turn in turns {
-        text.push_str(&format!("Turn {} ({}):\n", turn.turn, turn.time));
+    for (number, turn) in turns {
+        text.push_str(&format!("{} ({}):\n", heading(*number), turn.time));
         for file in turn.files.iter().take(SHOWN) {
             let what = match file.kind {
                 ChangeKind::Created => "created",
@@ -112,7 +128,7 @@ fn list(turns: &[TurnChanges]) -> String {
 }
 
 fn told(undone: &Undone) -> String {
-    let mut text = format!("Turn {}: {} restored", undone.turn, count(undone.restored.len()));
+    let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
     if !undone.kept.is_empty() {
         text.push_str(&format!(", {} left alone", count(undone.kept.len())));
     }

@@ -461,8 +461,12 @@ pub enum Question {
 /// What an undo did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Undone {
-    /// The turn whose changes are taken back.
+    /// The turn whose changes are taken back ([`crate::store::PromptMark::turn`]).
+    #[serde(skip)]
     pub turn: u64,
+    /// The number of its prompt, from 1; `None`: that was taken back, or is not known.
+    #[serde(rename = "turn", default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<u64>,
     /// Files that are as before.
     pub restored: Vec<std::path::PathBuf>,
     /// Files left alone, each with the reason.
@@ -503,8 +507,8 @@ pub enum SteerFate {
 /// The session is back at an earlier prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewound {
-    /// The prompt that it stands before.
-    pub turn: u64,
+    /// The number of the prompt that it stands before, from 1.
+    pub number: u64,
     /// What the person had typed, for the composer.
     pub prompt: String,
     /// Whether the conversation went back.
@@ -516,9 +520,10 @@ pub struct Rewound {
 /// A prompt that one can go back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptEntry {
-    /// Its number, counted over all processes of the session; prompts that were
-    /// taken back leave gaps.
+    /// Its turn, which an order to go back names ([`crate::store::PromptMark::turn`]).
     pub turn: u64,
+    /// Its number for people: its place among those that stand, from 1.
+    pub number: u64,
     /// When it was sent, RFC 3339; empty where that is not known.
     pub time: String,
     /// What the person typed.

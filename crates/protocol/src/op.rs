@@ -36,9 +36,9 @@ pub enum Op {
     /// Gives files the bytes back that they had before a turn; the answer is an
     /// event.
     Undo {
-        /// The turn (prompts count from 1); without one, the last that changed
-        /// anything.
-        turn: Option<u64>,
+        /// The turn of this prompt, counted from 1 of those that stand; without one,
+        /// the last that changed anything.
+        prompt: Option<u64>,
         /// Also files that somebody changed since.
         force: bool,
     },

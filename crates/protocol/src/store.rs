@@ -281,7 +281,9 @@ pub struct ContentRecord {
 /// A prompt of a session and where it stands: what one can go back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptMark {
-    /// Its number, counted over all processes of the session.
+    /// Its turn, counted over all processes of the session; prompts that were taken
+    /// back leave gaps, so that old versions of files are of one turn. People count
+    /// prompts otherwise: see [`PromptMark::number`].
     pub turn: u64,
     /// How many contents stand before it.
     pub at: usize,
@@ -293,6 +295,27 @@ pub struct PromptMark {
     pub lines_added: u64,
     /// Lines that edits of its turn removed.
     pub lines_removed: u64,
+}
+
+impl PromptMark {
+    /// The number that people know the prompt of a turn by: its place among the
+    /// prompts that stand, from 1. `None`: it was taken back.
+    pub fn number(marks: &[Self], turn: u64) -> Option<u64> {
+        let place = marks.iter().position(|mark| mark.turn == turn)?;
+        u64::try_from(place + 1).ok()
+    }
+
+    /// The prompt of a number that a person typed.
+    ///
+    /// # Errors
+    /// The words for a person, when none has it.
+    pub fn numbered(marks: &[Self], number: u64) -> Result<&Self, String> {
+        let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        place.and_then(|place| marks.get(place)).ok_or_else(|| match marks.len() {
+            0 => format!("there is no prompt {number}, nor any other"),
+            last => format!("there is no prompt {number}; the last one is {last}"),
+        })
+    }
 }
 
 /// The result of one call.

@@ -19,7 +19,7 @@ pub enum PastItem {
         /// How many contents came before: what a rewind to before this prompt
         /// keeps ([`crate::SessionChoice::Rewind`]).
         before: usize,
-        /// Its turn, from 1, as undo counts them.
+        /// Its number: its place among the prompts that stand, from 1.
         turn: u64,
         /// When, RFC 3339; empty where the record does not say.
         time: String,

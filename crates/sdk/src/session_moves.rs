@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::paths::lexical;
-use parallax_protocol::store::{SessionHead, Store as _};
+use parallax_protocol::store::{PromptMark, SessionHead, Store as _};
 use parallax_store::{FindError, Journal, LoadedSession, SessionEntry};
 use uuid::Uuid;
 
@@ -71,8 +71,15 @@ impl Launch {
         if fitting.iter().any(|entry| entry.id == selector) {
             fitting.retain(|entry| entry.id == selector);
         }
+        let nowhere = || {
+            input(format!(
+                "no session `{selector}` in any project (searched `{}`, and the sessions of Gemini \
+                 CLI); `parallax sessions list` shows them",
+                self.homes().parallax.join("sessions").display()
+            ))
+        };
         match fitting.len() {
-            0 | 1 => fitting.pop().ok_or(missing),
+            0 | 1 => fitting.pop().ok_or_else(nowhere),
             count => Err(input(FindError::Ambiguous { selector: selector.to_owned(), count })),
         }
     }
@@ -136,8 +143,8 @@ impl Launch {
     pub fn fork_session(&self, selector: &str, before: Option<u64>) -> Result<NewSession, Failure> {
         let entry = self.any_session(selector)?;
         let mut session = loaded(self, &entry)?;
-        if let Some(turn) = before {
-            session.cut(keep_before(&session, turn)?);
+        if let Some(number) = before {
+            session.cut(keep_before(&session, number)?);
         }
         if session.contents.is_empty() {
             return Err(input(match before {
@@ -232,10 +239,6 @@ impl Launch {
 }
 
 /// How many contents come before a prompt.
-pub(crate) fn keep_before(session: &LoadedSession, turn: u64) -> Result<usize, Failure> {
-    let mark = session.prompts.iter().find(|mark| mark.turn == turn);
-    mark.map(|mark| mark.at).ok_or_else(|| {
-        let last = session.prompts.last().map_or(0, |mark| mark.turn);
-        input(format!("there is no prompt {turn}; the last one is {last}"))
-    })
+pub(crate) fn keep_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
+    PromptMark::numbered(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

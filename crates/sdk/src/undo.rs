@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use parallax_config::{Environment, Homes};
+use parallax_config::{Environment, Homes, LoadOptions};
 use parallax_protocol::event::{Failure, FailureKind, Undone};
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::store::PromptMark;
 pub use parallax_store::{ChangeKind, FileChange, TurnChanges};
-use parallax_store::{Checkpoints, latest_session};
+use parallax_store::{Checkpoints, LoadError, latest_session};
 
+use crate::encrypted_sessions;
 use crate::launch::failure;
 use crate::versions;
 
@@ -17,11 +19,14 @@ pub struct Undo {
     /// The session.
     pub session: SessionId,
     store: Checkpoints,
+    /// The prompts that stand in the session, or why they cannot be read.
+    prompts: Result<Vec<PromptMark>, String>,
 }
 
 impl Undo {
     /// Those of a session of the project in `directory`, or of the one that
-    /// changed something last. Nothing of the project is read for it.
+    /// changed something last. Nothing of the project is read for it, unless that is
+    /// encrypted.
     ///
     /// # Errors
     /// When there is no home, or no session of the project changed anything.
@@ -30,7 +35,7 @@ impl Undo {
         variables: Vec<(OsString, OsString)>,
         session: Option<&str>,
     ) -> Result<Self, Failure> {
-        let environment = Environment::new(variables);
+        let environment = Environment::new(variables.clone());
         let homes = Homes::find(&environment, directory)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         let homes = parallax_store::Homes::new(homes.parallax, homes.gemini);
@@ -47,25 +52,51 @@ impl Undo {
         };
         let roots = vec![directory.to_owned()];
         let store = versions::open(&homes, directory, session.clone(), roots, None);
-        Ok(Self { session, store })
+        let prompts = prompts(&homes, directory, &session, variables);
+        Ok(Self { session, store, prompts })
     }
 
-    /// What the turns changed, the first turn first.
+    /// What the turns changed, the first turn first, each with the number of its prompt:
+    /// none where that was taken back, or is not known.
     ///
     /// # Errors
     /// When the records cannot be read.
-    pub fn list(&self) -> Result<Vec<TurnChanges>, Failure> {
-        self.store.list().map_err(|error| failure(FailureKind::Input, error.to_string()))
+    pub fn list(&self) -> Result<Vec<(Option<u64>, TurnChanges)>, Failure> {
+        let turns = self.store.list();
+        let turns = turns.map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+        Ok(turns.into_iter().map(|turn| (self.number(turn.turn), turn)).collect())
     }
 
-    /// Gives files back what they were before the turn, or before the last one
-    /// that changed anything.
+    fn number(&self, turn: u64) -> Option<u64> {
+        PromptMark::number(self.prompts.as_deref().ok()?, turn)
+    }
+
+    /// Gives files back what they were before the turn of this prompt, or before the last
+    /// one that changed anything.
     ///
     /// # Errors
-    /// When there is nothing to undo, or the records cannot be used.
-    pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, Failure> {
+    /// When there is no such prompt or nothing to undo, or the records cannot be used.
+    pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<Undone, Failure> {
+        let turn = prompt.map(|number| match &self.prompts {
+            Ok(marks) => PromptMark::numbered(marks, number).map(|mark| mark.turn),
+            Err(why) => Err(format!("the prompts cannot be counted: {why}")),
+        });
+        let turn = turn.transpose().map_err(|why| failure(FailureKind::Input, why))?;
+        self.undo_turn(turn, force)
+    }
+
+    /// Does the same undo again, by force.
+    ///
+    /// # Errors
+    /// When the records cannot be used.
+    pub fn force(&self, undone: &Undone) -> Result<Undone, Failure> {
+        self.undo_turn(Some(undone.turn), true)
+    }
+
+    fn undo_turn(&self, turn: Option<u64>, force: bool) -> Result<Undone, Failure> {
         let undone = self.store.undo(turn, force);
-        undone.map_err(|error| failure(FailureKind::Input, error.to_string()))
+        let undone = undone.map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+        Ok(Undone { prompt: self.number(undone.turn), ..undone })
     }
 
     /// Takes the last undo back.
@@ -74,6 +105,28 @@ impl Undo {
     /// When nothing was undone, or the records cannot be used.
     pub fn redo(&self, force: bool) -> Result<Undone, Failure> {
         let redone = self.store.redo(force);
-        redone.map_err(|error| failure(FailureKind::Input, error.to_string()))
+        let redone = redone.map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+        Ok(Undone { prompt: self.number(redone.turn), ..redone })
     }
+}
+
+/// The prompts that stand in a session.
+fn prompts(
+    homes: &parallax_store::Homes,
+    directory: &Path,
+    session: &SessionId,
+    variables: Vec<(OsString, OsString)>,
+) -> Result<Vec<PromptMark>, String> {
+    let journal = homes.journal(directory, session);
+    let loaded = match parallax_store::load(&journal, &homes.keys) {
+        Err(LoadError::Encrypted { .. }) => {
+            // Where the key is, the settings say.
+            let cwd = directory.to_owned();
+            let options = LoadOptions { cwd, variables, skip_trust: false, ignore_env: false };
+            let config = parallax_config::load(options).map_err(|error| error.to_string())?;
+            parallax_store::load(&journal, &encrypted_sessions::homes(&config).keys)
+        }
+        loaded => loaded,
+    };
+    loaded.map(|session| session.prompts).map_err(|error| error.to_string())
 }

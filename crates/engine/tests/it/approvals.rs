@@ -320,7 +320,12 @@ async fn old_versions_are_kept_around_edits_and_commands() {
     assert!(done.last().is_some_and(|done| done.for_model == "result 7"));
     assert!(done[0].for_model.contains("were put back: `/w/.envrc`"), "{}", done[0].for_model);
 
-    rig.handle.ops.send(Op::Undo { turn: Some(1), force: false }).await.expect("session");
+    rig.handle.ops.send(Op::Undo { prompt: Some(1), force: false }).await.expect("session");
     let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
-    assert!(matches!(undone.body, EventBody::Undone(Undone { turn: 1, .. })));
+    let EventBody::Undone(undone) = undone.body else { unreachable!() };
+    assert_eq!((undone.turn, undone.prompt), (1, Some(1)));
+    rig.handle.ops.send(Op::Undo { prompt: Some(2), force: false }).await.expect("session");
+    let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
+    let EventBody::Undone(undone) = undone.body else { unreachable!() };
+    assert_eq!(undone.problem.as_deref(), Some("there is no prompt 2; the last one is 1"));
 }

@@ -44,13 +44,15 @@ async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
     assert_eq!(turns(&prompts(&mut rig).await), [(1, "one"), (2, "two"), (3, "three")]);
     rig.send(rewind(2, true, false, false)).await;
     let done = rewound(&mut rig).await;
-    assert_eq!((done.turn, done.prompt.as_str(), done.chat), (2, "two", true));
+    assert_eq!((done.number, done.prompt.as_str(), done.chat), (2, "two", true));
     assert_eq!(done.files, None);
     rig.turn("other").await;
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 3, "{request:?}");
     assert!(request[1].contains("\"a\"") && request[2].contains("other"));
-    assert_eq!(turns(&prompts(&mut rig).await), [(1, "one"), (4, "other")]);
+    let listed = prompts(&mut rig).await;
+    assert_eq!(turns(&listed), [(1, "one"), (4, "other")]);
+    assert_eq!(listed.iter().map(|prompt| prompt.number).collect::<Vec<_>>(), [1, 2]);
     {
         let records = rig.store.0.lock().expect("records");
         assert!(records.iter().any(|record| matches!(record, Record::Truncate { keep: 2 })));
@@ -79,7 +81,7 @@ async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
             )
         })
         .await;
-    assert!(format!("{refused:?}").contains("no prompt 2"));
+    assert!(format!("{refused:?}").contains("taken back already"));
 }
 
 #[tokio::test]

@@ -368,6 +368,33 @@ fn turns_are_undone_without_git() {
 }
 
 #[test]
+fn turns_are_undone_by_the_numbers_of_their_prompts() {
+    let write = |name: &str| {
+        let args = json!({"file_path": name, "content": "made"});
+        json!({"calls": [{"name": "write_file", "args": args}]})
+    };
+    let refused = json!({"status": 400,
+        "error": {"code": 400, "message": "not now", "status": "INVALID_ARGUMENT"}});
+    let script = json!([write("one"), {"text": "done"}, refused, write("two"), {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    world.run_well(&["-p", "go", "-y", "--session-id", "s"]);
+    // Nobody answers: the prompt is taken back.
+    assert_eq!(world.run(&["-p", "lost", "-y", "-r", "s"]).code(), 1);
+    world.run(&["-p", "again", "-y", "-r", "s"]);
+    let listed = world.run(&["undo", "--list"]).out();
+    assert!(listed.contains("Turn 1 (") && listed.contains("Turn 2 ("), "{listed}");
+    let listed: serde_json::Value =
+        serde_json::from_str(&world.run(&["undo", "--list", "--json"]).out()).expect("json");
+    assert_eq!((&listed[0]["turn"], &listed[1]["turn"]), (&json!(1), &json!(2)));
+    let done = world.run(&["undo", "3"]);
+    assert_eq!(done.code(), 42, "{}", done.out());
+    assert!(done.err().contains("there is no prompt 3; the last one is 2"), "{}", done.err());
+    let done = world.run(&["undo", "2"]);
+    assert!(done.out().starts_with("Turn 2: 1 file restored"), "{}", done.out());
+    assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("made", ""));
+}
+
+#[test]
 fn dropped_variables_are_named_with_what_keeps_them() {
     for format in ["text", "json", "stream-json"] {
         let echo = "echo \"token: $A_TOKEN, marks: $GEMINI_CLI$PARALLAX\"";

@@ -11,7 +11,7 @@ pub enum CheckpointError {
     NothingToUndo,
     /// That turn changed nothing, or is undone already.
     #[error(
-        "turn {turn} has no changes that could be undone; `parallax undo --list` shows the turns that have"
+        "that prompt made no changes that could be undone; `parallax undo --list` shows those that did"
     )]
     UnknownTurn {
         /// The turn that was asked for.

@@ -41,6 +41,12 @@ pub(super) struct Left {
     force_helps: bool,
 }
 
+/// Why a folder is left alone that was made, and that others have put something into.
+pub(super) const NOT_EMPTY: &str = "other files are in it";
+
+/// Why a file is left alone that is to be undone of a later prompt first.
+const CHANGED_AGAIN: &str = "a later prompt changed it again";
+
 impl<T: Into<String>> From<T> for Left {
     fn from(why: T) -> Self {
         Self { why: why.into(), force_helps: false }
@@ -58,6 +64,7 @@ impl Outcome {
         let restored = self.files.iter().map(|file| file.path.path()).collect();
         Undone {
             turn,
+            prompt: None,
             restored,
             kept: self.kept.clone(),
             force_helps: self.force_helps,
@@ -355,7 +362,7 @@ impl Checkpoints {
             return match later {
                 // It is so by chance: what this turn did comes back with the
                 // undo of the later one, and is to be undone then.
-                Some(turn) if !force => Err(changed_again(turn).into()),
+                Some(_) if !force => Err(CHANGED_AGAIN.into()),
                 Some(_) => Ok(None),
                 None => plan(now),
             };
@@ -378,7 +385,7 @@ impl Checkpoints {
                     return Err("a link or a file stands in the place of its folder".into());
                 }
                 let why = match (later, &after) {
-                    (Some(turn), _) => changed_again(turn),
+                    (Some(_), _) => CHANGED_AGAIN.to_owned(),
                     (None, None) => "the change to it was cut short, so that later changes \
                                      cannot be told from it"
                         .to_owned(),
@@ -458,10 +465,6 @@ fn leads_elsewhere(place: &Place) -> bool {
     opened.is_err_and(|error| is_nothing(&error) && error.kind() != io::ErrorKind::NotFound)
 }
 
-fn changed_again(turn: u64) -> String {
-    format!("turn {turn} changed it again")
-}
-
 /// Whether something stands there that the new file replaces.
 fn replaces(now: &State) -> bool {
     matches!(now, State::File { .. } | State::Link { .. })
@@ -489,7 +492,7 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
     if matches!(plan.now, State::Folder { .. }) {
         return match leaf.remove_folder() {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Err("other files are in it".to_owned())
+                Err(NOT_EMPTY.to_owned())
             }
             Err(error) if is_nothing(&error) => Ok(()),
             result => result.map_err(|error| error.to_string()),

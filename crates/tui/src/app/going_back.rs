@@ -37,14 +37,16 @@ impl App {
         }
         let items =
             prompts.iter().rev().map(|prompt| {
-                let changes = match prompt.files.len() {
-                    0 => String::new(),
-                    files => format!(
-                        "+{} -{} in {files} file{}",
-                        prompt.lines_added,
-                        prompt.lines_removed,
-                        if files == 1 { "" } else { "s" }
-                    ),
+                let (added, removed) = (prompt.lines_added, prompt.lines_removed);
+                let files = match prompt.files.len() {
+                    1 => "1 file".to_owned(),
+                    files => format!("{files} files"),
+                };
+                let changes = match (prompt.files.len(), added + removed) {
+                    (0, _) => String::new(),
+                    // The lines of what commands changed are not counted.
+                    (_, 0) => format!("{files} changed"),
+                    _ => format!("+{added} -{removed} in {files}"),
                 };
                 let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
                 let mut preview: Vec<Line> = prompt
@@ -118,7 +120,8 @@ impl App {
         if changed == 0 {
             items.retain(|item| !item.id.contains("files"));
         }
-        let list = ListDialog::new(format!("Go back to before prompt {turn}: what?"), items);
+        let number = dropped.first().map_or(0, |prompt| prompt.number);
+        let list = ListDialog::new(format!("Go back to before prompt {number}: what?"), items);
         self.open(Overlay::list(Purpose::RewindHow(turn), list));
     }
 

@@ -352,18 +352,20 @@ impl App {
         });
     }
 
-    fn undo(&mut self, turn: &str) {
-        let (turn, force) = match turn.strip_suffix("--force") {
-            Some(turn) => (turn.trim(), true),
-            None => (turn, false),
+    fn undo(&mut self, prompt: &str) {
+        let (prompt, force) = match prompt.strip_suffix("--force") {
+            Some(prompt) => (prompt.trim(), true),
+            None => (prompt, false),
         };
-        let turn = match turn {
+        let prompt = match prompt {
             "" => None,
-            turn => match turn.parse() {
-                Ok(turn) => Some(turn),
-                Err(_) => return self.error(format!("`{turn}` is no turn; `/rewind` lists them.")),
+            typed => match typed.parse() {
+                Ok(number) => Some(number),
+                Err(_) => {
+                    return self.error(format!("`{typed}` is no prompt; `/rewind` lists them."));
+                }
             },
         };
-        self.effect(Effect::Send(Op::Undo { turn, force }));
+        self.effect(Effect::Send(Op::Undo { prompt, force }));
     }
 }

@@ -189,7 +189,7 @@ impl App {
     /// The session is back at an earlier prompt.
     pub(super) fn rewound(&mut self, rewound: &Rewound) {
         if rewound.chat {
-            self.prompted = rewound.turn > 1;
+            self.prompted = rewound.number > 1;
             self.composer.set_mode(InputMode::Prompt);
             self.composer.set_text(&rewound.prompt);
         }

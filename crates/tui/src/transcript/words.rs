@@ -117,12 +117,19 @@ pub(super) fn undone(undone: &Undone) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Nothing was undone: {problem}"));
     }
-    let mut text = format!("Undid the changes of prompt {}:", undone.turn);
+    let prompt = undone.prompt.map(|number| format!("prompt {number}"));
+    let prompt = prompt.unwrap_or_else(|| "a prompt that was taken back".to_owned());
+    let text = match undone.restored.is_empty() {
+        true => format!("Nothing that {prompt} changed could be undone"),
+        false => format!("Undid the changes of {prompt}:"),
+    };
+    files_told(text, undone)
+}
+
+/// The same with the files behind it.
+fn files_told(mut text: String, undone: &Undone) -> (Level, String) {
     for path in &undone.restored {
         text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
-    }
-    if undone.restored.is_empty() {
-        text = format!("Prompt {} changed nothing that could be undone", undone.turn);
     }
     for (path, why) in &undone.kept {
         text.push_str(&format!(
@@ -138,17 +145,7 @@ pub(super) fn restored(undone: &Undone) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Nothing was restored: {problem}"));
     }
-    let mut text = "Back before the change; it is asked about again".to_owned();
-    for path in &undone.restored {
-        text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
-    }
-    for (path, why) in &undone.kept {
-        text.push_str(&format!(
-            "\n  {} was left alone: {why}",
-            clean::one_row(&path.to_string_lossy())
-        ));
-    }
-    (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
+    files_told("Back before the change; it is asked about again".to_owned(), undone)
 }
 
 /// What a compaction came to.
@@ -174,17 +171,19 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
 /// Where the session went back to.
 pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
     let mut text = match rewound.chat {
-        true => format!("The conversation is back before prompt {}", rewound.turn),
-        false => format!("The conversation stays; files go back before prompt {}", rewound.turn),
+        true => format!("The conversation is back before prompt {}", rewound.number),
+        false => format!("The conversation stays; files go back before prompt {}", rewound.number),
     };
-    let mut level = Level::Info;
-    if let Some(files) = &rewound.files {
-        let (files_level, files) = undone(files);
-        level = files_level;
-        text.push('\n');
-        text.push_str(&files);
+    let Some(files) = &rewound.files else { return (Level::Info, text) };
+    if let Some(problem) = &files.problem {
+        text.push_str(&format!("\nNot every file could go back: {}", clean::one_row(problem)));
+        return (Level::Warning, files_told(text, files).1);
     }
-    (level, text)
+    text.push_str(match files.restored.is_empty() {
+        true => "\nNo file could go back",
+        false => "\nThese files are as they were before it:",
+    });
+    files_told(text, files)
 }
 
 /// The subject of a thought (its first bold words, else its first line) and the
