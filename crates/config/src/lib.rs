@@ -60,7 +60,7 @@ pub use layers::{Layer, Origin};
 pub use load::{Config, LoadOptions, load};
 pub use memory::{
     ImportFormat, Memory, MemoryFile, MemoryOptions, Tier, add_memory, beneath, load_memory,
-    project_memory_file, user_memory_file, with_fact,
+    project_memory_file, project_top, user_memory_file, with_fact,
 };
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
 pub use rules::{RuleFiles, RulePlaces, policy_files, sandbox_files};

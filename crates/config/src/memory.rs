@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::homes::Homes;
 
 pub use add::{add_memory, project_memory_file, user_memory_file, with_fact};
-pub use discovery::beneath;
+pub use discovery::{beneath, project_top};
 
 /// How imported files are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -265,6 +265,18 @@ impl Workspace {
         self.ignore_rules(IgnoreFlags::of(&self.filtering)).why(path)
     }
 
+    /// The same for a path that may lie above the session's folders, below the `top` of
+    /// the project.
+    pub fn is_ignored_beneath(&self, top: &Path, path: &Path) -> Option<IgnoredBy> {
+        let mut roots = self.roots();
+        if !roots.iter().any(|root| path.starts_with(root)) {
+            roots.push(top.to_path_buf());
+        }
+        let flags = IgnoreFlags::of(&self.filtering);
+        let cache = Arc::clone(&self.ignore_cache);
+        IgnoreRules::new(cache, roots, &self.filtering, flags).why(path)
+    }
+
     /// `@/x` and `@x/y` mean `x` and `x/y` unless they exist as written.
     fn without_at_sign(&self, text: &str) -> PathBuf {
         let literal = PathBuf::from(text);

@@ -1,12 +1,14 @@
 //! What the model is told before the first prompt: the user's memory, the
 //! project's memory, and the session context.
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Zoned;
 use parallax_config::{
-    Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, session_context,
+    Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, project_top,
+    session_context,
 };
 use parallax_engine::tokens;
 use parallax_files::{Workspace, folder_tree, folder_tree_of};
@@ -67,17 +69,22 @@ pub(crate) fn with_options<T>(
     } else {
         Vec::new()
     };
+    let markers = settings.memory_boundary_markers();
+    // Asked for only when there is a file to be read.
+    let top = LazyCell::new(|| project_top(&launch.config.cwd, &markers));
     read(&MemoryOptions {
         cwd: &launch.config.cwd,
         homes: &launch.config.homes,
         names: &settings.memory_file_names(),
         notes: &outside.notes,
-        boundary_markers: &settings.memory_boundary_markers(),
+        boundary_markers: &markers,
         more_folders: &more,
         extension_files: &outside.extensions,
         import_format: settings.import_format(),
         trusted: launch.config.trust.trusted,
-        ignored: &|path| workspace.is_ignored(path).is_some() || is_of_strangers(launch, path),
+        ignored: &|path| {
+            workspace.is_ignored_beneath(&top, path).is_some() || is_of_strangers(launch, path)
+        },
     })
 }
 

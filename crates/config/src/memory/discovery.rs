@@ -112,13 +112,20 @@ pub(super) fn named(folder: &Path, name: &str) -> PathBuf {
 /// The folders from the top of the project down to `cwd`.
 fn upwards(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
     let ancestors = || cwd.ancestors().take(HIGHEST);
-    let marked = |folder: &Path| {
-        markers.iter().any(|marker| !marker.is_empty() && folder.join(marker).exists())
-    };
-    let Some(height) = ancestors().position(marked) else { return vec![cwd.to_owned()] };
-    let mut folders: Vec<PathBuf> = ancestors().take(height + 1).map(Path::to_owned).collect();
+    let top = project_top(cwd, markers);
+    let mut folders: Vec<PathBuf> =
+        ancestors().take_while(|folder| folder.starts_with(top)).map(Path::to_owned).collect();
     folders.reverse();
     folders
+}
+
+/// The top of the project that a folder is in, by the names that mark it; without one
+/// the folder itself. Blocking.
+pub fn project_top<'a>(cwd: &'a Path, markers: &[String]) -> &'a Path {
+    let marked = |folder: &&Path| {
+        markers.iter().any(|marker| !marker.is_empty() && folder.join(marker).exists())
+    };
+    cwd.ancestors().take(HIGHEST).find(marked).unwrap_or(cwd)
 }
 
 /// The same file under two names is one file.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Conversation, World, answers, raw_contents};
+use crate::support::{Conversation, World, answers, finish, raw_contents};
 
 fn body(world: &World, number: usize) -> Value {
     serde_json::from_slice(&world.server.requests()[number].body).expect("a request")
@@ -37,6 +37,29 @@ fn a_request_begins_with_what_the_user_and_the_project_say() {
     let places = ["<session_context>", "project rule", "</session_context>", "\"go\""];
     let places = places.map(|words| first.find(words).unwrap_or_else(|| panic!("{words}")));
     assert!(places.is_sorted(), "{first}");
+}
+
+#[test]
+fn what_the_top_of_a_project_ignores_is_not_imported_from_below() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    for (name, text) in [
+        (".gitignore", "ignored.md\n"),
+        ("GEMINI.md", "rule of the top @ignored.md @known.md"),
+        ("ignored.md", "SECRET WORDS"),
+        ("known.md", "known words"),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        ("sub/file", ""),
+    ] {
+        world.home.write(name, text).expect("file");
+    }
+    for folder in ["", "sub"] {
+        let mut command = world.command(&["-p", "go"]);
+        command.current_dir(world.home.project().join(folder));
+        assert_eq!(finish(command).code(), 0);
+        let sent = raw_contents(&world.server.requests().pop().expect("a request")).join("\n");
+        assert!(sent.contains("rule of the top") && sent.contains("known words"), "{sent}");
+        assert!(!sent.contains("SECRET WORDS"), "from `{folder}`: {sent}");
+    }
 }
 
 #[test]
