@@ -10,13 +10,13 @@ use crate::load::{LoadError, LoadedSession};
 use std::path::Path;
 
 /// Whether the contents could be those of a request: the user begins, speakers
-/// alternate, and what calls is answered by the next content, call by call. The
-/// last content may wait for its answer.
+/// alternate, none is empty, and what calls is answered by the next content, call by
+/// call. The last content may wait for its answer.
 pub fn is_sound(contents: &[Sealed]) -> bool {
     let mut calls: Vec<(Option<String>, String)> = Vec::new();
     contents.iter().enumerate().all(|(index, sealed)| {
         let want = if index % 2 == 0 { Role::User } else { Role::Model };
-        if sealed.role() != want {
+        if sealed.role() != want || is_empty(sealed) {
             return false;
         }
         // Most contents neither call nor answer: they are not parsed.
@@ -33,6 +33,13 @@ pub fn is_sound(contents: &[Sealed]) -> bool {
             .collect();
         right
     })
+}
+
+/// Whether it holds no part: a round whose results are lost.
+fn is_empty(sealed: &Sealed) -> bool {
+    /// Longer ones hold something.
+    const MOST: usize = 64;
+    sealed.json().len() <= MOST && sealed.open().is_ok_and(|content| content.parts.is_empty())
 }
 
 fn responses(content: &Content) -> Vec<(Option<String>, String)> {

@@ -195,6 +195,37 @@ fn prompts_keep_their_numbers_and_none_comes_twice() {
     assert_eq!((first.lines_added, first.lines_removed), (3, 1));
 }
 
+proptest::proptest! {
+    /// Whatever lines a journal loses: what is gone on with can be sent.
+    #[test]
+    fn a_journal_with_holes_can_be_gone_on_with(lost in proptest::collection::vec(proptest::bool::ANY, 12)) {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let path = folder.path().join("s1.jsonl");
+        let calls = || content(sealed(r#"{"role":"model","parts":[{"functionCall":{"name":"x"}}]}"#));
+        let answered = || result(0, r#"[{"functionResponse":{"name":"x","response":{}}}]"#);
+        let says = || content(sealed(r#"{"role":"model","parts":[{"text":"done"}]}"#));
+        let turn = |text| [prompt(text, None), calls(), answered(), round(1, None), says()];
+        drop(write(&path, &[turn("one"), turn("two")].concat()));
+        let text = fs::read_to_string(&path).expect("text");
+        let lines = text.lines().zip(lost.iter().chain([&false].into_iter().cycle()));
+        let kept: Vec<&str> = lines.filter(|(_, lost)| !**lost).map(|(line, _)| line).collect();
+        fs::write(&path, kept.join("\n") + "\n").expect("written");
+        if let Ok(loaded) = load(&path) {
+            let loaded = match parallax_store::is_sound(&loaded.contents) {
+                true => loaded,
+                false => match parallax_store::mended(loaded, &path) {
+                    Ok(mended) => mended,
+                    Err(_) => return Ok(()),
+                },
+            };
+            proptest::prop_assert!(parallax_store::is_sound(&loaded.contents));
+            for sealed in &loaded.contents {
+                proptest::prop_assert!(!sealed.open().expect("a content").parts.is_empty());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_second_writer_is_turned_away() {
     let folder = tempfile::tempdir().expect("tempdir");
