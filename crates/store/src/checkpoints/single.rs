@@ -1,6 +1,6 @@
 //! Single changes of a session: listed, gone back to, and shown before that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use parallax_protocol::event::Undone;
 use super::beneath::{Leaf, look};
 use super::journal::Record;
 use super::state::{Content, State};
+use super::undo::NOT_EMPTY;
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
 /// Larger texts are not shown.
@@ -104,6 +105,7 @@ impl Checkpoints {
         let wanted = self.wanted(|number, _| number >= turn)?;
         let Some((roots, _)) = self.places() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
+        let mut folders = Vec::new();
         for (path, before, after) in wanted {
             let Some(place) = roots.place(&path) else { continue };
             let Ok(now) = look(&place) else { continue };
@@ -130,9 +132,14 @@ impl Checkpoints {
             if text_now.is_some() && text_now == then.clone().map(String::into_bytes) {
                 continue;
             }
+            let is_folder = matches!(now, State::Folder { .. });
+            if is_folder && kind == ChangeKind::Deleted && kept.is_none() {
+                folders.push(foreseen.len());
+            }
             let now = text_now.and_then(|bytes| String::from_utf8(bytes).ok());
             foreseen.push(Foreseen { path, kind, kept, now, then });
         }
+        keep_filled(&mut foreseen, folders);
         Ok(foreseen)
     }
 
@@ -177,4 +184,21 @@ fn read_some(file: File) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MOST_SHOWN + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= MOST_SHOWN).then_some(bytes)
+}
+
+/// Folders that would be removed stay where something is in them that stays. `folders`
+/// are their places, in the order of their paths.
+fn keep_filled(foreseen: &mut [Foreseen], folders: Vec<usize>) {
+    let goes = |one: &Foreseen| one.kind == ChangeKind::Deleted && one.kept.is_none();
+    let mut going: HashSet<PathBuf> =
+        foreseen.iter().filter(|one| goes(one)).map(|one| one.path.clone()).collect();
+    // What lies in another comes behind it.
+    for place in folders.into_iter().rev() {
+        let Some(folder) = foreseen.get_mut(place) else { continue };
+        let Ok(mut entries) = std::fs::read_dir(&folder.path) else { continue };
+        if entries.any(|entry| entry.is_ok_and(|entry| !going.contains(&entry.path()))) {
+            going.remove(&folder.path);
+            folder.kept = Some(NOT_EMPTY.to_owned());
+        }
+    }
 }

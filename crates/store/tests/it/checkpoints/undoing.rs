@@ -17,7 +17,7 @@ fn edits_are_undone_turn_by_turn_in_a_new_process_too() {
     assert_eq!(latest_session(&store, "work-12345678"), Some("s1".into()));
     let checkpoints = fixture.checkpoints();
     let kept = checkpoints.undo(Some(1), false).expect("undo").kept;
-    assert_eq!(kept, [(fixture.path("a.txt"), "turn 2 changed it again".to_owned())]);
+    assert_eq!(kept, [(fixture.path("a.txt"), "a later prompt changed it again".to_owned())]);
     assert!(!fixture.path("new").exists(), "the rest of turn 1 is undone, with its folders");
     assert_eq!(fixture.read("a.txt").as_deref(), Some("two"));
     let undone = checkpoints.undo(None, false).expect("undo");
@@ -128,8 +128,15 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     ] {
         fixture.edit(&checkpoints, turn, name, text);
     }
-    command(&checkpoints, 2, || fixture.write("made.txt", "m\n"));
+    command(&checkpoints, 2, || {
+        fixture.write("made.txt", "m\n");
+        for folder in ["shared", "shared/deep", "own"] {
+            fs::create_dir(fixture.path(folder)).expect("made");
+        }
+        fixture.write("own/file", "f");
+    });
     fixture.write("mine.txt", "mine too\n");
+    fixture.write("shared/deep/mine.txt", "mine too\n");
     let edits = checkpoints.edits().expect("edits");
     assert_eq!(edits.iter().map(|edit| edit.turn).collect::<Vec<_>>(), [1, 1, 2, 2]);
 
@@ -139,12 +146,20 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!((a.now.as_deref(), a.then.as_deref()), (Some("three\n"), Some("one\n")));
     assert_eq!((a.kind, a.kept.as_deref()), (ChangeKind::Changed, None));
     assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
-    assert_eq!(foreseen.len(), 2, "nobody else's files: {foreseen:?}");
+    let kept = |name: &str| of(name).and_then(|one| one.kept.as_deref());
+    for folder in ["shared", "shared/deep"] {
+        assert_eq!(kept(folder), Some("other files are in it"), "{folder}");
+    }
+    assert_eq!((kept("own"), kept("own/file")), (None, None));
+    assert_eq!(foreseen.len(), 6, "nobody else's files: {foreseen:?}");
     assert_eq!(fixture.read("a.txt").as_deref(), Some("three\n"), "nothing was done");
 
     // To between the two edits of the second turn.
     let restored = checkpoints.restore_before(edits[3].moment, 3, false).expect("restored");
-    assert_eq!(restored.restored.len(), 2, "{restored:?}");
+    assert_eq!(restored.restored.len(), 4, "{restored:?}");
+    let mut kept: Vec<_> = restored.kept.iter().map(|(path, _)| path.clone()).collect();
+    kept.sort();
+    assert_eq!(kept, ["shared", "shared/deep"].map(|name| fixture.path(name)));
     let now = |name: &str| fixture.read(name);
     assert_eq!((now("a.txt").as_deref(), now("made.txt")), (Some("two\n"), None));
     // It is a change itself.
@@ -153,6 +168,7 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!(now("made.txt").as_deref(), Some("m\n"));
     // What somebody changed since stays, unless it is forced.
     fixture.write("a.txt", "somebody\n");
+    fs::remove_dir_all(fixture.path("shared")).expect("removed");
     let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
     assert_eq!(restored.kept.len(), 1, "{restored:?}");
     assert_eq!((now("a.txt").as_deref(), now("new.txt")), (Some("somebody\n"), None));
