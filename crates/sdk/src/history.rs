@@ -128,7 +128,9 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
             "`{id}` cannot be a session id: `--resume {id}` would mean another session"
         )));
     }
-    let taken = launch.homes().journal(project(launch), &session).exists()
+    // Whether one without a byte is somebody's is found out when it is reserved.
+    let journal = launch.homes().journal(project(launch), &session);
+    let taken = std::fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0)
         || parallax_store::list(&launch.homes(), project(launch))
             .iter()
             .any(|entry| entry.id == id);

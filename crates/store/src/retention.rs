@@ -17,6 +17,9 @@ use crate::session_files::{SessionFile, folders};
 
 /// How long what was thrown away is kept.
 pub const TRASH_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long a file without a byte is left to who made it: what is killed before its
+/// first prompt leaves one.
+const UNUSED: Duration = Duration::from_secs(60);
 /// How long after one clean-up the next may come by itself.
 const BETWEEN: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -95,7 +98,8 @@ pub fn outdated(
         let Some(modified) = facts.modified().ok() else { continue };
         let age = now.duration_since(modified).unwrap_or_default();
         let bytes = facts.len();
-        let stays = age < rule.min_age || current.is_some_and(|id| id.as_str() == stem);
+        let min_age = if bytes == 0 { rule.min_age.min(UNUSED) } else { rule.min_age };
+        let stays = age < min_age || current.is_some_and(|id| id.as_str() == stem);
         let file = SessionFile { path: path.clone(), origin: Origin::Parallax, project: None };
         let entry = if stays { None } else { read_entry(&file, keys) };
         match entry {

@@ -128,7 +128,9 @@ fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
     let new: serde_json::Value = serde_json::from_str(&new.out()).expect("JSON");
     let copy = world.run_well(&["sessions", "show", new["id"].as_str().expect("an id")]);
     assert!(copy.out().contains("It is <b>mended</b>."), "{}", copy.out());
-    assert_eq!(world.run(&["sessions", "show", "nobody"]).code(), 42);
+    let done = world.run(&["sessions", "show", "nobody"]);
+    assert_eq!(done.code(), 42);
+    assert!(done.err().contains("no session `nobody` in any project"), "{}", done.err());
 }
 
 #[test]
@@ -244,6 +246,13 @@ fn an_id_that_many_want_at_once_is_given_to_one() {
     // One that comes to nothing leaves nothing.
     world.run(&["-p", "/nothing", "--session-id", "empty"]);
     assert_eq!(journals(&world).len(), 5);
+    // What was killed before its prompt left a file without a byte: its id is free.
+    let left = journals(&world)[0].with_file_name("killed.jsonl");
+    std::fs::write(&left, "").expect("written");
+    let id = ["-p", "mine", "--session-id", "killed"];
+    assert_eq!(world.run(&id).code(), 0);
+    assert!(std::fs::metadata(&left).is_ok_and(|facts| facts.len() > 0));
+    assert_eq!(world.run(&id).code(), 42);
 }
 
 #[test]

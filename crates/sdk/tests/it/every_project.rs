@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use parallax_sdk::export::ExportForm;
+use parallax_sdk::past::PastItem;
 use parallax_sdk::session_search::{MARKS, Search, SearchHit};
 use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
 
@@ -152,6 +153,33 @@ async fn every_form_but_the_ones_for_people_is_loaded_again() {
 }
 
 #[tokio::test]
+async fn prompts_have_one_number_after_some_were_taken_back() {
+    let world = World::new();
+    let id = world.say(SessionChoice::New, &["aaa", "bbb", "ccc"]).await;
+    let back = SessionChoice::Rewind { id, keep: 4 };
+    let id = world.say(back, &["ddd", "eee", "fff"]).await;
+    let launch = world.launch();
+    let shown = |id: &str| {
+        let items = launch.session_items(&launch.session(id).expect("found")).expect("items");
+        let prompts = items.into_iter().filter_map(|item| match item {
+            PastItem::User { text, turn, .. } => Some((turn, text)),
+            _ => None,
+        });
+        prompts.collect::<Vec<_>>()
+    };
+    let named =
+        |texts: &[&str]| (1..).zip(texts.iter().map(|&it| it.to_owned())).collect::<Vec<_>>();
+    assert_eq!(shown(&id), named(&["aaa", "bbb", "ddd", "eee", "fff"]));
+    assert_eq!(search(&launch, "eee")[0].turn, 4);
+    let copy = launch.fork_session(&id, Some(4)).expect("copied");
+    assert_eq!(shown(copy.id.as_str()), named(&["aaa", "bbb", "ddd"]));
+    let missing = launch.fork_session(&id, Some(6)).expect_err("there are five");
+    assert_eq!(missing.message, "there is no prompt 6; the last one is 5");
+    let copy = world.say(SessionChoice::ForkBefore { from: id, prompt: 3 }, &["ggg"]).await;
+    assert_eq!(shown(&copy), named(&["aaa", "bbb", "ggg"]));
+}
+
+#[tokio::test]
 async fn a_copy_leaves_the_original_alone_and_a_move_takes_all_with_it() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["one", "two"]).await;
@@ -209,8 +237,16 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
         collected.sessions.into_iter().map(|one| (one.id, one.why)).collect::<Vec<_>>()
     };
     let of = |id: &str, why: &'static str| (id.to_owned(), why);
-    let wanted = vec![of(&made[0], "old"), of("stray", "empty")];
+    // Whoever was killed before the first prompt leaves one without a byte.
+    for (name, seconds) in [("killed", 120), ("beginning", 0)] {
+        let path = folder.join(name).with_extension("jsonl");
+        fs::write(&path, "").expect("written");
+        let file = fs::File::options().append(true).open(path).expect("empty");
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("aged");
+    }
+    let wanted = vec![of(&made[0], "old"), of("stray", "empty"), of("killed", "empty")];
     assert_eq!(why(true), wanted);
+    fs::remove_file(folder.join("killed.jsonl")).expect("removed");
     assert_eq!(world.launch().sessions().len(), 4, "nothing was done");
     set(r#"{"general": {"sessionRetention": {"enabled": false}}}"#);
     assert_eq!(why(false), []);

@@ -14,8 +14,9 @@ use super::{CheckpointError, Checkpoints};
 
 /// Objects younger than this may belong to a record that is not written yet.
 const GRACE: Duration = Duration::from_secs(15 * 60);
-/// What is left behind by a crash in the middle of a copy.
-const LEFT_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
+/// Temporary files that were written to so long ago were left by who was killed in the
+/// middle of a copy.
+const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 
 /// Nanoseconds between two clean-ups that nobody asked for.
 const BETWEEN: i64 = 10 * 60 * 1_000_000_000;

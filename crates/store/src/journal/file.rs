@@ -48,12 +48,24 @@ impl JournalFile {
         options.read(true).append(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path)?;
+        let file = match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return left_empty(path).map(Self::empty).ok_or(error);
+            }
+            file => file?,
+        };
         // The umask may have taken the owner's bits away.
         set_mode(path, 0o600)?;
-        file.try_lock().map_err(io::Error::from)?;
-        let written = file.metadata()?.modified().ok();
-        Ok(Self { file, cipher: None, length: 0, written, spoilt: false })
+        match file.try_lock() {
+            // Another process took it for one that was left empty.
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AlreadyExists.into()),
+            locked => locked.map_err(io::Error::from).map(|()| Self::empty(file)),
+        }
+    }
+
+    fn empty(file: File) -> Self {
+        let written = file.metadata().and_then(|data| data.modified()).ok();
+        Self { file, cipher: None, length: 0, written, spoilt: false }
     }
 
     /// Opens one that is there, to go on with it: see
@@ -273,6 +285,19 @@ impl JournalFile {
             }
         }
     }
+}
+
+/// A journal without a byte that nobody has open, locked: who made it was killed before
+/// the first prompt.
+fn left_empty(path: &Path) -> Option<File> {
+    let is_empty = |facts: fs::Metadata| facts.is_file() && facts.len() == 0;
+    if !fs::symlink_metadata(path).is_ok_and(is_empty) {
+        return None;
+    }
+    let file = OpenOptions::new().read(true).append(true).open(path).ok()?;
+    file.try_lock().ok()?;
+    // Whoever had the lock until now may have written, or removed it.
+    (file.metadata().is_ok_and(is_empty) && super::is_at(&file, path)).then_some(file)
 }
 
 impl Drop for JournalFile {

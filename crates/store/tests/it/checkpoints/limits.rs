@@ -124,8 +124,18 @@ fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
             file.set_modified(std::time::UNIX_EPOCH).expect("time");
         }
     }
+    // Who is killed leaves these.
+    let left = fixture.folder.path().join("checkpoints/objects/.parallax-0123.tmp");
+    let young = left.with_file_name(".parallax-4567.tmp");
+    fs::write(&young, "in the making").expect("written");
+    fs::write(&left, "half").expect("written");
+    let hours = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 60 * 60);
+    let file = fs::File::options().append(true).open(&left).expect("file");
+    file.set_modified(hours).expect("time");
     let cleaned = mine.clean().expect("clean");
     assert_eq!((cleaned.sessions, cleaned.bytes), (1, 5000));
+    assert_eq!((left.exists(), young.exists()), (false, true));
+    fs::remove_file(young).expect("removed");
     assert_eq!(fixture.objects(), 2);
     assert!(matches!(session("older").undo(None, true), Err(CheckpointError::NothingToUndo)));
     assert_eq!(mine.undo(None, false).expect("undo").kept, []);
