@@ -58,8 +58,10 @@ impl OpenSession {
     /// Which model is set, which answered last, and how it came to that one.
     pub(super) fn tell_why(&self) -> Told {
         let (last, route) = (self.answered_before(), self.route_before());
-        let mut lines =
-            vec![format!("`{}` is set; a model is chosen with the next prompt.", self.model)];
+        let mut lines = vec![match last.is_some() {
+            true => format!("`{}` is set.", self.model),
+            false => format!("`{}` is set; a model is chosen with the next prompt.", self.model),
+        }];
         lines.extend(last.as_ref().map(|model| format!("The newest answer is from `{model}`.")));
         if let Some(route) = &route {
             lines.push(format!("Asked for was `{}`.", route.asked));

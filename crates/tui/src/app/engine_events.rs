@@ -8,6 +8,7 @@ use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
 use parallax_protocol::tool::{Display, ToolKind};
 
+use super::overlay::{Overlay, Purpose};
 use super::{App, Steering};
 use crate::dialog::QuestionDialog;
 use crate::effect::Effect;
@@ -124,6 +125,12 @@ impl App {
             EventBody::Compaction(compaction)
                 if matches!(compaction.cause, CompactionCause::Manual) =>
             {
+                // The notice stands behind the dialog.
+                let is_open =
+                    matches!(self.overlay, Some(Overlay { purpose: Purpose::Context, .. }));
+                if let Some(why) = compaction.remark.as_ref().filter(|_| is_open) {
+                    self.toast(why.clone());
+                }
                 self.compacted();
             }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),

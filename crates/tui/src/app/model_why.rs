@@ -9,7 +9,10 @@ impl App {
     pub(super) fn model_why(&mut self) {
         let Some(route) = self.route.clone() else {
             let model = self.facts.model.clone();
-            return self.info(format!("`{model}` is set; a model is chosen with the next prompt."));
+            return self.info(match self.prompted {
+                true => format!("`{model}` is set and answers."),
+                false => format!("`{model}` is set; a model is chosen with the next prompt."),
+            });
         };
         let row = |label: &str, value: String| {
             Line::styled(format!("{label:<10}"), self.theme.secondary).and(value, self.theme.text)

@@ -77,6 +77,25 @@ fn the_context_is_shown_and_a_result_is_left_out() {
 }
 
 #[test]
+fn what_is_too_short_to_be_left_out_is_said() {
+    let script = r#"[{"calls":[{"name":"read_file","args":{"file_path":"short.txt"}}]},
+                     {"text":"It is short."}]"#;
+    let world = World::new(script);
+    world.home.write("short.txt", "one line\n").expect("file");
+    world.run_well(&["-m", "gemini-2.5-flash", "-p", "read it"]);
+    let arguments = ["-m", "gemini-2.5-flash", "-r"];
+    let seat = Seat::in_world(world, &Start::sized(110, 40).arguments(&arguments));
+    seat.sees("It is short.");
+    seat.prompts("/model why");
+    seat.sees("`gemini-2.5-flash` is set and answers.");
+    seat.prompts("/context");
+    seat.sees("read_file {");
+    seat.types("x");
+    seat.sees("are short already");
+    seat.sees("Results in the context");
+}
+
+#[test]
 fn completions_come_while_a_command_is_typed() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
     seat.types("/the");
