@@ -1,5 +1,5 @@
 //! A full-text index over the sessions of all projects. The journals are the
-//! truth: the index is brought up to date by the sizes and times of the files,
+//! truth: the index is brought up to date by the sizes, times and inodes of the files,
 //! and made anew whenever it cannot be used.
 //!
 //! Several processes may use it at once. Writers take turns (SQLite's lock), and
@@ -29,7 +29,7 @@ pub use update::{Indexed, Step, TurnText};
 use update::{origin_number, path_of};
 
 /// The layout of the tables; another one is thrown away.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// How texts are taken apart.
 const TOKENS: &str = "tokenize = \"unicode61 remove_diacritics 2\"";
 /// How long one process waits for another to write.
@@ -332,6 +332,7 @@ fn tables() -> String {
          CREATE TABLE sessions(
              number INTEGER PRIMARY KEY AUTOINCREMENT,
              path BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, modified INTEGER NOT NULL,
+             inode INTEGER NOT NULL,
              origin INTEGER NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL,
              project BLOB NOT NULL);
          {texts}

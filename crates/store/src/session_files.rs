@@ -29,13 +29,35 @@ pub struct SessionFile {
 }
 
 impl SessionFile {
-    /// Its length in bytes, and when it was written last in nanoseconds since
-    /// 1970: both change when something is appended.
-    pub(crate) fn stamp(&self) -> Option<(u64, i64)> {
+    /// What tells that it is as it was.
+    pub(crate) fn stamp(&self) -> Option<FileStamp> {
         let facts = fs::metadata(&self.path).ok()?;
         let modified = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some((facts.len(), i64::try_from(modified.as_nanos()).ok()?))
+        let modified = i64::try_from(modified.as_nanos()).ok()?;
+        Some(FileStamp { size: facts.len(), modified, inode: inode(&facts) })
     }
+}
+
+/// Size and time change when something is appended to a file, the inode when another is
+/// put in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    /// Its length in bytes.
+    pub(crate) size: u64,
+    /// When it was written last, in nanoseconds since 1970.
+    pub(crate) modified: i64,
+    /// Its number on its disk; 0 where disks have none.
+    pub(crate) inode: u64,
+}
+
+#[cfg(unix)]
+fn inode(facts: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(facts)
+}
+
+#[cfg(not(unix))]
+fn inode(_: &fs::Metadata) -> u64 {
+    0
 }
 
 /// The files of one project.

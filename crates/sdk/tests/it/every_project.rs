@@ -58,6 +58,16 @@ async fn the_index_follows_the_files_of_all_programs() {
     }
     world.say(SessionChoice::Resume(one.clone()), &["and the generator"]).await;
     assert_eq!(ids(&search(&launch, "generator")), [one.as_str()], "what was added is found");
+    // Another file in its place is noticed whatever its length and time.
+    let path = launch.session(&one).expect("found").path;
+    let time = fs::metadata(&path).and_then(|facts| facts.modified()).expect("a time");
+    let other = path.with_extension("other");
+    let text = fs::read_to_string(&path).expect("journal").replace("generator", "renovator");
+    fs::write(&other, text).expect("written");
+    let file = fs::File::options().append(true).open(&other).expect("other");
+    file.set_modified(time).expect("aged");
+    fs::rename(&other, &path).expect("renamed");
+    assert_eq!(ids(&search(&launch, "renovator")), [one.as_str()]);
     launch.delete_session(&one).expect("deleted");
     assert_eq!(ids(&search(&launch, "parser")), Vec::<&str>::new());
 }

@@ -10,7 +10,7 @@ use crate::keys::Keys;
 use crate::lines::{can_open, is_encrypted};
 use crate::list::{Origin, SessionEntry, read_entry};
 use crate::load::LoadedSession;
-use crate::session_files::SessionFile;
+use crate::session_files::{FileStamp, SessionFile};
 
 /// Files that one thread reads before they are handed on.
 const SHARE: usize = 16;
@@ -29,12 +29,11 @@ pub(super) enum Opens<'a> {
     All(&'a Keys),
 }
 
-/// A file as it was found: its length, and when it was written last.
+/// A file as it was found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) file: SessionFile,
-    pub(super) size: u64,
-    pub(super) modified: i64,
+    pub(super) stamp: FileStamp,
 }
 
 /// A session as it goes into the index; one without an entry holds no

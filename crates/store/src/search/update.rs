@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::reading::{Found, Opens, Read, Texts, read_all};
 use super::{SearchError, SearchIndex, TURN_BITS, text};
 use crate::lines::is_encrypted;
 use crate::list::Origin;
 use crate::paths::Homes;
-use crate::session_files::of_all;
+use crate::session_files::{FileStamp, of_all};
 
 /// Sessions that are written in one go.
 const BATCH: usize = 512;
@@ -48,8 +48,7 @@ pub struct Indexed {
 /// A row of the index.
 struct Known {
     number: i64,
-    size: u64,
-    modified: i64,
+    stamp: FileStamp,
 }
 
 /// How far an update is.
@@ -84,13 +83,10 @@ impl SearchIndex {
         let mut changed: Vec<Found> = Vec::new();
         let mut there: HashSet<PathBuf> = HashSet::with_capacity(files.len());
         for file in files {
-            let Some((size, modified)) = file.stamp() else { continue };
+            let Some(stamp) = file.stamp() else { continue };
             there.insert(file.path.clone());
-            let is_new = known
-                .get(&file.path)
-                .is_none_or(|known| (known.size, known.modified) != (size, modified));
-            if is_new {
-                changed.push(Found { file, size, modified });
+            if known.get(&file.path).is_none_or(|known| known.stamp != stamp) {
+                changed.push(Found { file, stamp });
             }
         }
         let mut indexed = Indexed::default();
@@ -104,7 +100,7 @@ impl SearchIndex {
             self.write(|writing| gone.iter().try_for_each(|number| forget(writing, *number)))?;
         }
         // The last used one is written last: its rows have the highest numbers.
-        changed.sort_by_key(|found| found.modified);
+        changed.sort_by_key(|found| found.stamp.modified);
         if watch(Step { read: 0, of: changed.len() }) && !changed.is_empty() {
             let opens = if self.in_memory { Opens::All(&homes.keys) } else { Opens::Plain };
             indexed.read = self.take_in(&changed, texts, opens, watch)?;
@@ -176,16 +172,22 @@ impl SearchIndex {
 }
 
 fn known(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, Known>> {
-    let mut asked = connection.prepare("SELECT path, number, size, modified FROM sessions")?;
+    let mut asked =
+        connection.prepare("SELECT path, size, modified, inode, number FROM sessions")?;
     let mut rows = asked.query([])?;
     let mut known = HashMap::new();
     while let Some(row) = rows.next()? {
         let path = path_of(row.get_ref(0)?.as_bytes().unwrap_or_default());
-        let size: i64 = row.get(2)?;
-        let row = Known { number: row.get(1)?, size: size.cast_unsigned(), modified: row.get(3)? };
-        known.insert(path, row);
+        known.insert(path, Known { number: row.get(4)?, stamp: stamp_of(row, 1)? });
     }
     Ok(known)
+}
+
+/// Size, time and inode, which begin at a column.
+fn stamp_of(row: &Row<'_>, first: usize) -> rusqlite::Result<FileStamp> {
+    let (size, inode): (i64, i64) = (row.get(first)?, row.get(first + 2)?);
+    let modified = row.get(first + 1)?;
+    Ok(FileStamp { size: size.cast_unsigned(), modified, inode: inode.cast_unsigned() })
 }
 
 pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
@@ -209,13 +211,14 @@ fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
 fn put(writing: &Transaction<'_>, read: &Read<'_>) -> rusqlite::Result<()> {
     let path = bytes_of(&read.found.file.path);
     // Another process may have been here since we looked.
-    let there: Option<(i64, i64, i64)> = writing
-        .prepare("SELECT number, size, modified FROM sessions WHERE path = ?1")?
-        .query_map([path], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+    let there: Option<(i64, FileStamp)> = writing
+        .prepare("SELECT number, size, modified, inode FROM sessions WHERE path = ?1")?
+        .query_map([path], |row| Ok((row.get(0)?, stamp_of(row, 1)?)))?
         .next()
         .transpose()?;
-    if let Some((number, size, modified)) = there {
-        if (size.cast_unsigned(), modified) == (read.found.size, read.found.modified) {
+    let FileStamp { size, modified, inode } = read.found.stamp;
+    if let Some((number, stamp)) = there {
+        if stamp == read.found.stamp {
             return Ok(());
         }
         forget(writing, number)?;
@@ -226,13 +229,14 @@ fn put(writing: &Transaction<'_>, read: &Read<'_>) -> rusqlite::Result<()> {
     };
     writing
         .prepare(
-            "INSERT INTO sessions(path, size, modified, origin, id, title, project)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO sessions(path, size, modified, inode, origin, id, title, project)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             path,
-            read.found.size.cast_signed(),
-            read.found.modified,
+            size.cast_signed(),
+            modified,
+            inode.cast_signed(),
             origin_number(read.found.file.origin),
             id,
             title,
