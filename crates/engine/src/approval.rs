@@ -9,7 +9,7 @@ use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
 use parallax_protocol::tool::{Outcome, Preview, ToolError, ToolErrorKind, ToolKind};
 
 use crate::board::{Again, Board, Call, Finish, Prepared, Refused};
-use crate::guarded::is_command;
+use crate::guarded::{changes_files, not_undoable};
 use crate::scheduler::{add_note, asks_itself, refusal_note};
 use crate::session::Session;
 
@@ -62,10 +62,9 @@ impl Session {
             prepared.verdict.why = asked_again(&prepared.effects.permissions);
         }
         let not_undoable = match &self.checkpoints {
-            Some(checkpoints) if !is_expansion && is_command(spec.kind, &prepared.effects) => {
-                let checkpoints = std::sync::Arc::clone(checkpoints);
-                let looking = tokio::task::spawn_blocking(move || checkpoints.not_undoable());
-                self.inbox.during(looking).await.unwrap_or_default()
+            Some(checkpoints) if !is_expansion && changes_files(spec.kind, &prepared.effects) => {
+                let looking = not_undoable(std::sync::Arc::clone(checkpoints), &prepared.effects);
+                self.inbox.during(looking).await
             }
             _ => Vec::new(),
         };

@@ -1,5 +1,6 @@
 //! Runs a call with the old bytes of what it changes kept before.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
@@ -27,7 +28,9 @@ impl Guarded {
         let progress = Arc::clone(&run.progress);
         let mut outcome = invocation.run(run).await;
         let Some(kept) = kept else { return outcome };
-        let after = tokio::task::spawn_blocking(move || kept.after(&effects, &permissions, mode));
+        let reach = outcome.reach.clone();
+        let after = move || kept.after(&effects, &permissions, mode, &reach);
+        let after = tokio::task::spawn_blocking(after);
         let put_back = after.await.unwrap_or_default();
         if let Some(note) = put_back.note() {
             progress.notice(Level::Warning, &note);
@@ -40,6 +43,25 @@ impl Guarded {
 /// Whether something must be kept before the call.
 pub(crate) fn changes_files(kind: ToolKind, effects: &Effects) -> bool {
     is_command(kind, effects) || !effects.writes.is_empty()
+}
+
+fn change_of<'a>(command: Option<&'a str>, writes: &'a [PathBuf]) -> Change<'a> {
+    match command {
+        Some(command) => Change::Command(command),
+        None => Change::Files(writes),
+    }
+}
+
+/// What of a call could not be undone, for people; asked before it runs.
+pub(crate) async fn not_undoable(
+    checkpoints: Arc<dyn Checkpoints>,
+    effects: &Effects,
+) -> Vec<String> {
+    let (writes, command) = (effects.writes.clone(), effects.runs.first().cloned());
+    let looking = tokio::task::spawn_blocking(move || {
+        checkpoints.not_undoable(change_of(command.as_deref(), &writes))
+    });
+    looking.await.unwrap_or_default()
 }
 
 /// Whether the call runs a command that may change files.
@@ -55,11 +77,7 @@ async fn keep(
 ) -> Option<Box<dyn Kept>> {
     let (writes, command) = (effects.writes.clone(), effects.runs.first().cloned());
     let keeping = tokio::task::spawn_blocking(move || {
-        let change = match &command {
-            Some(command) => Change::Command(command),
-            None => Change::Files(&writes),
-        };
-        checkpoints.before(turn, change)
+        checkpoints.before(turn, change_of(command.as_deref(), &writes))
     });
     match keeping.await {
         Ok(Ok(kept)) => {

@@ -35,7 +35,7 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     if typed.redo {
         let redone = undo.redo(typed.force)?;
         say(&match format(typed) {
-            OutputFormat::Text => told(&redone),
+            OutputFormat::Text => told(&redone, "--redo --force"),
             _ => printed(serde_json::to_value(&redone)),
         });
         return Ok(if redone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
@@ -43,12 +43,13 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     let mut undone = undo.undo(typed.prompt, typed.force)?;
     if !typed.force && undone.force_helps && asks(typed) && confirmed(&undone) {
         let again = undo.force(&undone)?;
+        undone.restored.retain(|path| !again.restored.contains(path));
         undone.restored.extend(again.restored);
         undone.kept = again.kept;
         undone.force_helps = false;
     }
     say(&match format(typed) {
-        OutputFormat::Text => told(&undone),
+        OutputFormat::Text => told(&undone, "--force"),
         _ => printed(serde_json::to_value(&undone)),
     });
     // What was left alone is no success.
@@ -127,7 +128,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)]) -> String {
     text
 }
 
-fn told(undone: &Undone) -> String {
+fn told(undone: &Undone, by_force: &str) -> String {
     let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
     if !undone.kept.is_empty() {
         text.push_str(&format!(", {} left alone", count(undone.kept.len())));
@@ -144,9 +145,10 @@ fn told(undone: &Undone) -> String {
         ));
     }
     if undone.force_helps {
-        text.push_str(
-            "`parallax undo --force` restores what changed since too, and loses what is there now.\n",
-        );
+        text.push_str(&format!(
+            "`parallax undo {by_force}` restores what changed since too, and loses what is there \
+             now.\n"
+        ));
     }
     text
 }

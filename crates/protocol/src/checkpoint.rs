@@ -1,6 +1,6 @@
 //! Keeping the bytes of files before the agent changes them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::event::Undone;
 use crate::permissions::Permissions;
@@ -18,8 +18,8 @@ pub enum Change<'a> {
 
 /// Keeps what is there before a change, and gives it back. All functions block.
 pub trait Checkpoints: Send + Sync {
-    /// What a command started now might change for good, for people.
-    fn not_undoable(&self) -> Vec<String>;
+    /// What this change, made now, might do for good, for people.
+    fn not_undoable(&self, change: Change<'_>) -> Vec<String>;
     /// Keeps what the change may replace.
     ///
     /// # Errors
@@ -51,14 +51,40 @@ pub trait Checkpoints: Send + Sync {
 pub trait Kept: Send {
     /// What cannot be given back and was not said before, for people.
     fn not_undoable(&self) -> Vec<String>;
-    /// The change is done. Protected files that it had no leave to change get
-    /// their bytes back.
+    /// The change is done. Protected files that it could and had no leave to change
+    /// get their bytes back.
     fn after(
         self: Box<Self>,
         effects: &Effects,
         granted: &Permissions,
         mode: ApprovalMode,
+        reach: &Reach,
     ) -> PutBack;
+}
+
+/// What a program could have written where it ran: a change that it could not have
+/// made is somebody else's. Without closed places: anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Files and folders that were closed to it, and could not be replaced.
+    pub closed: Vec<PathBuf>,
+    /// What was open, also inside of those.
+    pub open: Vec<PathBuf>,
+}
+
+impl Reach {
+    /// Whether the program could have written, made or removed this. Of what is
+    /// named the deepest decides.
+    pub fn holds(&self, path: &Path) -> bool {
+        let depth = |paths: &[PathBuf]| {
+            let around = paths.iter().filter(|around| path.starts_with(around));
+            around.map(|around| around.components().count()).max()
+        };
+        match depth(&self.closed) {
+            Some(closed) => depth(&self.open).is_some_and(|open| open > closed),
+            None => true,
+        }
+    }
 }
 
 /// What became of protected files that a command changed without leave.
@@ -88,7 +114,11 @@ impl PutBack {
         if !self.restored.is_empty() {
             let paths: Vec<String> =
                 self.restored.iter().map(|path| format!("`{}`", path.display())).collect();
-            notes.push(format!("they were put back: {}", paths.join(", ")));
+            notes.push(format!(
+                "they were put back: {} (what stood there is kept: if you changed them yourself, \
+                 `parallax undo --redo` brings it back)",
+                paths.join(", ")
+            ));
         }
         if !self.lost.is_empty() {
             let lost = self.lost.iter().map(|(path, why)| format!("`{}` ({why})", path.display()));
@@ -98,5 +128,30 @@ impl PutBack {
         let notes = notes.join("; ");
         (!notes.is_empty())
             .then(|| format!("protected files may not be changed by commands; {notes}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_open_and_closed_places_the_deepest_decides() {
+        let reach = Reach {
+            closed: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
+            open: vec!["/w".into(), "/w/.git/objects".into(), "/w/open".into()],
+        };
+        for (path, holds) in [
+            ("/w/a", true),
+            ("/w/.git/config", false),
+            ("/w/.git", false),
+            ("/w/.git/objects/1", true),
+            ("/w/.gitignore", true),
+            ("/w/open/a", false),
+            ("/etc/a", false),
+        ] {
+            assert_eq!(reach.holds(Path::new(path)), holds, "{path}");
+        }
+        assert!(Reach::default().holds(Path::new("/etc/a")));
     }
 }

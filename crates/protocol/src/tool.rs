@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::agent::AgentProgress;
 use crate::budget::BudgetSpent;
+use crate::checkpoint::Reach;
 use crate::content::Part;
 use crate::event::Level;
 use crate::ids::CallId;
@@ -416,6 +417,8 @@ pub struct Outcome {
     pub change: Option<SessionChange>,
     /// What hooks read in place of the texts above.
     pub for_hooks: ForHooks,
+    /// What the program that it ran could have written.
+    pub reach: Reach,
 }
 
 /// Results in the forms that hooks of Gemini CLI know. Where there is none, the
@@ -460,6 +463,7 @@ impl Outcome {
             refused: Permissions::default(),
             change: None,
             for_hooks: ForHooks::default(),
+            reach: Reach::default(),
         }
     }
     /// A failure.
@@ -472,6 +476,7 @@ impl Outcome {
             refused: Permissions::default(),
             change: None,
             for_hooks: ForHooks::default(),
+            reach: Reach::default(),
         }
     }
     /// Adds what a person sees.

@@ -8,7 +8,7 @@ use parallax_config::ToolSandboxing;
 use parallax_engine::prompt::Confinement;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_files::HiddenPlaces;
-use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack};
+use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::Permissions;
@@ -219,13 +219,15 @@ impl SandboxedCommand {
         let _ = std::fs::remove_dir_all(&self.temporary);
         let put_back = kept.map_or_else(
             |_| PutBack::default(),
-            |kept| kept.after(&self.effects, &self.permissions, self.mode),
+            |kept| kept.after(&self.effects, &self.permissions, self.mode, &Reach::default()),
         );
-        // It belongs to no session that could be undone.
-        let project = parallax_store::project_folder(&self.directory);
-        let journals = self.homes.parallax.join("checkpoints").join(project);
-        for kind in ["jsonl", "lock"] {
-            let _ = std::fs::remove_file(journals.join(format!("{}.{kind}", id.as_str())));
+        if put_back.restored.is_empty() {
+            // It belongs to no session that could be undone.
+            let project = parallax_store::project_folder(&self.directory);
+            let journals = self.homes.parallax.join("checkpoints").join(project);
+            for kind in ["jsonl", "lock"] {
+                let _ = std::fs::remove_file(journals.join(format!("{}.{kind}", id.as_str())));
+            }
         }
         let ended = ended.map(|code| (code, put_back));
         ended.map_err(|error| failure(FailureKind::Sandbox, error.to_string()))

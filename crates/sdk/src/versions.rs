@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parallax_files::SeenFiles;
 use parallax_policy::bash;
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack};
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack, Reach};
 use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
@@ -18,7 +18,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{AGENT_FOLDERS, AGENT_RULES, fold};
 use parallax_protocol::tool::Effects;
 use parallax_store::{
-    BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark,
+    BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, Unfinished,
     is_of_lost_repository,
 };
 
@@ -52,6 +52,10 @@ struct Shared {
     serves: AtomicBool,
     /// What such programs were given to write.
     given: Mutex<Vec<PathBuf>>,
+    /// What such programs can write, as each was started.
+    served: Mutex<Vec<Reach>>,
+    /// What the commands could write: what they left running still can.
+    reaches: Mutex<Vec<Reach>>,
     commands: Mutex<Commands>,
 }
 
@@ -81,6 +85,12 @@ impl Drop for Running {
 }
 
 impl Shared {
+    /// Whether one of the programs of the session could write this.
+    fn is_in_reach(&self, path: &Path) -> bool {
+        let of_all = [lock(&self.reaches).clone(), lock(&self.served).clone()].concat();
+        could_one_write(&of_all, path)
+    }
+
     /// The watches that waited for commands, once none is under way.
     fn waiting(&self) -> Vec<Watch> {
         let mut commands = lock(&self.commands);
@@ -89,6 +99,18 @@ impl Shared {
             _ => Vec::new(),
         }
     }
+}
+
+fn note(reaches: &Mutex<Vec<Reach>>, reach: &Reach) {
+    let mut reaches = lock(reaches);
+    if !reaches.contains(reach) {
+        reaches.push(reach.clone());
+    }
+}
+
+/// Whether one of these programs could write this; without any that are known, yes.
+fn could_one_write(reaches: &[Reach], path: &Path) -> bool {
+    reaches.is_empty() || reaches.iter().any(|reach| reach.holds(path))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -132,8 +154,9 @@ impl Versions {
 
     /// A confined program is about to start that runs as long as the session does:
     /// what it does to protected files but for those that it is given is seen in the
-    /// end. Blocking.
-    pub(crate) fn serve(&self, given: &[PathBuf]) {
+    /// end, as far as it could reach them. Blocking.
+    pub(crate) fn serve(&self, given: &[PathBuf], reach: &Reach) {
+        note(&self.shared.served, reach);
         lock(&self.shared.given).extend(given.iter().cloned());
         self.shared.serves.store(true, Ordering::Relaxed);
         let mut baseline = lock(&self.shared.baseline);
@@ -156,10 +179,11 @@ impl Versions {
         let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
         let none = Permissions::default();
         let given = to_write(lock(&self.shared.given).clone());
-        let changes = self.store.end_program(&baseline);
+        let mut changes = self.store.end_program(&baseline, &Reach::default());
+        changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
         let open = lock(&self.shared.open).clone();
         let mut closed = closed(&changes, None, &given);
-        closed.retain(|path| !open.contains(path));
+        closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
         // A person who is there changes such files too, in an hour or a day.
         if serves && person && !background {
             let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
@@ -189,6 +213,7 @@ impl Versions {
             mark,
             command: String::new(),
             given: Permissions::default(),
+            served: false,
         })
     }
 
@@ -206,7 +231,10 @@ impl Versions {
 }
 
 impl Checkpoints for Versions {
-    fn not_undoable(&self) -> Vec<String> {
+    fn not_undoable(&self, change: Change<'_>) -> Vec<String> {
+        if let Change::Files(paths) = change {
+            return self.store.not_kept(paths);
+        }
         // Looking is the same as keeping, and what is kept is found again.
         let looked = self.store.begin_command(0);
         looked.map(|mark| mark.not_undoable().to_vec()).unwrap_or_default()
@@ -219,7 +247,8 @@ impl Checkpoints for Versions {
             Change::Files(paths) => {
                 let mark = store.begin_edit(turn, paths).map_err(wrong)?;
                 lock(&self.shared.open).extend(paths.iter().cloned());
-                Box::new(KeptEdit { store, mark })
+                let not_undoable = self.unsaid(mark.not_undoable());
+                Box::new(KeptEdit { store, mark, not_undoable })
             }
             Change::Command(command) => {
                 let running = Running::new(&self.shared);
@@ -234,7 +263,8 @@ impl Checkpoints for Versions {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
                 let not_undoable = self.unsaid(&not_undoable);
-                Box::new(KeptCommand { store, mark, not_undoable, running })
+                let _unfinished = store.stand_by(&mark);
+                Box::new(KeptCommand { store, mark, not_undoable, running, _unfinished })
             }
         })
     }
@@ -281,12 +311,15 @@ pub(crate) struct Watch {
     /// What ran.
     command: String,
     given: Permissions,
+    /// Whether it runs as long as the session does.
+    served: bool,
 }
 
 impl Watch {
-    /// The same for a program that may write these files and folders.
+    /// The same for a program that is [served](Versions::serve) and may write these
+    /// files and folders.
     pub(crate) fn giving(self, paths: Vec<PathBuf>) -> Self {
-        Self { given: to_write(paths), ..self }
+        Self { given: to_write(paths), served: true, ..self }
     }
 
     /// The program has ended: protected files that it changed get their bytes
@@ -306,10 +339,14 @@ impl Watch {
     }
 
     fn put_back(self) -> PutBack {
-        let changes = self.store.end_program(&self.mark);
+        let served = lock(&self.shared.served).clone();
+        let could_write = |path: &Path| !self.served || could_one_write(&served, path);
+        let mut changes = self.store.end_program(&self.mark, &Reach::default());
+        changes.moved_repositories.retain(|moved| could_write(&moved.path));
         let repositories = bring_back(&self.store, &changes, &self.given);
-        let effects = Effects { runs: vec![self.command], ..Effects::default() };
+        let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
         let mut closed = closed(&changes, Some(&effects), &self.given);
+        closed.retain(|path| could_write(path));
         let open = lock(&self.shared.open).clone();
         closed.retain(|path| !open.contains(path));
         put_back(&self.store, &changes, &closed).behind(repositories)
@@ -319,11 +356,12 @@ impl Watch {
 struct KeptEdit {
     store: Arc<parallax_store::Checkpoints>,
     mark: EditMark,
+    not_undoable: Vec<String>,
 }
 
 impl Kept for KeptEdit {
     fn not_undoable(&self) -> Vec<String> {
-        Vec::new()
+        self.not_undoable.clone()
     }
 
     fn after(
@@ -331,6 +369,7 @@ impl Kept for KeptEdit {
         _effects: &Effects,
         _granted: &Permissions,
         _mode: ApprovalMode,
+        _reach: &Reach,
     ) -> PutBack {
         if let Err(error) = self.store.end_edit(self.mark) {
             tracing::warn!(%error, "the end of an edit is not recorded");
@@ -344,6 +383,8 @@ struct KeptCommand {
     mark: CommandMark,
     not_undoable: Vec<String>,
     running: Running,
+    /// Until the end is recorded.
+    _unfinished: Unfinished,
 }
 
 impl Kept for KeptCommand {
@@ -356,11 +397,13 @@ impl Kept for KeptCommand {
         effects: &Effects,
         granted: &Permissions,
         mode: ApprovalMode,
+        reach: &Reach,
     ) -> PutBack {
-        let Self { store, mark, running, .. } = *self;
+        let Self { store, mark, running, _unfinished, .. } = *self;
         let shared = Arc::clone(&running.0);
-        let done = ended(&store, &shared, mark, effects, granted, mode);
-        drop(running);
+        note(&shared.reaches, reach);
+        let done = ended(&store, &shared, mark, effects, granted, mode, reach);
+        drop((running, _unfinished));
         let waiting = shared.waiting().into_iter().map(Watch::put_back);
         waiting.fold(done, PutBack::behind)
     }
@@ -374,8 +417,9 @@ fn ended(
     effects: &Effects,
     granted: &Permissions,
     mode: ApprovalMode,
+    reach: &Reach,
 ) -> PutBack {
-    let changes = match store.end_command(mark) {
+    let changes = match store.end_command(mark, reach) {
         Ok(changes) => changes,
         Err(error) => {
             tracing::warn!(%error, "the end of a command is not recorded");
@@ -530,7 +574,8 @@ mod tests {
         }
         assert_eq!(watch.end(""), PutBack::default());
         let granted = to_write(vec![open.clone()]);
-        let done = command.after(&Effects::default(), &granted, ApprovalMode::Default);
+        let done =
+            command.after(&Effects::default(), &granted, ApprovalMode::Default, &Reach::default());
         assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
         let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
         assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));

@@ -26,6 +26,7 @@ mod retention;
 mod single;
 mod state;
 mod undo;
+mod unfinished;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap};
@@ -46,6 +47,7 @@ pub use protected::is_of_lost_repository;
 pub use repositories::MovedRepository;
 pub use retention::Cleaned;
 pub use single::{Edit, Foreseen};
+pub use unfinished::Unfinished;
 
 use beneath::Roots;
 use journal::{Journal, Record};
@@ -166,6 +168,9 @@ pub struct TurnChanges {
     pub undone: Vec<PathBuf>,
 }
 
+/// Files up to this size find room in the store when others do not any more.
+const SMALL_BYTES: u64 = 1024 * 1024;
+
 /// The most paths that [`Checkpoints::made`] gives.
 const MAX_MADE: usize = 10_000;
 
@@ -186,6 +191,8 @@ pub struct Checkpoints {
     cleaned: AtomicI64,
     /// Whether it was said that ignored folders are not kept.
     said_ignored: AtomicBool,
+    /// Whether commands that were cut short were looked for.
+    recovered: AtomicBool,
     /// The time before the last command was too short for all there is.
     kept_late: AtomicBool,
 }
@@ -226,6 +233,7 @@ impl Checkpoints {
             counted: AtomicU64::new(u64::MAX),
             cleaned: AtomicI64::new(0),
             said_ignored: AtomicBool::new(false),
+            recovered: AtomicBool::new(false),
             kept_late: AtomicBool::new(false),
             options,
         }
@@ -269,6 +277,7 @@ impl Checkpoints {
     /// # Errors
     /// When the records cannot be read.
     pub fn list(&self) -> Result<Vec<TurnChanges>, CheckpointError> {
+        self.recover();
         let mut journal = self.refreshed()?;
         let turns = journal.history.turns.iter_mut();
         let listed = turns.map(|(number, turn)| TurnChanges {
@@ -330,12 +339,17 @@ impl Checkpoints {
         if last < now { now } else { self.moment.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// Whether the store may take this many bytes more.
+    /// Whether the store may take this many bytes more. The last tenth is for small
+    /// files.
     fn has_room(&self, bytes: u64) -> bool {
+        let limit = match bytes > SMALL_BYTES {
+            true => self.options.total_bytes / 10 * 9,
+            false => self.options.total_bytes,
+        };
         let counted = self.counted.load(Ordering::Relaxed);
         let counted = if counted == u64::MAX { 0 } else { counted };
         let used = counted.saturating_add(self.objects.added.load(Ordering::Relaxed));
-        used.saturating_add(bytes) <= self.options.total_bytes
+        used.saturating_add(bytes) <= limit
     }
 
     /// Notes that the session needs these objects, so that no other session's
@@ -371,9 +385,10 @@ pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
     let files = std::fs::read_dir(folder.join(project)).ok()?.flatten();
     let sessions = files.filter_map(|file| {
         let name = file.file_name().into_string().ok()?;
-        let id = name.strip_suffix(".jsonl").filter(|id| SessionId::is_valid(id))?;
+        let id = name.strip_suffix(".jsonl").filter(|id| SessionId::is_valid(id));
+        let id = id.map(SessionId::from).or_else(|| unfinished::cut_short(&file.path()))?;
         let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some((facts.modified().ok()?, SessionId::from(id)))
+        Some((facts.modified().ok()?, id))
     });
     sessions.max_by_key(|(modified, _)| *modified).map(|(_, id)| id)
 }

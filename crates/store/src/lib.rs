@@ -32,7 +32,7 @@ pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_c
 pub use checkpoints::{
     BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError, CheckpointOptions, Checkpoints,
     Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen, MovedRepository, TurnChanges,
-    is_of_lost_repository, latest_session,
+    Unfinished, is_of_lost_repository, latest_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};

@@ -43,6 +43,7 @@ use parallax_sandbox::{Plan, Tier};
 use serde_json::{Value, json};
 
 pub use self::closed_names::ClosedNames;
+pub use self::confined::{mounts, reach};
 pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
 
@@ -537,7 +538,7 @@ impl Invocation for Call {
             run.progress.control(Arc::new(Reached(running.control())));
             let progress = Arc::clone(&run.progress);
             let mut live = move |piece: Live<'_>| show(progress.as_ref(), piece);
-            match running.follow(&run.cancel, self.detach_after, &mut live).await {
+            let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 Ended::Finished(finished) => {
                     let mut outcome = report::finished(&finished);
                     made::remove_unused(prepared.made).await;
@@ -575,7 +576,8 @@ impl Invocation for Call {
                 Ended::Detached(detached) => {
                     report::detached(&detached, &self.command, self.detach_after.is_some())
                 }
-            }
+            };
+            Outcome { reach: prepared.reach, ..outcome }
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack};
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack, Reach};
 use parallax_protocol::event::{Ask, Event, EventBody, ItemDone, Level, Question, Undone};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::permissions::Permissions;
@@ -255,7 +255,7 @@ async fn keys_are_blacked_out_before_anybody_reads_them() {
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Checkpoints for Log {
-    fn not_undoable(&self) -> Vec<String> {
+    fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         vec!["big.bin".into()]
     }
     fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String> {
@@ -282,7 +282,13 @@ impl Kept for Mark {
     fn not_undoable(&self) -> Vec<String> {
         Vec::new()
     }
-    fn after(self: Box<Self>, _: &Effects, granted: &Permissions, _: ApprovalMode) -> PutBack {
+    fn after(
+        self: Box<Self>,
+        _: &Effects,
+        granted: &Permissions,
+        _: ApprovalMode,
+        _: &Reach,
+    ) -> PutBack {
         self.0.lock().expect("log").push(format!("after {}", granted.repository_programs));
         PutBack { restored: vec!["/w/.envrc".into()], lost: Vec::new() }
     }

@@ -535,7 +535,7 @@ pub struct Versions {
 }
 
 impl Checkpoints for Versions {
-    fn not_undoable(&self) -> Vec<String> {
+    fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         Vec::new()
     }
     fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn Kept>, String> {

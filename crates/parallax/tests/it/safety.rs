@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World, answers, commands, finish};
+use crate::support::{Conversation, World, answers, commands, finish, until};
 
 fn git(world: &World, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");
@@ -103,6 +103,60 @@ fn a_hidden_file_does_not_keep_a_working_tree() {
     for tree in ["wt", "wt2"] {
         assert!(!world.home.project().join(tree).exists(), "{said:?} {}", done.err());
     }
+}
+
+#[test]
+fn what_the_user_does_to_protected_files_meanwhile_stays_or_can_be_had() {
+    for tier in ["namespaces", "landlock"] {
+        let world = World::new(&commands(&[
+            "echo > started; while [ ! -e stop ]; do sleep 0.05; done; (sleep 99 &)",
+            "echo next",
+        ]));
+        repository(&world);
+        world.home.write(".vscode/settings.json", "old").expect("written");
+        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+        world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+        let mut command = world.command(&["-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let running = std::thread::spawn(move || finish(command));
+        until("the command runs", || world.home.project().join("started").exists());
+        git(&world, &["remote", "add", "mine", "u"]);
+        for name in [".vscode/settings.json", ".vscode/tasks.json", "AGENTS.md"] {
+            world.home.write(name, "mine").expect("written");
+        }
+        world.home.write("stop", "").expect("written");
+        let done = running.join().expect("done");
+
+        // What the command could not write is the user's.
+        let mounts = tier == "namespaces";
+        let settings = if mounts { "mine" } else { "old" };
+        assert_eq!(world.read(".vscode/settings.json"), settings, "{tier}: {}", done.err());
+        assert_eq!(world.home.project().join(".vscode/tasks.json").exists(), mounts, "{tier}");
+        assert_eq!(world.read(".git/config").contains("mine"), mounts, "{tier}");
+        // What it could, is put back: with the way to have it again.
+        assert!(!world.home.project().join("AGENTS.md").exists(), "{tier}");
+        assert!(done.err().contains("`parallax undo --redo` brings it back"), "{}", done.err());
+        assert_eq!(world.run(&["undo", "--redo"]).code(), 0, "{tier}");
+        for name in [".vscode/settings.json", ".vscode/tasks.json", "AGENTS.md"] {
+            assert_eq!(world.read(name), "mine", "{tier}: {name}");
+        }
+        assert!(world.read(".git/config").contains("mine"), "{tier}");
+    }
+}
+
+#[test]
+fn a_question_says_that_a_large_file_would_not_come_back() {
+    let args = json!({"file_path": "large.txt", "content": "small"});
+    let call = json!([{"calls": [{"name": "write_file", "args": args}]}, {"text": "done"}]);
+    let world = World::new(&call.to_string());
+    world.home.write("large.txt", &"line\n".repeat(5_000_000)).expect("written");
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    assert_eq!(ask["not_undoable"], json!(["large.txt (25.0 MB) is not kept"]), "{ask}");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    face.next("result");
+    face.end();
 }
 
 #[test]

@@ -160,7 +160,8 @@ fn leave_for_a_protected_path_is_offered_once_only() {
     };
     assert_eq!(offered(Default, "/w/.git/config"), 0);
     assert_eq!(offered(AutoEdit, "/w/.vscode/tasks.json"), 0);
-    assert!(offered(Default, "/data/x") > 0);
+    assert_eq!(offered(Yolo, "/home/u/.bashrc"), 0);
+    assert!(offered(Default, "/data/x") > 0 && offered(Yolo, "/data/x") > 0);
 }
 
 #[test]

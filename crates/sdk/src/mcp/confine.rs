@@ -13,7 +13,7 @@ use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Support, Tier};
 use parallax_tools::SandboxOptions;
-use parallax_tools::run_shell_command::sandboxed;
+use parallax_tools::run_shell_command::{mounts, reach, sandboxed};
 
 use super::Roots;
 use crate::sandbox::quoted;
@@ -34,7 +34,7 @@ pub(super) fn confine(
         let mut options = options.clone().ok_or("this program confines no commands")?;
         // It was asked for by name.
         options.enabled = true;
-        enough(options.tier)?;
+        let tier = enough(options.tier)?;
         let words = std::iter::once(&program.program).chain(&program.arguments);
         let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
         let roots: Vec<PathBuf> = roots();
@@ -43,7 +43,8 @@ pub(super) fn confine(
         let (plan, environment) =
             sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
         if let Some(versions) = &versions {
-            versions.serve(&granted.file_system.write);
+            let reach = reach(&plan, mounts(tier));
+            versions.serve(&granted.file_system.write, &reach);
         }
         Ok(ServedProgram { environment, sandbox: Some(plan), ..program })
     })
@@ -116,12 +117,12 @@ fn permissions(
 
 /// Whether this machine keeps a program's writes where they belong. A server
 /// that is to be confined does not start where it would not be.
-fn enough(asked: Tier) -> Result<(), String> {
+fn enough(asked: Tier) -> Result<Tier, String> {
     let support = Support::probe().map_err(|error| error.to_string())?;
     match asked.max(support.tier()) {
         Tier::Seccomp | Tier::Nothing => Err("this machine gives none that keeps writes inside \
                                               the project: see `parallax sandbox explain`"
             .to_owned()),
-        _ => Ok(()),
+        tier => Ok(tier),
     }
 }

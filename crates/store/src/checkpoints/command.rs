@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_files::{IgnoreFlags, real_path};
+use parallax_protocol::checkpoint::Reach;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
 use super::beneath::{Leaf, Place, look};
 use super::compare::{Comparison, is_of_new_repository};
+use super::edit::not_kept;
 use super::git::Known;
 use super::journal::{FileRecord, Record};
 use super::moved_folders::MovedFolders;
@@ -44,13 +46,13 @@ pub(super) enum Old {
 }
 
 /// The workspace as it was before a command.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CommandMark {
     turn: u64,
     began: i64,
-    pub(super) walked: Walked,
+    pub(super) walked: Arc<Walked>,
     /// Beside each entry of the walk.
-    pub(super) old: Vec<Option<Old>>,
+    pub(super) old: Arc<Vec<Option<Old>>>,
     protected: Vec<PathBuf>,
     not_undoable: Vec<String>,
 }
@@ -65,6 +67,20 @@ impl CommandMark {
     /// The protected files and folders that are there (and kept).
     pub fn protected(&self) -> &[PathBuf] {
         &self.protected
+    }
+
+    pub(super) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    pub(super) fn began(&self) -> i64 {
+        self.began
+    }
+
+    /// All that stood there.
+    pub(super) fn states(&self) -> impl Iterator<Item = (PathText, State)> {
+        let entries = self.walked.entries.iter().zip(self.old.iter());
+        entries.map(|(entry, old)| (PathText::of(&entry.place.path()), self.state(entry, *old)))
     }
 
     /// What stood at the place.
@@ -142,8 +158,8 @@ impl Checkpoints {
     /// When the records cannot be written; what cannot be read is named in the
     /// mark instead.
     pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
+        self.recover_first();
         let began = self.moment();
-        self.make_room();
         let walked = self.walk(Some(self.options.command_time / 2));
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.keep(&walked);
@@ -154,18 +170,29 @@ impl Checkpoints {
         self.hold(kept)?;
         let protected = walked.entries.iter().filter(|entry| entry.protected);
         let protected = protected.map(|entry| entry.place.path()).collect();
-        let mut mark =
-            CommandMark { turn, began, walked, old, protected, not_undoable: Vec::new() };
+        let mut mark = CommandMark {
+            turn,
+            began,
+            walked: Arc::new(walked),
+            old: Arc::new(old),
+            protected,
+            not_undoable: Vec::new(),
+        };
         mark.not_undoable = self.not_undoable(&mark);
         Ok(mark)
     }
 
-    /// Finds what changed since the mark and records it.
+    /// Finds what changed since the mark and records it, but for what the command could
+    /// not reach.
     ///
     /// # Errors
     /// When the records cannot be written.
-    pub fn end_command(&self, mark: CommandMark) -> Result<Changes, CheckpointError> {
-        let (changes, files) = self.changes_since(&mark);
+    pub fn end_command(
+        &self,
+        mark: CommandMark,
+        reach: &Reach,
+    ) -> Result<Changes, CheckpointError> {
+        let (changes, files) = self.changes_since(&mark, reach);
         if !files.is_empty() {
             let (turn, began, ended) = (mark.turn, mark.began, self.moment());
             let by = ChangedBy::Command;
@@ -176,20 +203,22 @@ impl Checkpoints {
 
     /// Finds what changed since the mark, of a program that is no command of the
     /// agent's: no undo takes it back.
-    pub fn end_program(&self, mark: &CommandMark) -> Changes {
-        self.changes_since(mark).0
+    pub fn end_program(&self, mark: &CommandMark, reach: &Reach) -> Changes {
+        self.changes_since(mark, reach).0
     }
 
-    fn changes_since(&self, mark: &CommandMark) -> (Changes, Vec<FileRecord>) {
+    fn changes_since(&self, mark: &CommandMark, reach: &Reach) -> (Changes, Vec<FileRecord>) {
         let after = self.walk(None);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
-        let records = found.run();
+        let mut records = found.run();
+        records.retain(|(place, ..)| reach.holds(&place.path()));
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
         let mut files = Vec::new();
         let is_before = |place| mark.walked.repositories.iter().any(|(before, _)| before == place);
         let new = after.repositories.iter().filter(|(place, _)| !is_before(place));
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
+        changes.moved_repositories.retain(|moved| reach.holds(&moved.path));
         let protected =
             |place: &Place| is_protected(&place.relative) || is_of_planted_repository(place);
         let moved = records.iter().any(|(place, ..)| protected(place));
@@ -219,7 +248,7 @@ impl Checkpoints {
         (changes, files)
     }
 
-    fn walk(&self, added_time: Option<Duration>) -> Walked {
+    pub(super) fn walk(&self, added_time: Option<Duration>) -> Walked {
         let Some((roots, workspace)) = self.places() else { return Walked::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
         let rules = workspace.ignore_rules(flags);
@@ -268,6 +297,10 @@ impl Checkpoints {
         });
         // If not all fits, protected and small files do.
         open.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
+        let bytes = open.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
+        // Nobody gives up all that is old for one command.
+        let most = self.options.command_bytes.min(self.options.total_bytes / 2);
+        self.make_room(bytes.min(most));
         let taken = self.take_all(&open);
         let mut caches = lock(&self.caches);
         if caches.contents.len() > 2 * self.options.entries {
@@ -365,7 +398,7 @@ impl Checkpoints {
     fn not_undoable(&self, mark: &CommandMark) -> Vec<String> {
         let mut lines = Vec::new();
         let mut lost: Vec<&Entry> = Vec::new();
-        for (entry, old) in mark.walked.entries.iter().zip(&mark.old) {
+        for (entry, old) in mark.walked.entries.iter().zip(mark.old.iter()) {
             let is_file = matches!(entry.found, Found::File { .. });
             if is_file && !matches!(old, Some(Old::Kept(_) | Old::Git(_) | Old::Fixed)) {
                 lost.push(entry);
@@ -373,8 +406,7 @@ impl Checkpoints {
         }
         lost.sort_by_key(|entry| std::cmp::Reverse(entry.stamp.size));
         for entry in lost.iter().take(NAMED) {
-            let size = human_size(entry.stamp.size);
-            lines.push(format!("{} ({size}) is not kept", entry.place.relative.display()));
+            lines.push(not_kept(&entry.place, entry.stamp.size));
         }
         let more = lost.get(NAMED..).unwrap_or_default();
         if !more.is_empty() {

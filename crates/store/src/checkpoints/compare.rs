@@ -34,7 +34,7 @@ impl Comparison<'_> {
     pub fn run(&mut self) -> Vec<(Place, State, State)> {
         let mut differences = Vec::new();
         let mut after = self.after.entries.iter().peekable();
-        for (entry, old) in self.mark.walked.entries.iter().zip(&self.mark.old) {
+        for (entry, old) in self.mark.walked.entries.iter().zip(self.mark.old.iter()) {
             while let Some(new) = after.next_if(|new| new.place < entry.place) {
                 self.created(new, &mut differences);
             }
@@ -49,7 +49,7 @@ impl Comparison<'_> {
 
     fn created(&mut self, new: &Entry, differences: &mut Vec<(Place, State, State)>) {
         // It may have been there, where the first walk did not look.
-        if self.mark.walked.is_unseen(&new.place) || matches!(new.found, Found::Special) {
+        if self.mark.walked.is_unseen(&new.place) {
             return;
         }
         if let Some(state) = self.state_after(&new.place, None)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::beneath::{Place, look};
 use super::journal::{FileRecord, Record};
 use super::observe::Bytes;
-use super::state::{PathText, State};
+use super::state::{Content, PathText, State, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// The files of an edit as they were before it.
@@ -25,12 +25,26 @@ impl EditMark {
 }
 
 impl Checkpoints {
+    /// What of an edit of these files could not be undone, for people.
+    pub fn not_kept(&self, paths: &[PathBuf]) -> Vec<String> {
+        let Some((roots, _)) = self.places() else { return Vec::new() };
+        let places = paths.iter().flat_map(|path| roots.touched(path));
+        let too_large = places.filter_map(|place| match look(&place) {
+            Ok(State::File { stamp, .. }) if stamp.size > self.options.file_bytes => {
+                Some(not_kept(&place, stamp.size))
+            }
+            _ => None,
+        });
+        too_large.collect()
+    }
+
     /// Keeps the files that an edit is about to change. Paths outside the
     /// workspace folders are passed over.
     ///
     /// # Errors
     /// When the old bytes cannot be read or kept.
     pub fn begin_edit(&self, turn: u64, paths: &[PathBuf]) -> Result<EditMark, CheckpointError> {
+        self.recover_first();
         let began = self.moment();
         let mut mark = EditMark { turn, began, files: Vec::new(), not_undoable: Vec::new() };
         let Some((roots, _)) = self.places() else { return Ok(mark) };
@@ -55,8 +69,8 @@ impl Checkpoints {
             let state = self
                 .observe(&place, None, Bytes::Keep)
                 .map_err(CheckpointError::io("keep the old bytes of", &path))?;
-            if let Some(why) = state.lost() {
-                mark.not_undoable.push(format!("{}: {why}", Self::shown(&place).display()));
+            if let State::File { content: Content::Lost(_), stamp } = &state {
+                mark.not_undoable.push(not_kept(&place, stamp.size));
             }
             mark.files.push((place, state));
         }
@@ -95,4 +109,9 @@ impl Checkpoints {
         let by = ChangedBy::Edit;
         self.append(&Record::Changed { turn: mark.turn, began, ended, by, files })
     }
+}
+
+/// Said of a file that no undo will give back.
+pub(super) fn not_kept(place: &Place, size: u64) -> String {
+    format!("{} ({}) is not kept", place.relative.display(), human_size(size))
 }

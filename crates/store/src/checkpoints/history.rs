@@ -2,7 +2,7 @@
 //! back yet.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::ChangedBy;
 use super::journal::{FileRecord, Record};
@@ -14,8 +14,19 @@ pub(super) struct Change {
     pub before: State,
     pub after: Option<State>,
     pub by: ChangedBy,
+    /// What somebody else had made of it between two changes of the turn, the last time.
+    pub others: Option<State>,
     began: i64,
     ended: i64,
+}
+
+/// What was given back, in one go.
+#[derive(Debug, Clone)]
+pub(super) struct GivenBack {
+    pub turn: u64,
+    pub files: Vec<FileRecord>,
+    /// Whether nobody asked for it: what comes back counts as the user's.
+    pub unasked: bool,
 }
 
 /// What one turn changed.
@@ -24,8 +35,9 @@ pub(super) struct Turn {
     /// When its first change began, in nanoseconds since 1970.
     pub began: i64,
     pub changes: BTreeMap<PathBuf, Change>,
-    /// Paths that were given back.
-    pub undone: BTreeMap<PathBuf, ()>,
+    /// Paths that were given back, with what somebody else had made of them between
+    /// two changes.
+    pub undone: BTreeMap<PathBuf, Option<State>>,
     /// Whether an undo was tried since its last change.
     pub attempted: bool,
 }
@@ -37,8 +49,8 @@ pub(super) struct Single {
     pub began: i64,
     pub turn: u64,
     pub by: ChangedBy,
-    /// The paths with what was there before.
-    pub files: Vec<(PathBuf, State)>,
+    /// The paths with what was there before, and whether somebody else had made that.
+    pub files: Vec<(PathBuf, State, bool)>,
 }
 
 /// All turns of a session.
@@ -47,8 +59,10 @@ pub(super) struct History {
     pub turns: BTreeMap<u64, Turn>,
     /// The last state of each path that we know of.
     pub last: HashMap<PathBuf, State>,
-    /// What was undone and can be done again, the last at the end.
-    pub undone: Vec<(u64, Vec<FileRecord>)>,
+    /// When the change ended that left it so.
+    last_ended: HashMap<PathBuf, i64>,
+    /// What was given back and can be taken up again, the last at the end.
+    pub undone: Vec<GivenBack>,
     /// All changes, in the order of their records; one that came to its end is
     /// there twice.
     pub singles: Vec<Single>,
@@ -66,46 +80,73 @@ impl History {
                     turn.began = began;
                 }
                 turn.began = turn.began.min(began);
-                self.singles.push(Single {
-                    began,
-                    turn: number,
-                    by,
-                    files: files.iter().map(|f| (f.path.path(), f.before.clone())).collect(),
-                });
+                let mut single = Single { began, turn: number, by, files: Vec::new() };
                 for file in files {
                     let path = file.path.path();
                     self.held.extend(file.before.object());
+                    let ended_before = self.last_ended.get(&path).is_some_and(|at| *at <= began);
+                    let by_others = ended_before
+                        && self.last.get(&path).is_some_and(|last| !last.is_same(&file.before));
+                    single.files.push((path.clone(), file.before.clone(), by_others));
                     if let Some(after) = &file.after {
                         self.last.insert(path.clone(), after.clone());
+                        let at = self.last_ended.entry(path.clone()).or_insert(ended);
+                        *at = ended.max(*at);
                     }
                     turn.merge(path, file.before, file.after, (began, ended), by);
                 }
+                self.singles.push(single);
             }
-            Record::Undone { turn, files, .. } => {
-                self.undone.push((turn, files.clone()));
-                let turn = self.turns.entry(turn).or_default();
-                turn.attempted = true;
+            Record::Undone { turn, at, files, .. } => {
+                self.undone.push(GivenBack { turn, files: files.clone(), unasked: false });
                 for file in files {
                     let path = file.path.path();
                     self.held.extend(file.before.object());
-                    turn.changes.remove(&path);
-                    if let Some(after) = file.after {
-                        self.last.insert(path.clone(), after);
-                    }
-                    turn.undone.insert(path, ());
+                    self.note_last(&path, file.after.as_ref(), at);
+                    self.turns.entry(turn).or_default().take_back(path, file.after, at);
+                }
+                self.turns.entry(turn).or_default().attempted = true;
+            }
+            Record::PutBack { turn, began, ended, by, files } => {
+                self.undone.push(GivenBack { turn, files: files.clone(), unasked: true });
+                for FileRecord { path, before, after } in files {
+                    let path = path.path();
+                    self.held.extend(before.object());
+                    self.note_last(&path, after.as_ref(), ended);
+                    // Nothing is left of the change: before and after are the same.
+                    let was = after.clone().unwrap_or(State::Absent);
+                    let turn = self.turns.entry(turn).or_default();
+                    turn.merge(path, was, after, (began, ended), by);
                 }
             }
-            Record::Redone { turn, at, files } => {
-                self.undone.pop();
-                let turn = self.turns.entry(turn).or_default();
+            Record::Redone { turn, at, files, left } => {
+                let done = self.undone.pop();
+                let unasked = done.as_ref().is_some_and(|done| done.unasked);
+                if let Some(mut done) = done.filter(|_| !left.is_empty()) {
+                    done.files.retain(|file| left.contains(&file.path));
+                    self.undone.push(done);
+                }
                 for file in files {
                     let path = file.path.path();
-                    if let Some(after) = &file.after {
-                        self.last.insert(path.clone(), after.clone());
+                    self.note_last(&path, file.after.as_ref(), at);
+                    if unasked {
+                        continue;
                     }
-                    turn.merge(path, file.before, file.after, (at, at), ChangedBy::Edit);
+                    let turn = self.turns.entry(turn).or_default();
+                    let others = turn.undone.get(&path).cloned().flatten();
+                    turn.merge(path.clone(), file.before, file.after, (at, at), ChangedBy::Edit);
+                    if let Some(change) = turn.changes.get_mut(&path) {
+                        change.others = change.others.take().or(others);
+                    }
                 }
             }
+        }
+    }
+
+    fn note_last(&mut self, path: &Path, state: Option<&State>, at: i64) {
+        if let Some(state) = state {
+            self.last.insert(path.to_path_buf(), state.clone());
+            self.last_ended.insert(path.to_path_buf(), at);
         }
     }
 
@@ -139,6 +180,28 @@ impl History {
 }
 
 impl Turn {
+    /// A path was given back: to what it was before the turn, or, if somebody else
+    /// had changed it meanwhile, only to what they had made of it.
+    fn take_back(&mut self, path: PathBuf, after: Option<State>, at: i64) {
+        let Some(mut change) = self.changes.remove(&path) else {
+            self.undone.insert(path, None);
+            return;
+        };
+        let to_others =
+            change.others.as_ref().zip(after.as_ref()).is_some_and(|(others, after)| {
+                after.is_same(others) && !after.is_same(&change.before)
+            });
+        match to_others {
+            true => {
+                (change.after, change.ended) = (after, at);
+                self.changes.insert(path, change);
+            }
+            false => {
+                self.undone.insert(path, change.others);
+            }
+        }
+    }
+
     fn merge(
         &mut self,
         path: PathBuf,
@@ -154,11 +217,15 @@ impl Turn {
             Entry::Vacant(vacant) => {
                 let unchanged = after.as_ref().is_some_and(|after| before.is_same(after));
                 if !unchanged {
-                    vacant.insert(Change { before, after, by, began, ended });
+                    vacant.insert(Change { before, after, by, others: None, began, ended });
                 }
             }
             Entry::Occupied(mut occupied) => {
                 let change = occupied.get_mut();
+                let follows = began >= change.ended;
+                if follows && change.after.as_ref().is_some_and(|after| !after.is_same(&before)) {
+                    change.others = Some(before.clone());
+                }
                 if began < change.began {
                     change.began = began;
                     change.before = before;

@@ -37,8 +37,18 @@ pub(super) enum Record {
     /// Files were given back (`before`: what stood there; `after`: what stands
     /// there now) or left alone.
     Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
-    /// The last undo was taken back, for these files.
-    Redone { turn: u64, at: i64, files: Vec<FileRecord> },
+    /// Files that a program changed without leave were given back (`before`: what it
+    /// had left there, or somebody else in that time; `after`: what stands there now).
+    PutBack { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    /// The last undo was taken back, for these files. `left`: those that force would
+    /// have taken along.
+    Redone {
+        turn: u64,
+        at: i64,
+        files: Vec<FileRecord>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<PathText>,
+    },
 }
 
 /// The journal of one session's changes.

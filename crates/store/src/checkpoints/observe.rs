@@ -1,7 +1,6 @@
 //! The state of a place with its bytes: kept, hashed, or found to be git's.
 
 use std::io;
-use std::path::PathBuf;
 
 use super::Checkpoints;
 use super::beneath::{Leaf, Place, look};
@@ -53,18 +52,15 @@ impl Checkpoints {
                 Some(id) => Content::Hashed(id),
                 None => Content::Lost(too_large(stamp.size)),
             },
-            Bytes::Keep if !self.has_room(stamp.size) => Content::Lost(store_full()),
+            Bytes::Keep if !self.has_room(stamp.size) && !self.make_room(stamp.size) => {
+                Content::Lost(store_full())
+            }
             Bytes::Keep => match self.objects.take(&file, stamp.size, limit)? {
                 Taken::Kept(id) => Content::Kept(id),
                 Taken::TooLarge => Content::Lost(too_large(stamp.size)),
             },
         };
         Ok(state)
-    }
-
-    /// A path as people know it: relative to its workspace folder.
-    pub(super) fn shown(place: &Place) -> PathBuf {
-        place.relative.clone()
     }
 }
 

@@ -10,10 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use super::journal::lock_path;
 use super::state::{ObjectId, now};
+use super::unfinished::marks_of;
 use super::{CheckpointError, Checkpoints};
 
-/// Objects younger than this may belong to a record that is not written yet.
-const GRACE: Duration = Duration::from_secs(15 * 60);
+/// Objects younger than this may belong to a record that is not written yet: that comes
+/// after what is kept before a command, which takes a few seconds at most.
+const GRACE: Duration = Duration::from_secs(20);
 /// Temporary files that were written to so long ago were left by who was killed in the
 /// middle of a copy.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
@@ -50,12 +52,17 @@ impl Checkpoints {
     /// # Errors
     /// When the store cannot be read.
     pub fn clean(&self) -> Result<Cleaned, CheckpointError> {
+        self.clean_for(0)
+    }
+
+    /// The same, so that this many bytes more fit in.
+    fn clean_for(&self, more: u64) -> Result<Cleaned, CheckpointError> {
         let folder = &self.options.folder;
         let failed = |error| CheckpointError::io("clean up", folder)(error);
         let mut cleaned = Cleaned::default();
         let mut objects = list_objects(self.objects.folder()).map_err(failed)?;
         let mut total: u64 = objects.iter().map(|object| object.size).sum();
-        if total > self.options.total_bytes {
+        if total.saturating_add(more) > self.options.total_bytes {
             let mut sessions = self.other_sessions();
             sessions.sort_by_key(|session| session.modified);
             // How many sessions need an object. Those of this session count for
@@ -69,13 +76,13 @@ impl Checkpoints {
             let size_of = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
             let mut left: u64 = needed.keys().map(size_of).sum();
             // Down to nine tenths, so that it does not start again at once.
-            let goal = self.options.total_bytes / 10 * 9;
+            let goal = (self.options.total_bytes / 10 * 9).saturating_sub(more);
             for session in &sessions {
                 if left <= goal {
                     break;
                 }
-                // One that somebody has open stays.
-                if !remove_session(&session.path) {
+                // One that somebody has open stays; so does one whose objects would.
+                if !is_older(&session.path, GRACE) || !remove_session(&session.path) {
                     continue;
                 }
                 cleaned.sessions += 1;
@@ -105,32 +112,41 @@ impl Checkpoints {
         Ok(cleaned)
     }
 
-    /// Before a command: counts the store once, and cleans up when there is
-    /// little room left, not too often.
-    pub(super) fn make_room(&self) {
+    /// Before bytes are kept: counts the store once, and cleans up when they do not fit,
+    /// not too often in vain. Whether they do now.
+    pub(super) fn make_room(&self, bytes: u64) -> bool {
         if self.counted.load(Ordering::Relaxed) == u64::MAX {
             let objects = list_objects(self.objects.folder()).unwrap_or_default();
             let total = objects.iter().map(|object| object.size).sum();
             self.objects.added.store(0, Ordering::Relaxed);
             self.counted.store(total, Ordering::Relaxed);
         }
-        if self.has_room(self.options.total_bytes / 10) {
-            return;
+        if self.has_room(bytes) {
+            return true;
+        }
+        if bytes > self.options.total_bytes {
+            return false;
         }
         let now = now();
         let last = self.cleaned.load(Ordering::Relaxed);
-        if now.saturating_sub(last) >= BETWEEN
-            && self
+        if now.saturating_sub(last) < BETWEEN
+            || self
                 .cleaned
                 .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+                .is_err()
         {
-            // What is still too much is named before the command.
-            let _ = self.clean();
+            return false;
         }
+        // What is still too much is named before the command.
+        let _ = self.clean_for(bytes);
+        let fits = self.has_room(bytes);
+        if fits {
+            self.cleaned.store(0, Ordering::Relaxed);
+        }
+        fits
     }
 
-    fn journal_path(&self) -> PathBuf {
+    pub(super) fn journal_path(&self) -> PathBuf {
         super::lock(&self.journal).path().to_path_buf()
     }
 
@@ -171,6 +187,7 @@ fn remove_session(path: &Path) -> bool {
     let removed = fs::remove_file(path).is_ok();
     if removed {
         let _ = fs::remove_file(lock_path(path));
+        marks_of(path).iter().for_each(|mark| drop(fs::remove_file(mark)));
         // Only when nothing else is in it.
         let _ = path.parent().map(fs::remove_dir);
     }

@@ -10,7 +10,7 @@ use parallax_protocol::event::Undone;
 use super::beneath::{Leaf, look};
 use super::journal::Record;
 use super::state::{Content, State};
-use super::undo::NOT_EMPTY;
+use super::undo::{CHANGED_BETWEEN, Due, NOT_EMPTY};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
 /// Larger texts are not shown.
@@ -43,9 +43,6 @@ pub struct Foreseen {
     pub then: Option<String>,
 }
 
-/// What is to be given back of one path: the state before, and as it was left.
-type Wanted = (PathBuf, State, Option<State>);
-
 impl Checkpoints {
     /// The changes that tools made and that were not taken back, the oldest
     /// first.
@@ -60,7 +57,7 @@ impl Checkpoints {
         };
         let mut edits: Vec<Edit> = Vec::new();
         for single in history.singles.iter().filter(|single| single.by == ChangedBy::Edit) {
-            let files: Vec<PathBuf> = single.files.iter().map(|(path, _)| path.clone()).collect();
+            let files: Vec<PathBuf> = single.files.iter().map(|(path, ..)| path.clone()).collect();
             let known = edits.iter().any(|edit| edit.moment == single.began);
             if !known && files.iter().any(|path| stands(single.turn, path)) {
                 edits.push(Edit { moment: single.began, turn: single.turn, files });
@@ -83,12 +80,13 @@ impl Checkpoints {
         turn: u64,
         force: bool,
     ) -> Result<Undone, CheckpointError> {
+        self.recover();
         let wanted = self.wanted(|_, began| began >= moment)?;
         if wanted.is_empty() {
             return Err(CheckpointError::NothingToUndo);
         }
         let began = self.moment();
-        let outcome = self.give_back(wanted, force, &BTreeMap::new());
+        let outcome = self.give_back_all(wanted, force, &BTreeMap::new());
         let undone = outcome.undone(turn);
         if !outcome.files.is_empty() {
             let (ended, by, files) = (self.moment(), ChangedBy::Edit, outcome.files);
@@ -102,17 +100,20 @@ impl Checkpoints {
     /// # Errors
     /// When the records cannot be read.
     pub fn foresee(&self, turn: u64) -> Result<Vec<Foreseen>, CheckpointError> {
+        self.recover();
         let wanted = self.wanted(|number, _| number >= turn)?;
         let Some((roots, _)) = self.places() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
         let mut folders = Vec::new();
-        for (path, before, after) in wanted {
+        for Due { path, before, after, others } in wanted {
+            let is_half = others.as_ref().is_some_and(|others| !others.is_same(&before));
+            let before = others.unwrap_or(before);
             let Some(place) = roots.place(&path) else { continue };
             let Ok(now) = look(&place) else { continue };
             let planned = self.plan(&roots, &path, before.clone(), after, false, None);
             let kept = match planned {
                 Ok(None) => continue,
-                Ok(Some(_)) => None,
+                Ok(Some(_)) => is_half.then(|| CHANGED_BETWEEN.to_owned()),
                 Err(left) => Some(left.why),
             };
             let kind = match (before.is_absent(), now.is_absent()) {
@@ -145,20 +146,33 @@ impl Checkpoints {
 
     /// The first state before, and the last after, of each path that a change
     /// touched which fits (by its turn and the moment it began).
-    fn wanted(&self, fits: impl Fn(u64, i64) -> bool) -> Result<Vec<Wanted>, CheckpointError> {
+    fn wanted(&self, fits: impl Fn(u64, i64) -> bool) -> Result<Vec<Due>, CheckpointError> {
         let journal = self.refreshed()?;
         let history = &journal.history;
         let mut first: BTreeMap<&Path, (i64, &State)> = BTreeMap::new();
+        let mut others: BTreeMap<&Path, (i64, &State)> = BTreeMap::new();
         for single in history.singles.iter().filter(|single| fits(single.turn, single.began)) {
-            for (path, before) in &single.files {
+            for (path, before, by_others) in &single.files {
                 let known = first.entry(path).or_insert((single.began, before));
                 if single.began < known.0 {
                     *known = (single.began, before);
                 }
+                if *by_others
+                    && others.get(path.as_path()).is_none_or(|(at, _)| single.began >= *at)
+                {
+                    others.insert(path, (single.began, before));
+                }
             }
         }
-        let wanted = first.into_iter().map(|(path, (_, before))| {
-            (path.to_path_buf(), before.clone(), history.last.get(path).cloned())
+        let wanted = first.into_iter().map(|(path, (began, before))| Due {
+            path: path.to_path_buf(),
+            before: before.clone(),
+            after: history.last.get(path).cloned(),
+            // What was there before the first of the changes is what it goes back to.
+            others: others
+                .get(path)
+                .filter(|(at, _)| *at > began)
+                .map(|(_, state)| (*state).clone()),
         });
         Ok(wanted.collect())
     }

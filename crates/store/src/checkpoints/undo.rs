@@ -6,16 +6,31 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::Undone;
+use rustix::fs::FileType;
 
 use super::beneath::{Leaf, Place, Roots, is_nothing, look, mode_of};
 use super::command::Changes;
+use super::history::GivenBack;
 use super::journal::{FileRecord, Record};
 use super::missing::{Missing, identity, is_lost_file, move_back};
-use super::objects::blob_id;
+use super::objects::{blob_id, file_blob_id, hash_of};
 use super::observe::Bytes;
 use super::protected::is_of_lost_repository;
 use super::state::{Content, PathText, Stamp, State};
 use super::{ChangedBy, CheckpointError, Checkpoints};
+
+/// Why a file went back only half of the way.
+pub(super) const CHANGED_BETWEEN: &str = "somebody changed it between two changes of the agent, and what they \
+                               made of it stays";
+
+/// One path that is to be given back: the state before, and as it was left.
+pub(super) struct Due {
+    pub(super) path: PathBuf,
+    pub(super) before: State,
+    pub(super) after: Option<State>,
+    /// What somebody else had made of it in between.
+    pub(super) others: Option<State>,
+}
 
 /// One path that shall be as before.
 pub(super) struct Wanted {
@@ -82,6 +97,7 @@ impl Checkpoints {
     /// # Errors
     /// When there is nothing to undo, or the records cannot be read or written.
     pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, CheckpointError> {
+        self.recover();
         let (turn, changes) = {
             let journal = self.refreshed()?;
             let history = &journal.history;
@@ -93,16 +109,20 @@ impl Checkpoints {
             let found = found.ok_or(CheckpointError::UnknownTurn { turn: number })?;
             let changes = found.changes.iter().map(|(path, change)| {
                 let later = history.changed_later(number, path);
-                (path.clone(), change.before.clone(), change.after.clone(), later)
+                let due = Due {
+                    path: path.clone(),
+                    before: change.before.clone(),
+                    after: change.after.clone(),
+                    others: change.others.clone(),
+                };
+                (due, later)
             });
             (number, changes.collect::<Vec<_>>())
         };
-        let later: BTreeMap<PathBuf, u64> = changes
-            .iter()
-            .filter_map(|(path, _, _, later)| Some((path.clone(), (*later)?)))
-            .collect();
-        let changes = changes.into_iter().map(|(path, before, after, _)| (path, before, after));
-        let outcome = self.give_back(changes.collect(), force, &later);
+        let later: BTreeMap<PathBuf, u64> =
+            changes.iter().filter_map(|(due, later)| Some((due.path.clone(), (*later)?))).collect();
+        let changes = changes.into_iter().map(|(due, _)| due);
+        let outcome = self.give_back_all(changes.collect(), force, &later);
         let undone = outcome.undone(turn);
         let kept = outcome.kept.iter().map(|(path, _)| PathText::of(path)).collect();
         let at = self.moment();
@@ -118,11 +138,15 @@ impl Checkpoints {
     /// written.
     pub fn redo(&self, force: bool) -> Result<Undone, CheckpointError> {
         let last = self.refreshed()?.history.undone.last().cloned();
-        let (turn, files) = last.ok_or(CheckpointError::NothingToUndo)?;
+        let GivenBack { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
         let changes =
             files.iter().map(|file| (file.path.path(), file.before.clone(), file.after.clone()));
         let outcome = self.give_back(changes.collect(), force, &BTreeMap::new());
         let redone = outcome.undone(turn);
+        let left = match outcome.force_helps {
+            true => outcome.kept.iter().map(|(path, _)| PathText::of(path)).collect(),
+            false => Vec::new(),
+        };
         // What the turn had changed is changed again, from where it began.
         let began: BTreeMap<PathBuf, &FileRecord> =
             files.iter().map(|file| (file.path.path(), file)).collect();
@@ -135,12 +159,13 @@ impl Checkpoints {
             }
         });
         let files = files.collect();
-        self.append(&Record::Redone { turn, at: self.moment(), files })?;
+        self.append(&Record::Redone { turn, at: self.moment(), files, left })?;
         Ok(redone)
     }
 
     /// Puts single paths back to what they were before a command, whatever they
-    /// are now: for protected files that a command changed.
+    /// are now: for protected files that a command changed. What stood there comes back
+    /// with [`redo`](Self::redo).
     ///
     /// # Errors
     /// When the records cannot be written.
@@ -151,23 +176,46 @@ impl Checkpoints {
         let outcome = self.give_back(wanted.collect(), true, &BTreeMap::new());
         let undone = outcome.undone(changes.turn);
         if !outcome.files.is_empty() {
-            // The command left nothing of it: before and after are the same.
-            let files = outcome.files.into_iter().map(|file| {
-                let before = changes.before.get(&file.path.path()).cloned();
-                let before = before.unwrap_or(State::Absent);
-                FileRecord { path: file.path, before, after: file.after }
-            });
-            let files = files.collect();
             let (turn, began, ended) = (changes.turn, changes.began, self.moment());
-            let by = ChangedBy::Command;
-            self.append(&Record::Changed { turn, began, ended, by, files })?;
+            let (by, files) = (ChangedBy::Command, outcome.files);
+            self.append(&Record::PutBack { turn, began, ended, by, files })?;
         }
         Ok(undone)
     }
 
-    pub(super) fn give_back(
+    /// Gives paths back, but without `force` only what was changed after others had
+    /// changed them too.
+    pub(super) fn give_back_all(
         &self,
-        changes: Vec<(PathBuf, State, Option<State>)>,
+        due: Vec<Due>,
+        force: bool,
+        later: &BTreeMap<PathBuf, u64>,
+    ) -> Outcome {
+        let mut half: BTreeMap<PathBuf, Option<State>> = BTreeMap::new();
+        let due = due.into_iter().map(|Due { path, before, after, others }| match others {
+            Some(others) if !force && !before.is_same(&others) => {
+                half.insert(path.clone(), after.clone());
+                (path, others, after)
+            }
+            _ => (path, before, after),
+        });
+        let mut outcome = self.give_back(due.collect(), force, later);
+        let is_there = |file: &FileRecord| {
+            file.after.as_ref().is_some_and(|after| after.is_same(&file.before))
+        };
+        outcome.files.retain(|file| !(half.contains_key(&file.path.path()) && is_there(file)));
+        for path in half.into_keys() {
+            if !outcome.kept.iter().any(|(kept, _)| *kept == path) {
+                outcome.keep(&path, Left { why: CHANGED_BETWEEN.to_owned(), force_helps: true });
+            }
+        }
+        outcome.kept.sort();
+        outcome
+    }
+
+    fn give_back(
+        &self,
+        mut changes: Vec<(PathBuf, State, Option<State>)>,
         force: bool,
         later: &BTreeMap<PathBuf, u64>,
     ) -> Outcome {
@@ -178,6 +226,9 @@ impl Checkpoints {
             }
             return outcome;
         };
+        if force {
+            clear_the_way(&mut changes, &roots);
+        }
         self.open_folders(&changes, &roots);
         let mut wanted = Vec::new();
         let mut missing = Missing::default();
@@ -370,8 +421,9 @@ impl Checkpoints {
         if let Some(why) = before.lost() {
             return Err(why.into());
         }
-        if now == State::Special {
-            return Err("a pipe, a socket or a device stands in its place".into());
+        // A pipe holds nothing that could be lost.
+        if now == State::Special && !is_pipe(&place) {
+            return Err("a socket or a device stands in its place".into());
         }
         if !force {
             let untouched = match (&after, &now) {
@@ -467,7 +519,39 @@ fn leads_elsewhere(place: &Place) -> bool {
 
 /// Whether something stands there that the new file replaces.
 fn replaces(now: &State) -> bool {
-    matches!(now, State::File { .. } | State::Link { .. })
+    matches!(now, State::File { .. } | State::Link { .. } | State::Special)
+}
+
+/// Whether a pipe stands there.
+fn is_pipe(place: &Place) -> bool {
+    let stat = Leaf::open(place, false).and_then(|leaf| leaf.stat());
+    stat.is_ok_and(|stat| {
+        stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+    })
+}
+
+/// A file that somebody put in the place of a folder makes way for it, where others are
+/// to come back in there.
+fn clear_the_way(changes: &mut Vec<(PathBuf, State, Option<State>)>, roots: &Roots) {
+    let mut known: HashSet<PathBuf> = changes.iter().map(|(path, ..)| path.clone()).collect();
+    let mut folders = Vec::new();
+    let comes_back = |before: &State| !before.is_absent() && before.lost().is_none();
+    for (path, ..) in changes.iter().filter(|(_, before, _)| comes_back(before)) {
+        let above: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|above| roots.place(above).is_some()).collect();
+        let is_file = |above: &&Path| {
+            let place = roots.place(above);
+            place.is_some_and(|place| matches!(look(&place), Ok(State::File { .. })))
+        };
+        let Some(at) = above.iter().position(is_file) else { continue };
+        // With the folders that were in it.
+        for folder in above.iter().take(at + 1) {
+            if known.insert(folder.to_path_buf()) {
+                folders.push((folder.to_path_buf(), State::Folder { mode: 0o755 }, None));
+            }
+        }
+    }
+    changes.extend(folders);
 }
 
 /// Removes what must go before the old state can be put in place.
@@ -506,12 +590,33 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
 fn still_as_planned(leaf: &Leaf, planned: &State) -> Result<(), String> {
     let now = leaf.stat().map_err(|error| error.to_string())?;
     let same = match (planned, &now) {
-        (State::File { stamp, .. }, Some(now)) => *stamp == Stamp::of(now),
+        (State::File { stamp, content }, Some(now)) => {
+            let now = Stamp::of(now);
+            // Another name of the file may have gone since, which changes its facts.
+            *stamp == now
+                || (Stamp { changed: now.changed, ..*stamp } == now && holds(leaf, content, now))
+        }
         (State::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
+        (State::Special, Some(now)) => FileType::from_raw_mode(now.st_mode) == FileType::Fifo,
         // Made way for already; what stands there now is never replaced.
         _ => true,
     };
     if same { Ok(()) } else { Err("somebody changed it just now".to_owned()) }
+}
+
+/// Whether the file has these bytes, and these facts still when they were read.
+fn holds(leaf: &Leaf, content: &Content, stamp: Stamp) -> bool {
+    let Ok((file, opened)) = leaf.file() else { return false };
+    opened == stamp
+        && match content {
+            Content::Kept(id) | Content::Hashed(id) => {
+                hash_of(&file, stamp.size).is_ok_and(|found| found == Some(*id))
+            }
+            Content::Git { blob, .. } => {
+                file_blob_id(&mut &file, stamp.size).is_ok_and(|found| found == Some(*blob))
+            }
+            Content::Lost(_) => false,
+        }
 }
 
 /// The mode of a folder that may not be opened for reading.

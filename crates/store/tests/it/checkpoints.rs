@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use parallax_protocol::checkpoint::Reach;
 use parallax_store::{
     BlobReader, ChangeKind, Changes, CheckpointError, CheckpointOptions, Checkpoints,
     latest_session,
@@ -108,7 +109,7 @@ impl Fixture {
 fn command(checkpoints: &Checkpoints, turn: u64, run: impl FnOnce()) -> Changes {
     let mark = checkpoints.begin_command(turn).expect("begin");
     run();
-    checkpoints.end_command(mark).expect("end")
+    checkpoints.end_command(mark, &Reach::default()).expect("end")
 }
 
 fn mode(path: &Path) -> u32 {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use parallax_exec::{Ending, Finished};
 use parallax_policy::bash::{self, Line};
+use parallax_protocol::checkpoint::Reach;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sandbox::{Network, Plan, Refusal, Support};
+use parallax_sandbox::{Network, Plan, Refusal, Support, Tier};
 
 use super::confinement::{self, Built, Subject};
 use super::foreseen;
@@ -39,6 +40,8 @@ pub(super) struct Prepared {
     pub(super) environment: Vec<(OsString, OsString)>,
     /// What was made so that it can be opened.
     pub(super) made: Vec<Made>,
+    /// What the command can write, if mounts see to it.
+    pub(super) reach: Reach,
 }
 
 impl Entry {
@@ -122,8 +125,29 @@ impl Entry {
             // repository, which may be a program beside it.
             environment.push(("GIT_NO_LAZY_FETCH".into(), "1".into()));
         }
-        Ok(Prepared { plan, environment, made })
+        // Only mounts close what lies in an open folder: a layer needs them too.
+        let mounts = layers && options.is_some_and(|options| mounts(options.tier));
+        let reach = plan.as_ref().map(|plan| reach(plan, mounts)).unwrap_or_default();
+        Ok(Prepared { plan, environment, made, reach })
     }
+}
+
+/// Whether a tier closes files in open folders, by mounts.
+pub fn mounts(tier: Tier) -> bool {
+    matches!(tier, Tier::Best | Tier::Namespaces | Tier::Bubblewrap)
+}
+
+/// What a command can write with this plan, where mounts hold it: what is closed and
+/// there can be neither changed nor replaced. What is closed and not there yet can be
+/// made. Blocking.
+pub fn reach(plan: &Plan, mounts: bool) -> Reach {
+    if !mounts || !plan.confine {
+        return Reach::default();
+    }
+    let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok();
+    let there = plan.read_only.iter().chain(&plan.hidden).filter(is_there).cloned();
+    let open = plan.writable.iter().chain(&plan.overlays).cloned();
+    Reach { closed: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
 }
 
 /// Whether something of the line besides git may write a file.

@@ -108,3 +108,30 @@ fn a_protected_folder_behind_a_link_is_put_back_whole() {
     assert_eq!(fixture.read(".vscode/tasks.json").as_deref(), Some("{}"));
     assert!(!fixture.path(".vscode").is_symlink());
 }
+
+#[test]
+fn what_was_put_back_can_be_had_and_what_was_out_of_reach_is_not_touched() {
+    let fixture = Fixture::new();
+    fixture.write(".vscode/settings.json", "old");
+    let checkpoints = fixture.checkpoints();
+    let mark = checkpoints.begin_command(1).expect("begin");
+    fixture.write(".vscode/settings.json", "user");
+    fixture.write(".vscode/tasks.json", "user");
+    fixture.write("AGENTS.md", "user");
+    fixture.write("a", "agent");
+    let reach = Reach { closed: vec![fixture.path(".vscode")], open: vec![] };
+    let changes = checkpoints.end_command(mark, &reach).expect("end");
+    assert_eq!(changes.protected, [fixture.path("AGENTS.md")]);
+    let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
+    assert_eq!(undone.restored, [fixture.path("AGENTS.md")]);
+    assert_eq!(fixture.read("AGENTS.md"), None);
+    let of_turn = checkpoints.list().expect("list");
+    assert_eq!(of_turn[0].files.len(), 1, "{of_turn:?}");
+
+    // What is had back is the user's: no undo takes it.
+    assert_eq!(checkpoints.redo(false).expect("redo").restored, [fixture.path("AGENTS.md")]);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").restored, [fixture.path("a")]);
+    for name in ["AGENTS.md", ".vscode/settings.json", ".vscode/tasks.json"] {
+        assert_eq!(fixture.read(name).as_deref(), Some("user"), "{name}");
+    }
+}

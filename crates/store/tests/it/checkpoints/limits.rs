@@ -18,7 +18,7 @@ fn what_is_too_large_is_said_before_and_kept_as_it_is() {
     assert_eq!(said[3], "2 more files (4.0 kB) are not kept");
     fixture.write("a.bin", "gone");
     fixture.write("small", "gone");
-    checkpoints.end_command(mark).expect("end");
+    checkpoints.end_command(mark, &Reach::default()).expect("end");
     let undone = checkpoints.undo(None, false).expect("undo");
     assert_eq!(undone.restored, [fixture.path("small")]);
     assert_eq!(undone.kept[0].1, "its old bytes were not kept (2.0 kB)");
@@ -48,7 +48,7 @@ fn nobody_waits_for_folders_that_are_too_large() {
         fixture.write("near", &format!("new {turn}"));
         fs::write(added.join("far"), "new").expect("written");
         fs::write(added.join(format!("more {turn}")), "new").expect("written");
-        let changes = checkpoints.end_command(mark).expect("end");
+        let changes = checkpoints.end_command(mark, &Reach::default()).expect("end");
         assert_eq!(changes.changed, [fixture.path("near")], "{changes:?}");
         assert!(changes.created.is_empty());
     }
@@ -158,7 +158,41 @@ fn a_workspace_without_end_is_cut_and_said() {
     );
     fs::remove_file(fixture.path("f00")).expect("removed");
     fs::remove_file(fixture.path("f29")).expect("removed");
-    let changes = checkpoints.end_command(mark).expect("end");
+    let changes = checkpoints.end_command(mark, &Reach::default()).expect("end");
     assert_eq!(changes.deleted, [fixture.path("f00")]);
     assert!(changes.created.is_empty(), "{changes:?}");
+}
+
+#[test]
+fn what_does_not_fit_any_more_takes_the_place_of_the_oldest_session() {
+    let fixture = Fixture::new();
+    let session = |id: &str| {
+        let options =
+            CheckpointOptions { session: id.into(), total_bytes: 10_000, ..fixture.options() };
+        Checkpoints::open(options)
+    };
+    let store = fixture.folder.path().join("checkpoints");
+    let age = |path: &Path| {
+        let file = fs::File::options().append(true).open(path).expect("open");
+        let past = std::time::Duration::from_secs(5000);
+        file.set_modified(std::time::SystemTime::now() - past).expect("time");
+    };
+    for id in ["one", "two", "three"] {
+        fixture.write("big", &id.chars().cycle().take(4000).collect::<String>());
+        fixture.write("small", id);
+        let checkpoints = session(id);
+        let mark = checkpoints.begin_command(1).expect("begin");
+        assert_eq!(mark.not_undoable(), [] as [&str; 0], "{id}");
+        fixture.write("big", "new");
+        fixture.write("small", "new");
+        checkpoints.end_command(mark, &Reach::default()).expect("end");
+        drop(checkpoints);
+        age(&store.join(format!("work-12345678/{id}.jsonl")));
+        for head in fs::read_dir(store.join("objects")).expect("objects").flatten() {
+            fs::read_dir(head.path()).expect("head").flatten().for_each(|at| age(&at.path()));
+        }
+    }
+    assert!(matches!(session("one").undo(None, true), Err(CheckpointError::NothingToUndo)));
+    assert_eq!(session("three").undo(None, true).expect("undo").kept, []);
+    assert_eq!(fixture.read("small").as_deref(), Some("three"));
 }

@@ -106,9 +106,9 @@ fn overlapping_commands_are_undone_as_one() {
     fixture.write("x", "first");
     let second = checkpoints.begin_command(1).expect("begin");
     fixture.write("x", "second");
-    checkpoints.end_command(second).expect("end");
+    checkpoints.end_command(second, &Reach::default()).expect("end");
     fixture.write("y", "y");
-    checkpoints.end_command(first).expect("end");
+    checkpoints.end_command(first, &Reach::default()).expect("end");
     assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
     assert_eq!(fixture.read("x").as_deref(), Some("0"));
     assert_eq!(fixture.read("y"), None);
@@ -194,4 +194,118 @@ fn a_turn_is_not_undone_by_what_a_later_one_did() {
     let undone = checkpoints.undo(Some(1), false).expect("undo");
     assert_eq!(undone.restored, [fixture.path("n1")]);
     assert!(!fixture.path("n1").exists() && !fixture.path("n2").exists());
+}
+
+#[test]
+fn what_the_user_changed_between_two_changes_of_a_turn_is_left_to_them() {
+    let fixture = Fixture::new();
+    fixture.write("a", "old");
+    fixture.write("quiet", "old");
+    let checkpoints = fixture.checkpoints();
+    fixture.edit(&checkpoints, 1, "a", "agent 1");
+    fixture.edit(&checkpoints, 1, "quiet", "agent 1");
+    fixture.write("a", "user");
+    command(&checkpoints, 1, || {
+        fixture.write("a", "agent 2");
+        fixture.write("quiet", "agent 2");
+    });
+    let all = checkpoints.foresee(1).expect("foreseen");
+    assert!(all[0].kept.is_some() && all[0].then.as_deref() == Some("user"), "{all:?}");
+
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert!(undone.force_helps && undone.kept.len() == 1, "{undone:?}");
+    assert_eq!(undone.kept[0].0, fixture.path("a"));
+    assert_eq!(fixture.read("a").as_deref(), Some("user"));
+    assert_eq!(fixture.read("quiet").as_deref(), Some("old"));
+    // Taken up again it is asked about again, in another process too.
+    fixture.checkpoints().redo(false).expect("redo");
+    assert_eq!(fixture.read("a").as_deref(), Some("agent 2"));
+    let again = fixture.checkpoints().undo(None, false).expect("undo");
+    assert!(again.force_helps, "{again:?}");
+    assert_eq!(fixture.read("a").as_deref(), Some("user"));
+    let forced = checkpoints.undo(None, true).expect("undo");
+    assert_eq!((forced.restored, forced.kept), (vec![fixture.path("a")], vec![]));
+    assert_eq!(fixture.read("a").as_deref(), Some("old"));
+    checkpoints.redo(false).expect("redo");
+    assert_eq!(fixture.read("a").as_deref(), Some("user"));
+    assert!(checkpoints.undo(None, false).expect("undo").force_helps);
+
+    // Going back over turns does not take it either.
+    let fixture = Fixture::new();
+    fixture.write("a", "old");
+    let checkpoints = fixture.checkpoints();
+    fixture.edit(&checkpoints, 1, "a", "agent 1");
+    fixture.write("a", "user");
+    fixture.edit(&checkpoints, 2, "a", "agent 2");
+    let first = checkpoints.edits().expect("edits")[0].moment;
+    assert!(checkpoints.restore_before(first, 3, false).expect("restored").force_helps);
+    assert_eq!(fixture.read("a").as_deref(), Some("user"));
+}
+
+#[test]
+fn what_was_undone_of_the_user_comes_back_whole() {
+    let fixture = Fixture::new();
+    fixture.write("changed", "old");
+    fixture.write("dir/deleted", "old");
+    fixture.write("agent", "old");
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || {
+        fixture.write("agent", "new");
+        // Nobody can tell that these are the user's.
+        fixture.write("changed", "user");
+        fixture.write("made/user", "user");
+        fs::remove_dir_all(fixture.path("dir")).expect("removed");
+    });
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert!(!fixture.path("made").exists());
+    // One was changed since: the others come back, and this one by force.
+    fixture.write("changed", "later");
+    let redone = checkpoints.redo(false).expect("redo");
+    assert_eq!(redone.kept.len(), 1, "{redone:?}");
+    assert_eq!(fixture.read("made/user").as_deref(), Some("user"));
+    assert!(!fixture.path("dir").exists());
+    checkpoints.redo(true).expect("redo");
+    assert_eq!(fixture.read("changed").as_deref(), Some("user"));
+    assert!(matches!(checkpoints.redo(true), Err(CheckpointError::NothingToUndo)));
+}
+
+#[test]
+fn pipes_of_the_agent_go_and_other_names_of_a_file_come_back() {
+    let fixture = Fixture::new();
+    fixture.write("b", "old b");
+    fixture.write("one", "old");
+    let checkpoints = fixture.checkpoints();
+    let pipe = |name: &str| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, fixture.path(name), kind, mode, 0).expect("pipe");
+    };
+    command(&checkpoints, 1, || {
+        pipe("p");
+        fs::remove_file(fixture.path("b")).expect("removed");
+        pipe("b");
+        fs::hard_link(fixture.path("one"), fixture.path("two")).expect("link");
+        fixture.write("two", "both");
+    });
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert_eq!(undone.kept, []);
+    assert_eq!(fixture.read("b").as_deref(), Some("old b"));
+    assert_eq!(fixture.read("one").as_deref(), Some("old"));
+    assert!(!fixture.path("p").exists() && !fixture.path("two").exists());
+}
+
+#[test]
+fn by_force_files_come_back_where_the_user_put_something_else_for_their_folder() {
+    let fixture = Fixture::new();
+    fixture.write("src/deep/x", "old");
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || fixture.write("src/deep/x", "new"));
+    fs::remove_dir_all(fixture.path("src")).expect("removed");
+    fixture.write("src", "user");
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept.len(), 1);
+    assert_eq!(fixture.read("src").as_deref(), Some("user"));
+    assert_eq!(checkpoints.undo(None, true).expect("undo").kept, []);
+    assert_eq!(fixture.read("src/deep/x").as_deref(), Some("old"));
+    checkpoints.redo(false).expect("redo");
+    assert_eq!(fixture.read("src").as_deref(), Some("user"));
 }

@@ -37,7 +37,7 @@ fn a_command_that_wrecks_everything_is_undone() {
     fs::rename(fixture.path("sub"), fixture.path("other")).expect("renamed");
     fixture.write("dirty.txt/now/a/folder", "x");
     symlink("/etc/passwd", fixture.path("tool.sh")).expect("link");
-    let changes = checkpoints.end_command(mark).expect("end");
+    let changes = checkpoints.end_command(mark, &Reach::default()).expect("end");
     assert!(changes.changed.contains(&fixture.path("tool.sh")));
     assert!(changes.deleted.contains(&fixture.path("sub/moved.txt")));
     assert!(changes.created.contains(&fixture.path("other/moved.txt")));
@@ -165,4 +165,55 @@ fn bytes_that_were_not_kept_get_their_old_name_back() {
     assert_eq!(fixture.read("a0/large").map(|text| text.len()), Some(23));
     assert_eq!(fixture.read("a0/g").as_deref(), Some("2"));
     assert_eq!(fixture.read("a").as_deref(), Some("mine"));
+}
+
+#[test]
+fn a_command_that_was_killed_with_the_program_is_undone() {
+    let fixture = Fixture::new();
+    for name in ["changed", "deleted", "quiet", "later"] {
+        fixture.write(name, "old");
+    }
+    let checkpoints = fixture.checkpoints();
+    let mark = checkpoints.begin_command(1).expect("begin");
+    let running = checkpoints.stand_by(&mark);
+    fixture.write("changed", "new");
+    fixture.write("later", "new");
+    fixture.write("made/file", "new");
+    fs::remove_file(fixture.path("deleted")).expect("removed");
+    let folder = fixture.folder.path().join("checkpoints/work-12345678");
+    let marks = || {
+        let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|file| file.path());
+        files.filter(|path| path.extension().is_some_and(|end| end == "mark")).collect::<Vec<_>>()
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while marks().is_empty() || fs::metadata(&marks()[0]).expect("facts").len() == 0 {
+        assert!(std::time::Instant::now() < until, "nothing was written");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    // While it runs nobody takes it for a dead one.
+    assert!(fixture.checkpoints().list().expect("list").is_empty());
+    let (path, text) = (marks()[0].clone(), fs::read(&marks()[0]).expect("mark"));
+    drop((running, checkpoints));
+    assert!(marks().is_empty(), "one that ended leaves nothing");
+    fs::write(&path, text).expect("left behind");
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    let died = std::time::SystemTime::now() - std::time::Duration::from_millis(1250);
+    let file = fs::File::options().append(true).open(&path).expect("mark");
+    file.set_modified(died).expect("time");
+    fixture.write("later", "user");
+
+    assert_eq!(
+        latest_session(&fixture.folder.path().join("checkpoints"), "work-12345678"),
+        Some("s1".into())
+    );
+    let next = fixture.checkpoints();
+    assert_eq!(next.list().expect("list")[0].files.len(), 5);
+    let undone = next.undo(None, false).expect("undo");
+    assert_eq!(undone.kept.len(), 1, "{undone:?}");
+    assert_eq!(fixture.read("later").as_deref(), Some("user"));
+    for name in ["changed", "deleted", "quiet"] {
+        assert_eq!(fixture.read(name).as_deref(), Some("old"), "{name}");
+    }
+    assert!(!fixture.path("made").exists() && marks().is_empty());
 }
