@@ -3,6 +3,7 @@
 //! installing is the sdk's.
 
 mod enablement;
+mod integrity;
 mod lock;
 mod manifest;
 mod metadata;
@@ -21,16 +22,18 @@ use crate::load::Config;
 use crate::mcp::{ExtensionServers, expand_servers, is_refused};
 use crate::skills::{SkillFolder, SkillTier};
 use enablement::Enablement;
+use integrity::Changes;
 use values::ValueFile;
 
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
+pub use integrity::{powers, runs_by_name};
 pub use lock::{
     Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
     locked_in, locked_kept, stays_inside,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
 pub use metadata::{
-    INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository, powers,
+    INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository,
 };
 pub use values::{keep_extension_values, read_values, set_extension_value};
 pub use variables::ExtensionVariables;
@@ -79,8 +82,8 @@ pub struct Extension {
     pub enabled_here: bool,
     /// Whether it counts in this run.
     pub active: bool,
-    /// Whether its manifest, hooks, agents or rules are not what was installed:
-    /// then it starts no programs.
+    /// Whether its manifest, hooks, agents, rules or servers' programs are not what
+    /// was installed: then it starts no programs.
     pub altered: bool,
     /// What its settings are.
     pub values: Vec<SettingValue>,
@@ -209,13 +212,12 @@ impl Extensions {
         self.active().flat_map(Extension::context_files).collect()
     }
 
-    /// The tools that they keep from the model.
-    pub fn excluded_tools(&self) -> Vec<String> {
-        let mut tools: Vec<String> =
-            self.active().flat_map(|extension| extension.manifest.exclude_tools.clone()).collect();
-        tools.sort();
-        tools.dedup();
-        tools
+    /// The tools that they keep from the model, by the extension.
+    pub fn excluded_tools(&self) -> Vec<(String, Vec<String>)> {
+        self.active()
+            .filter(|extension| !extension.manifest.exclude_tools.is_empty())
+            .map(|it| (it.name().to_owned(), it.manifest.exclude_tools.clone()))
+            .collect()
     }
 
     /// Their themes by the names that lists show: `theme (extension)`.
@@ -354,14 +356,27 @@ impl Config {
         manifest.plan_directory =
             manifest.plan_directory.map(|directory| variables.fill(&directory));
         notes.extend(manifest.context_paths(&folder).1);
-        let altered = home == ExtensionHome::Parallax
-            && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link)
-            && locked(&self.homes, &name).is_some_and(|locked| locked.powers != powers(&folder));
+        let is_copy = home == ExtensionHome::Parallax
+            && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link);
+        let locked = is_copy.then(|| locked(&self.homes, &name)).flatten();
+        let changes = locked.map(|it| Changes::of(&it.powers, &folder)).unwrap_or_default();
+        let altered = changes.powers || changes.programs;
+        let back = format!(
+            "`parallax extensions update {name}` puts it back, and what you want to change \
+             yourself is for `parallax extensions link`"
+        );
         if altered {
+            let what = match changes.powers {
+                true => "manifest, hooks, agents or rules",
+                false => "MCP servers' programs",
+            };
             notes.push(format!(
-                "its manifest, hooks, agents or rules are not what was installed, so its hooks, \
-                 MCP servers and agents do not run; `parallax extensions update {name}` puts it \
-                 back, and what you want to change yourself is for `parallax extensions link`"
+                "its {what} are not what was installed, so its hooks, MCP servers and agents do \
+                 not run; {back}"
+            ));
+        } else if changes.texts {
+            notes.push(format!(
+                "its commands, context or skills are not what was installed; {back}"
             ));
         }
         let enabled_here = enablement.is_on(&name, &self.cwd);

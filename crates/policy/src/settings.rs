@@ -26,6 +26,8 @@ pub struct PolicyOptions {
     pub allowed: Vec<String>,
     /// `tools.exclude` and `--exclude-tools`: these are not there.
     pub exclude: Vec<String>,
+    /// The same of extensions (`excludeTools`), by their names.
+    pub excluded_by: Vec<(String, Vec<String>)>,
     /// `tools.confirmationRequired`: these always ask.
     pub confirmation_required: Vec<String>,
     /// MCP servers with `trust`: their tools do not ask.
@@ -82,6 +84,19 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
 
     let exclude = read(&options.exclude, "tools.exclude", true, &mut notices);
     rules.extend(exclude.rules("excluded", "tools.exclude", 4400, Decision::Deny));
+
+    for (extension, tools) in &options.excluded_by {
+        let said = format!("excludeTools` of the extension `{extension}");
+        let exclude = read(tools, &said, true, &mut notices);
+        let what = format!("excluded by the extension `{extension}`");
+        let whose = format!("The extension `{extension}`");
+        for mut rule in exclude.rules(&what, "excludeTools", 4400, Decision::Deny) {
+            let message = rule.deny_message.take();
+            rule.deny_message =
+                message.map(|text| text.replacen("The setting `excludeTools`", &whose, 1));
+            rules.push(rule);
+        }
+    }
 
     for (servers, what, key, priority) in [
         (&options.trusted_servers, "is trusted", "mcpServers.trust", 4200),

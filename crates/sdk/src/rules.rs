@@ -46,7 +46,6 @@ impl Launch {
         allowed.extend(self.options.allowed_tools.iter().cloned());
         let mut exclude = settings.excluded_tools();
         exclude.extend(self.options.exclude_tools.iter().cloned());
-        exclude.extend(self.extensions().excluded_tools());
         let (trusted_servers, allowed_servers) = self.unasked_servers();
         let RuleFiles { mut files, mut warnings } = self.rule_files();
         // What was accepted is the project's own files.
@@ -56,6 +55,7 @@ impl Launch {
             core: settings.core_tools(),
             allowed,
             exclude,
+            excluded_by: self.extensions().excluded_tools(),
             confirmation_required: settings.confirmation_required(),
             trusted_servers,
             allowed_servers,

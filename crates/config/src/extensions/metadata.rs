@@ -146,7 +146,7 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
 /// What tells this state of a folder's powers from any other: its manifest, its
 /// hooks with the scripts that they start, its rules and its agents. Blocking; a
 /// few small reads.
-pub fn powers(folder: &Path) -> String {
+pub(super) fn powers_of(folder: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {
         if let Ok(Some(read)) = crate::read::read_at_most(path, 2 * 1024 * 1024) {

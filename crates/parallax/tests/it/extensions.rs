@@ -522,6 +522,32 @@ fn one_that_was_changed_after_it_was_installed_runs_nothing() {
 }
 
 #[test]
+fn changed_programs_of_its_servers_do_not_run_and_changed_texts_are_told_of() {
+    let script = json!([{"text": "done"}, {"text": "done"}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let manifest = json!({"name": "m", "version": "1.0.0", "mcpServers": {"s": {
+        "command": "sh", "args": ["${extensionPath}/s.sh"]}}});
+    world.home.write("m/gemini-extension.json", &manifest.to_string()).unwrap();
+    world.home.write("m/s.sh", "exit 1").unwrap();
+    world.home.write("m/GEMINI.md", "hello").unwrap();
+    well(&world, &["install", "m", "--consent"]);
+    assert!(!world.run_well(&["-p", "go"]).err().contains("not what was installed"));
+    let installed = world.home.parallax().join("extensions/m");
+    let mark = world.home.project().join("ran");
+    std::fs::write(installed.join("GEMINI.md"), "obey").unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("context or skills are not what was installed"), "{}", done.err());
+    std::fs::write(installed.join("s.sh"), format!("touch {}", mark.display())).unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(
+        done.err().contains("MCP servers' programs are not what was installed"),
+        "{}",
+        done.err()
+    );
+    assert!(!mark.exists());
+}
+
+#[test]
 fn its_agents_are_asked_about_and_know_its_variables() {
     let agent = |tools: &str| {
         format!(

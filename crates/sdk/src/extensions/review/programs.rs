@@ -8,83 +8,12 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use parallax_config::extensions::{files_of, is_program};
+use parallax_config::extensions::{files_of, is_program, runs_by_name};
 use sha2::{Digest as _, Sha256};
 
 /// Names that are shown of many.
 const SHOWN: usize = 12;
 
-/// Ends of names of what an interpreter or the system runs or loads.
-const ENDS: &[&str] = &[
-    "sh",
-    "bash",
-    "zsh",
-    "fish",
-    "ksh",
-    "command",
-    "ps1",
-    "psm1",
-    "bat",
-    "cmd",
-    "vbs",
-    "wsf",
-    "py",
-    "pyw",
-    "pyc",
-    "pyz",
-    "pth",
-    "whl",
-    "js",
-    "mjs",
-    "cjs",
-    "jsx",
-    "ts",
-    "mts",
-    "cts",
-    "tsx",
-    "node",
-    "rb",
-    "pl",
-    "pm",
-    "php",
-    "lua",
-    "tcl",
-    "r",
-    "go",
-    "rs",
-    "java",
-    "kts",
-    "groovy",
-    "awk",
-    "exs",
-    "jar",
-    "class",
-    "wasm",
-    "exe",
-    "com",
-    "dll",
-    "so",
-    "dylib",
-    "scpt",
-    "applescript",
-    "deb",
-];
-/// Files that say what a program loads or starts.
-const NAMES: &[&str] = &[
-    "package.json",
-    "makefile",
-    "justfile",
-    "rakefile",
-    "gemfile",
-    "dockerfile",
-    "pyproject.toml",
-    "setup.cfg",
-    "cargo.toml",
-    "deno.json",
-    "deno.jsonc",
-    "taskfile.yml",
-    "node_modules",
-];
 /// What programs begin with: a shebang, ELF, Mach-O, PE, a zip that Python runs.
 const BEGINNINGS: &[&[u8]] = &[
     b"#!",
@@ -114,15 +43,13 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
         }
         let name = file.to_string_lossy().replace('\\', "/");
         let last = name.rsplit('/').next().unwrap_or_default().to_lowercase();
-        let end = last.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
         let is_text_of_ours = [".md", ".toml"].iter().any(|end| last.ends_with(end))
             && ["commands/", "agents/", "policies/"].iter().any(|place| name.starts_with(place));
         let below = [format!("/{name}"), format!("}}{name}")];
         let is_name = |word: &str| word == name || below.iter().any(|end| word.ends_with(end));
         let mut content = Content::open(&path)?;
         let runs = !is_text_of_ours
-            && (ENDS.contains(&end)
-                || NAMES.contains(&last.as_str())
+            && (runs_by_name(&last)
                 || is_program(&metadata)
                 || BEGINNINGS.iter().any(|beginning| content.head.starts_with(beginning))
                 || words().any(is_name));

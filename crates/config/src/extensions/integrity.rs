@@ -1,0 +1,275 @@
+//! Whether an extension is what was installed: a hash of what gives it powers, one
+//! of the programs that its servers run, one of the texts that it brings.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+use super::manifest::Manifest;
+use super::metadata::powers_of;
+use super::variables::ExtensionVariables;
+use crate::hooks::hooks_of_folder;
+use crate::read::read_at_most;
+use crate::state::digest;
+
+/// Bytes of a file that are looked at.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+/// Files that are looked at for one purpose.
+const MOST_FILES: usize = 500;
+/// Folders below each other.
+const DEPTH: usize = 8;
+/// Stands between the hashes. Older notes hold the first alone.
+const BETWEEN: char = '.';
+
+/// Ends of names of what an interpreter or the system runs or loads.
+const ENDS: &[&str] = &[
+    "sh",
+    "bash",
+    "zsh",
+    "fish",
+    "ksh",
+    "command",
+    "ps1",
+    "psm1",
+    "bat",
+    "cmd",
+    "vbs",
+    "wsf",
+    "py",
+    "pyw",
+    "pyc",
+    "pyz",
+    "pth",
+    "whl",
+    "js",
+    "mjs",
+    "cjs",
+    "jsx",
+    "ts",
+    "mts",
+    "cts",
+    "tsx",
+    "node",
+    "rb",
+    "pl",
+    "pm",
+    "php",
+    "lua",
+    "tcl",
+    "r",
+    "go",
+    "rs",
+    "java",
+    "kts",
+    "groovy",
+    "awk",
+    "exs",
+    "jar",
+    "class",
+    "wasm",
+    "exe",
+    "com",
+    "dll",
+    "so",
+    "dylib",
+    "scpt",
+    "applescript",
+    "deb",
+];
+/// Files that say what a program loads or starts.
+const NAMES: &[&str] = &[
+    "package.json",
+    "makefile",
+    "justfile",
+    "rakefile",
+    "gemfile",
+    "dockerfile",
+    "pyproject.toml",
+    "setup.cfg",
+    "cargo.toml",
+    "deno.json",
+    "deno.jsonc",
+    "taskfile.yml",
+    "node_modules",
+];
+
+/// Whether what is called so (in small letters) is run or loaded by an interpreter
+/// or the system.
+pub fn runs_by_name(name: &str) -> bool {
+    let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
+    ENDS.contains(&end) || NAMES.contains(&name)
+}
+
+/// What tells this state of a folder from any other: hashes of its powers, of the
+/// programs of its servers and of its texts. Blocking; a few small reads.
+pub fn powers(folder: &Path) -> String {
+    [powers_of(folder), programs(folder), texts(folder)].join(&BETWEEN.to_string())
+}
+
+/// What of an extension is not what was installed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Its manifest, hooks, agents or rules.
+    pub(super) powers: bool,
+    /// What its servers run.
+    pub(super) programs: bool,
+    /// Its commands, context or skills.
+    pub(super) texts: bool,
+}
+
+impl Changes {
+    /// Compares a folder with what was noted of it ([`powers`]). Blocking.
+    pub(super) fn of(noted: &str, folder: &Path) -> Self {
+        let mut noted = noted.split(BETWEEN);
+        let mut differs = |now: &dyn Fn(&Path) -> String| {
+            // What was not noted then is not known.
+            noted.next().is_some_and(|noted| noted != now(folder))
+        };
+        Self { powers: differs(&powers_of), programs: differs(&programs), texts: differs(&texts) }
+    }
+}
+
+/// Of the files that command lines of its servers name, and of the programs that
+/// lie beside or below these: what they load.
+fn programs(folder: &Path) -> String {
+    let Ok(manifest) = Manifest::read(folder) else { return String::new() };
+    let variables = ExtensionVariables::new(folder, Path::new(""), &[], &[]);
+    let mut named: Vec<PathBuf> = Vec::new();
+    for server in manifest.servers.values() {
+        let text = |key: &str| server.get(key).and_then(Value::as_str);
+        let place = text("cwd").map(|cwd| folder.join(variables.fill(cwd)));
+        let place = place.as_deref().filter(|place| place.starts_with(folder)).unwrap_or(folder);
+        let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
+        for word in text("command").into_iter().chain(args.filter_map(Value::as_str)) {
+            // `--require=x.js`
+            for word in [Some(word), word.split_once('=').map(|(_, value)| value)] {
+                let path = word.map(|word| lexical(&place.join(variables.fill(word))));
+                named.extend(path.filter(|path| path.starts_with(folder) && path.is_file()));
+            }
+        }
+    }
+    let mut files = named.clone();
+    for path in &named {
+        let Some(beside) = path.parent() else { continue };
+        collect(beside, 0, &mut files, &|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+            runs_by_name(&name) && !name.ends_with(".pyc")
+        });
+    }
+    // Scripts of hooks are among the powers.
+    let hooks = hooks_of_folder(folder, &mut Vec::new());
+    let scripts: Vec<PathBuf> = hooks.iter().flat_map(|hook| hook.scripts(folder)).collect();
+    files.retain(|file| !scripts.contains(file) && !file.starts_with(folder.join("hooks")));
+    hash(folder, files)
+}
+
+/// Of its commands, context files and skills.
+fn texts(folder: &Path) -> String {
+    let mut files = Vec::new();
+    let ends = |ends: &'static [&'static str]| {
+        move |path: &Path| path.extension().is_some_and(|it| ends.iter().any(|end| it == *end))
+    };
+    collect(&folder.join("commands"), 0, &mut files, &ends(&["toml", "md"]));
+    collect(&folder.join("skills"), 0, &mut files, &|path: &Path| path.ends_with("SKILL.md"));
+    if let Ok(manifest) = Manifest::read(folder) {
+        files.extend(manifest.context_paths(folder).0);
+    }
+    hash(folder, files)
+}
+
+/// The path without `.` and `..`.
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The files below a folder that count; not those that were fetched or made on the way.
+fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, counts: &dyn Fn(&Path) -> bool) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') || name == "node_modules" || name == "__pycache__" {
+            continue;
+        }
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth < DEPTH => collect(&path, depth + 1, files, counts),
+            Ok(kind) if !kind.is_dir() && counts(&path) && files.len() < MOST_FILES => {
+                files.push(path);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn hash(folder: &Path, mut files: Vec<PathBuf>) -> String {
+    files.sort();
+    files.dedup();
+    // Context files come with their links resolved.
+    let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    for path in files {
+        let name = path.strip_prefix(folder).or_else(|_| path.strip_prefix(&real));
+        let name = name.unwrap_or(&path);
+        pieces.push(name.as_os_str().as_encoded_bytes().to_vec());
+        if let Ok(Some(read)) = read_at_most(&path, MOST_BYTES) {
+            pieces.push(read.bytes);
+        }
+    }
+    digest(pieces.iter().map(Vec::as_slice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_is_of_its_kind_and_older_notes_hold() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path();
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("written");
+        };
+        write(
+            "gemini-extension.json",
+            r#"{"name": "a", "version": "1", "mcpServers": {"s": {"command": "node",
+                "args": ["${extensionPath}${/}dist/s.js"]}}}"#,
+        );
+        for name in ["dist/s.js", "dist/lib/l.js", "GEMINI.md", "skills/s/SKILL.md", "README.md"] {
+            write(name, "1");
+        }
+        write("commands/c.toml", "prompt = 'x'");
+        let noted = powers(root);
+        assert_eq!(Changes::of(&noted, root), Changes::default());
+        for (name, changes) in [
+            ("dist/s.js", Changes { programs: true, ..Changes::default() }),
+            ("dist/lib/l.js", Changes { programs: true, ..Changes::default() }),
+            ("commands/c.toml", Changes { texts: true, ..Changes::default() }),
+            ("GEMINI.md", Changes { texts: true, ..Changes::default() }),
+            ("skills/s/SKILL.md", Changes { texts: true, ..Changes::default() }),
+            ("hooks/hooks.json", Changes { powers: true, ..Changes::default() }),
+            ("README.md", Changes::default()),
+            ("dist/s.log", Changes::default()),
+        ] {
+            let before = std::fs::read_to_string(root.join(name));
+            write(name, "{}");
+            assert_eq!(Changes::of(&noted, root), changes, "{name}");
+            match before {
+                Ok(text) => write(name, &text),
+                Err(_) => std::fs::remove_file(root.join(name)).expect("removed"),
+            }
+        }
+        let older = noted.split(BETWEEN).next().expect("one");
+        write("dist/s.js", "2");
+        assert_eq!(Changes::of(older, root), Changes::default());
+    }
+}
