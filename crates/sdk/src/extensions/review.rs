@@ -7,7 +7,7 @@ mod programs;
 mod servers;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use parallax_config::extensions::{Manifest, content_hash};
 use parallax_config::hooks::hooks_of_folder;
@@ -86,6 +86,19 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     if !manifest.exclude_tools.is_empty() {
         let tools = manifest.exclude_tools.join("`, `");
         review.lines.push(format!("tools: it keeps `{tools}` from the model"));
+    }
+    if let Some(plans) = manifest.plan_directory.as_deref().filter(|it| !it.trim().is_empty()) {
+        let is_inside = Path::new(plans.trim())
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        // Variables name folders that are none of the project's.
+        if !is_inside || plans.contains("${") {
+            return Err(format!("its `plan.directory` (`{}`) leads out of the project", plans));
+        }
+        review.lines.push(format!(
+            "plans: they go to `{}` of the project where you set no folder",
+            plans.trim()
+        ));
     }
     hooks(folder, &mut review)?;
     named(&folder.join("commands"), &["toml", "md"], "commands", &mut review);
@@ -246,7 +259,7 @@ mod tests {
                     "mcpServers": {"s": {"command": "node", "args": ["${extensionPath}/s.js"],
                         "env": {"X": "$TOKEN"}}, "h": {"httpUrl": "https://x.example/"}},
                     "settings": [{"name": "Key", "envVar": "KEY", "sensitive": true}],
-                    "themes": [{"name": "Dusk"}]}"#,
+                    "themes": [{"name": "Dusk"}], "plan": {"directory": "docs/plans"}}"#,
             ),
             ("GEMINI.md", "hello"),
             ("commands/git/fix.toml", "prompt = 'x'"),
@@ -276,6 +289,7 @@ mod tests {
                 "MCP server `h`: connects to https://x.example/",
                 "context: `GEMINI.md` is given to the model in every session",
                 "tools: it keeps `glob` from the model",
+                "plans: they go to `docs/plans` of the project where you set no folder",
                 "hook at BeforeTool of glob: runs `${extensionPath}/h.sh`",
                 "commands: git:fix",
                 "skill `one`: When",
@@ -308,6 +322,10 @@ mod tests {
                     manifest(r#""settings": [{"name": "x", "envVar": "LD_PRELOAD"}]"#),
                 )],
                 "`LD_PRELOAD`",
+            ),
+            (
+                vec![("gemini-extension.json", manifest(r#""plan": {"directory": "../../x"}"#))],
+                "its `plan.directory` (`../../x`) leads out of the project",
             ),
             (
                 vec![("gemini-extension.json", manifest(r#""contextFileName": "../../x""#))],
