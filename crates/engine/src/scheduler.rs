@@ -335,6 +335,11 @@ impl Session {
     fn learn(&mut self, name: &str, running: &Running, outcome: &Outcome) {
         if taint::is_untrusted(name, Some(running.kind)) {
             taint::take_words(&mut self.taint, &outcome.for_model.output);
+            // A failure quotes who failed; the rest of it is ours.
+            let quoted = outcome.error.as_ref().and_then(|error| {
+                error.message.split_once("<untrusted_context>").map(|(_, quoted)| quoted)
+            });
+            taint::take_words(&mut self.taint, quoted.unwrap_or_default());
         }
         if outcome.error.is_none() {
             for path in running.effects.writes.iter().filter(|path| (self.is_build_file)(path)) {

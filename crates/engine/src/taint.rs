@@ -16,7 +16,9 @@ const MOST_FILES: usize = 1_000;
 
 /// Whether results of the tool are text of strangers.
 pub(crate) fn is_untrusted(name: &str, kind: Option<ToolKind>) -> bool {
-    kind == Some(ToolKind::Fetch) || name == "google_web_search" || name.starts_with("mcp_")
+    kind == Some(ToolKind::Fetch)
+        || name.starts_with("mcp_")
+        || ["google_web_search", "read_mcp_resource", "list_mcp_resources"].contains(&name)
 }
 
 /// Takes the words of an untrusted text.

@@ -61,6 +61,14 @@ pub enum McpError {
 }
 
 impl McpError {
+    /// Whether its text holds words of the server's.
+    pub(crate) fn is_quoted(&self) -> bool {
+        matches!(
+            self,
+            Self::Start { .. } | Self::Sending { .. } | Self::Server { .. } | Self::Protocol { .. }
+        )
+    }
+
     /// The same for people, with what to do about it: `server` is whose it is.
     pub(crate) fn with_command(&self, server: &str) -> String {
         match self {

@@ -74,6 +74,11 @@ impl Pace {
         Self { since: Instant::now(), count: 0 }
     }
 
+    /// Whether there are more messages than are read.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.count >= PER_SECOND && self.since.elapsed() < Duration::from_secs(1)
+    }
+
     /// Waits until one more message may be read. Losing the future loses nothing.
     pub(crate) async fn wait(&mut self) {
         let second = Duration::from_secs(1);

@@ -181,9 +181,7 @@ impl Invocation for Read {
                 None => Err(NoResource::Unknown),
                 Some((server, uri)) => {
                     let reading = read(&server, uri, run.cancel.clone()).await;
-                    let failed =
-                        |error| NoResource::Failed { server: server.config.name.clone(), error };
-                    reading.map_err(failed)
+                    reading.map_err(|error| NoResource::Failed(server.failure(&error)))
                 }
             };
             match found {
@@ -196,9 +194,9 @@ impl Invocation for Read {
                         self.uri
                     ),
                 )),
-                Err(NoResource::Failed { server, error }) => Outcome::failure(ToolError::new(
+                Err(NoResource::Failed(why)) => Outcome::failure(ToolError::new(
                     ToolErrorKind::McpToolError,
-                    format!("The MCP server `{server}` cannot give `{}`: {error}", self.uri),
+                    format!("`{}` cannot be read. {why}", self.uri),
                 )),
             }
         })

@@ -21,8 +21,8 @@ const MOST_CONTENTS: usize = 200;
 pub(crate) enum NoResource {
     /// No server has it.
     Unknown,
-    /// Its server failed.
-    Failed { server: String, error: McpError },
+    /// Its server failed, in words for the model.
+    Failed(String),
 }
 
 impl Servers {

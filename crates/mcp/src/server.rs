@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use parallax_config::mcp::{Endpoint, Gate, McpServer};
+use parallax_protocol::untrusted::wrap;
 use rmcp::model::ClientRequest;
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
@@ -283,6 +284,25 @@ impl Server {
             return Err(error.clone());
         }
         state.starts.check()
+    }
+
+    /// A failure of it, for the model: what it said itself is a stranger's text.
+    pub(crate) fn failure(&self, error: &McpError) -> String {
+        let name = &self.config.name;
+        let last = self.tail.last_line();
+        match (error.is_quoted(), last) {
+            (true, Some(line)) if !error.to_string().contains(&line) => format!(
+                "The MCP server `{name}` failed:\n{}",
+                wrap(&format!("{error}\nits last words: {line}"))
+            ),
+            (true, _) => {
+                format!("The MCP server `{name}` failed:\n{}", wrap(&error.to_string()))
+            }
+            (false, Some(line)) => {
+                format!("The MCP server `{name}` failed: {error}; its last words:\n{}", wrap(&line))
+            }
+            (false, None) => format!("The MCP server `{name}` failed: {error}"),
+        }
     }
 
     /// What it said last, for a failure that says nothing itself.

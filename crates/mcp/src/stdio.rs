@@ -106,6 +106,9 @@ impl Transport<RoleClient> for Stdio {
             if let Some(message) = self.batch.pop_front() {
                 return Some(message);
             }
+            if self.pace.is_flooded() {
+                self.tail.flooded();
+            }
             self.pace.wait().await;
             let line = match self.lines.next().await {
                 Ok(line) => line?,

@@ -1,7 +1,7 @@
 //! The end of what a server complains on its standard error.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -16,6 +16,8 @@ pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
     /// How much there was in all.
     total: Arc<AtomicU64>,
+    /// More messages come than are read.
+    flood: Arc<AtomicBool>,
 }
 
 impl Tail {
@@ -28,6 +30,16 @@ impl Tail {
         let over = over.min(kept.len());
         kept.drain(..over);
         kept.extend(fresh);
+    }
+
+    /// More messages come than are read.
+    pub(crate) fn flooded(&self) {
+        self.flood.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was a flood of messages that was not told of; told with that.
+    pub(crate) fn tell_flood(&self) -> bool {
+        self.flood.swap(false, Ordering::Relaxed)
     }
 
     /// How many bytes were added so far.

@@ -1,8 +1,11 @@
 //! A tool of a server, as the engine knows tools.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parallax_config::mcp::Endpoint;
+use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Preview, Run, Scope, Served, Sharing, Tool, ToolError,
@@ -22,6 +25,8 @@ use crate::{bounds, pins, schema};
 
 /// Characters of the arguments in a title.
 const TITLE: usize = 200;
+/// A flood of messages is looked for so often.
+const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) struct McpTool {
     spec: ToolSpec,
@@ -148,7 +153,10 @@ impl Of {
             progress: Some(Arc::clone(&run.progress)),
         };
         let repeatable = self.entry.hint("readOnlyHint") || self.entry.hint("idempotentHint");
-        let (answered, note) = self.server.ask(request, bounds, repeatable).await;
+        let (answered, note) = tokio::select! {
+            answered = self.server.ask(request, bounds, repeatable) => answered,
+            never = self.tell_of_floods(&run) => match never {},
+        };
         let mut outcome = match answered {
             Ok(result) => self.reading().outcome(&result),
             Err(error) => self.failure(&error),
@@ -161,6 +169,22 @@ impl Of {
             text.push_str(&format!("\n[{note}]"));
         }
         outcome
+    }
+
+    /// Tells who waits for a call that the server is held up by its own messages.
+    async fn tell_of_floods(&self, run: &Run) -> Infallible {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if self.server.tail.tell_flood() {
+                let name = &self.server.config.name;
+                let words = format!(
+                    "the MCP server `{name}` floods Parallax with messages and is read more slowly"
+                );
+                run.progress.notice(Level::Warning, &words);
+                // Once for a call.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Why we do not call it: our words, not the server's.
@@ -182,11 +206,7 @@ impl Of {
                 if *again { " again (the last one no longer counts)" } else { "" }
             ),
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),
-            other => {
-                let tail =
-                    self.server.tail.last_line().map(|line| format!("; its last words: {line}"));
-                format!("The MCP server `{name}` failed: {other}{}", tail.unwrap_or_default())
-            }
+            other => self.server.failure(other),
         };
         Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, names_in, same_name};
+use parallax_config::mcp::{
+    Endpoint, Gate, McpChoice, McpServer, McpServers, is_refused, names_in, same_name,
+};
 use parallax_engine::EventHub;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
@@ -20,6 +22,8 @@ use crate::versions::Versions;
 
 /// How long a server may take when it is only tried.
 const PROBE: Duration = Duration::from_secs(5);
+/// Which variables of which servers were told of.
+const TOLD: &str = ".told-of-server-variables";
 
 /// The folders that servers may know of.
 type Roots = Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
@@ -67,6 +71,7 @@ impl Launch {
         if found.servers.is_empty() {
             return (None, warnings);
         }
+        warnings.extend(self.variables_not_told_of(&found.servers));
         let folders = Arc::clone(workspace);
         let roots: Roots = Arc::new(move || folders.roots());
         let options = self.servers_options(found.servers, processes, roots, sandbox, versions);
@@ -77,6 +82,35 @@ impl Launch {
         let watch = confine::watch(self.mode, versions.clone(), around, hub.clone());
         let options = ServersOptions { watch, ..options };
         (Some(Servers::new(options)), warnings)
+    }
+
+    /// Says once of the user's own servers that they get variables which change
+    /// what a program runs.
+    fn variables_not_told_of(&self, servers: &[McpServer]) -> Vec<String> {
+        let own = servers.iter().filter(|server| !server.source.is_foreign());
+        let sets: Vec<(&str, &str)> = own.flat_map(dangerous_variables).collect();
+        if sets.is_empty() {
+            return Vec::new();
+        }
+        let file = self.config.homes.parallax.join(TOLD);
+        let told = std::fs::read_to_string(&file).unwrap_or_default();
+        let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
+        let (old, new): (Vec<_>, Vec<_>) =
+            sets.into_iter().partition(|set| told.lines().any(|known| known == line(set)));
+        if new.is_empty() {
+            return Vec::new();
+        }
+        let lines: Vec<String> = old.iter().chain(&new).map(line).collect();
+        // Where that cannot be noted it is said again.
+        let _ = parallax_store::create_private_dir(&self.config.homes.parallax)
+            .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
+        let words = |(server, name): (&str, &str)| {
+            format!(
+                "MCP server `{server}`: it gets the variable `{name}` of your settings, which \
+                 changes what a program runs (said once)"
+            )
+        };
+        new.into_iter().map(words).collect()
     }
 
     /// `sandbox` confines those that are to be; without it they do not start.
@@ -144,6 +178,13 @@ impl Launch {
             false => Duration::try_from_secs_f64(set / 1000.0).unwrap_or_default(),
         }
     }
+}
+
+/// The variables of a server that make a program load or run something else.
+fn dangerous_variables(server: &McpServer) -> Vec<(&str, &str)> {
+    let Endpoint::Stdio { env, .. } = &server.endpoint else { return Vec::new() };
+    let names = env.iter().map(|(name, _)| name.as_str()).filter(|name| is_refused(name));
+    names.map(|name| (server.name.as_str(), name)).collect()
 }
 
 /// A server that was tried.

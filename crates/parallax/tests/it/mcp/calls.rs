@@ -44,7 +44,9 @@ fn a_trusted_server_needs_no_leave_and_gets_no_secrets() {
     set(&world, &json!({"mcpServers": {"test": server}}));
     let mut command = world.command(&["-p", "go"]);
     command.env("SECRET_TOKEN", "s3cret-value").env("PLAIN", "seen");
-    assert_eq!(crate::support::finish(command).code(), 0);
+    let done = crate::support::finish(command);
+    assert_eq!(done.code(), 0);
+    assert!(done.err().contains("it gets the variable `NODE_OPTIONS`"), "{}", done.err());
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
     let json = output.lines().nth(1).expect("the text");
     let variables: Value = serde_json::from_str(json).expect("variables");
@@ -54,6 +56,8 @@ fn a_trusted_server_needs_no_leave_and_gets_no_secrets() {
     assert_eq!(variables["GEMINI_CLI"], "1");
     assert_eq!(variables.get("SECRET_TOKEN"), None);
     assert_eq!(variables.get("GEMINI_API_KEY"), None);
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    assert!(!world.run_well(&["-p", "go"]).err().contains("NODE_OPTIONS"), "it is said once");
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn a_crash_is_told_and_the_server_comes_back() {
     );
     world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("the end is near"), "{error}");
+    assert!(error.contains("last words:\n<untrusted_context>\nthe end is near"), "{error}");
     assert!(answer(&world, 2)["output"].as_str().is_some_and(|it| it.contains("echo: again")));
     let repeated = answer(&world, 3);
     assert!(repeated["output"].as_str().is_some_and(|it| it.contains("second life")), "{repeated}");
