@@ -67,6 +67,14 @@ impl Arguments {
     }
 }
 
+/// Checks the arguments of a call that go on as they came: `null` is a value.
+///
+/// # Errors
+/// As [`Arguments::check`].
+pub(crate) fn check_as_they_are(object: &Object, spec: &ToolSpec) -> Result<(), ToolError> {
+    check_object(object, &spec.parameters, "params").map_err(invalid)
+}
+
 /// A whole number, also when written as `5.0`.
 fn whole(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
@@ -95,6 +103,9 @@ fn check_object(object: &Object, schema: &Value, path: &str) -> Result<(), Strin
 }
 
 fn check_value(value: &Value, schema: &Value, path: &str) -> Result<(), String> {
+    if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
+        return Ok(());
+    }
     if let Some(wanted) = schema.get("type").and_then(Value::as_str) {
         let fits = match wanted {
             "string" => value.is_string(),

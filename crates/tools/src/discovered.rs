@@ -18,6 +18,7 @@ use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
 
 use crate::ShellOptions;
+use crate::arguments::check_as_they_are;
 use crate::run_shell_command::sandboxed;
 use declarations::{Declaration, declarations};
 
@@ -155,7 +156,8 @@ impl Tool for DiscoveredTool {
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
-        // The program checks its own arguments: its schema may be any.
+        // Its schema may be any: what of it is not understood, the program checks.
+        check_as_they_are(&args, &self.spec)?;
         Ok(Box::new(Call {
             args,
             command: self.command.clone(),

@@ -73,6 +73,30 @@ fn a_command_tells_of_tools_and_another_runs_them() {
 }
 
 #[test]
+fn arguments_that_break_the_schema_that_was_told_run_nothing() {
+    let script = json!([
+        {"calls": [{"name": "discovered_tool_t", "args": {}}]},
+        {"calls": [{"name": "discovered_tool_t", "args": {"x": 1}}]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&script.to_string());
+    settings(
+        &world,
+        &json!({"tools": {"discoveryCommand": "cat tools.json", "callCommand": "touch ran"}}),
+    );
+    let told = json!([{"name": "t", "parametersJsonSchema": {"type": "object",
+        "properties": {"x": {"type": "string"}}, "required": ["x"]}}]);
+    world.home.write("tools.json", &told.to_string()).unwrap();
+    let world = known(world, &script);
+    world.run_well(&["-p", "go", "-y"]);
+    let missing = last(&world, 1);
+    assert!(missing.contains("params must have required property 'x'"), "{missing}");
+    let wrong = last(&world, 2);
+    assert!(wrong.contains("params/x must be string"), "{wrong}");
+    assert!(!world.home.project().join("ran").exists());
+}
+
+#[test]
 fn a_discovery_may_write_ten_megabytes() {
     let ask = json!([{"calls": [{"name": "discovered_tool_late", "args": {}}]}, {"text": "done"}]);
     let world = World::new(&ask.to_string());
