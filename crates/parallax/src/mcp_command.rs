@@ -63,6 +63,12 @@ pub(crate) fn launch() -> Result<Launch, Failure> {
     prepared(LaunchOptions { supervises: true, ..launch_options()? })
 }
 
+/// The same for what looks at no server: what is wrong with the rest of the
+/// settings is told where they count.
+fn quiet_launch() -> Result<Launch, Failure> {
+    Launch::prepare(launch_options()?)
+}
+
 /// The object of a server as settings have it.
 fn object(add: &AddArguments) -> Result<Object, Failure> {
     let mut fields = Object::new();
@@ -142,7 +148,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
     }
     McpServer::read(name, &Value::Object(server.clone()), McpSource::User)
         .map_err(|error| refused(error.to_string()))?;
-    let launch = launch()?;
+    let launch = quiet_launch()?;
     let file = scope_file(scope, launch.config_homes(), launch.directory())
         .ok_or_else(|| refused("the home folder is no project: use `--scope user`".to_owned()))?;
     let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
@@ -153,6 +159,12 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
         word(scope),
         server.get("type").and_then(Value::as_str).unwrap_or("stdio")
     );
+    if scope == McpScope::Project && server.get("trust") == Some(&Value::Bool(true)) {
+        text.push_str(
+            "The `trust` of a project's server counts when you accept the project's settings: \
+             `parallax trust add --settings`.\n",
+        );
+    }
     let settings = launch.mcp_servers();
     if let Some(there) =
         settings.servers.iter().find(|it| it.name == name && it.source == McpSource::User)
@@ -169,13 +181,13 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
 }
 
 fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
-    let launch = launch()?;
+    let launch = quiet_launch()?;
     let file = scope_file(scope, launch.config_homes(), launch.directory());
     let edited = match &file {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
         None => Edited::NotThere,
     };
-    let left = if edited == Edited::Removed { self::launch()? } else { launch };
+    let left = if edited == Edited::Removed { quiet_launch()? } else { launch };
     let unread = left.unread_servers();
     let unread = unread.into_iter().filter(|(it, _)| it == name).map(|(_, file)| file);
     let unread: Vec<_> = unread.collect();
@@ -251,9 +263,13 @@ fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
         let _ = writeln!(text, "  variables: {}", one_line(&names.join(", ")));
     }
     let _ = writeln!(text, "  timeout: {} ms", server.timeout.as_millis());
-    if server.trust {
-        text.push_str("  its tools run without questions\n");
+    if let Some(description) = &server.description {
+        let _ = writeln!(text, "  description: {}", one_line(description));
     }
+    text.push_str(match server.trust {
+        true => "  trust: true (its tools run without questions)\n",
+        false => "  trust: false\n",
+    });
     for note in &server.notes {
         let _ = writeln!(text, "  {}", one_line(note));
     }
@@ -374,7 +390,7 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
             "`--session` is about the session that runs: say `/mcp {verb} {name} --session` in it"
         )));
     }
-    let launch = launch()?;
+    let launch = quiet_launch()?;
     let server = find(&launch, name)?;
     let files = EnablementFiles::of(launch.config_homes());
     files.set(&server.name, on).map_err(|error| config(&error))?;
