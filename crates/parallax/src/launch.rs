@@ -203,7 +203,8 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     .await;
     let id = session.id.clone();
     let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
-    for said in session.close_until(hurry(interrupted)).await {
+    let hooks = if session.has_end_hooks() { session.end_hooks() } else { Vec::new() };
+    for said in session.close_until(hurry(interrupted, hooks)).await {
         // The session's own channel is closed; a reader that is gone is no failure.
         let _ = writeln!(std::io::stderr(), "warning: {said}");
     }
@@ -213,11 +214,38 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
 /// How long the end of a run that was interrupted may take.
 const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// Hooks of the session's end that take longer are told of.
+const SILENT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// Comes when nobody waits for hooks of the session's end any more.
-async fn hurry(interrupted: bool) {
+async fn hurry(interrupted: bool, hooks: Vec<String>) {
     if interrupted {
         return tokio::time::sleep(SHORT_FAREWELL).await;
     }
+    let telling = async {
+        tokio::time::sleep(SILENT_FAREWELL).await;
+        if !hooks.is_empty() {
+            let names: Vec<String> = hooks
+                .iter()
+                .map(|name| format!("`{}`", parallax_headless::one_line(name)))
+                .collect();
+            let _ = writeln!(
+                std::io::stderr(),
+                "waiting for hooks of the session's end: {}; Ctrl+C leaves without them",
+                names.join(", ")
+            );
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = left() => {}
+        () = telling => {}
+    }
+}
+
+/// Comes with Ctrl+C.
+async fn left() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }

@@ -137,6 +137,15 @@ impl OpenSession {
         self.end_hooks
     }
 
+    /// What the hooks of its end are called. Blocking: it reads where they stand.
+    pub fn end_hooks(&self) -> Vec<String> {
+        let hooks = self.launch.hook_list().map(|list| list.hooks).unwrap_or_default();
+        let runs = |hook: &&parallax_config::hooks::Hook| {
+            hook.event == HookEvent::SessionEnd && hook.accepted && !hook.disabled
+        };
+        hooks.iter().filter(runs).map(|hook| hook.title().to_owned()).collect()
+    }
+
     async fn end_until(self, order: Op, hurry: impl Future<Output = ()>) -> Vec<String> {
         let ops = self.ops();
         let ending = self.end(order);
