@@ -75,6 +75,7 @@ def tools():
         tool("fail", "Fails with isError."),
         tool("error", "Fails with a JSON-RPC error."),
         tool("crash", "Ends the server."),
+        tool("flood", "Sends more messages than anybody reads."),
         tool("crash_once", "Ends the server the first time.", annotations={"idempotentHint": True}),
         tool("hang", "Never answers."),
         tool("slow", "Tells progress, then answers."),
@@ -162,6 +163,11 @@ def call(params, session, identity):
         return text("second life")
     if name == "hang":
         return None
+    if name == "flood":
+        for _ in range(5000):
+            session.send({"jsonrpc": "2.0", "method": "notifications/message",
+                          "params": {"level": "info", "data": "x"}})
+        return text("flooded")
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
         for step in range(1, arguments.get("steps", 3) + 1):

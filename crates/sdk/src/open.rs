@@ -7,6 +7,7 @@ use parallax_engine::{Ledger, SessionHandle};
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
 use parallax_protocol::budget::BudgetUse;
+use parallax_protocol::hooks::HookEvent;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;

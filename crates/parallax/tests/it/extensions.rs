@@ -522,6 +522,19 @@ fn one_that_was_changed_after_it_was_installed_runs_nothing() {
 }
 
 #[test]
+fn a_tool_that_one_keeps_from_the_model_is_refused_in_its_name() {
+    let script = json!([{"calls": [{"name": "run_shell_command", "args": {"command": "rm x"}}]},
+        {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let manifest = r#"{"name": "x", "version": "1", "excludeTools": ["run_shell_command(rm)"]}"#;
+    world.home.write("x/gemini-extension.json", manifest).unwrap();
+    well(&world, &["install", "x", "--consent"]);
+    world.run_well(&["-y", "-p", "go"]);
+    let told = body(&world, 1);
+    assert!(told.contains("The extension `x` excludes commands that begin with"), "{told}");
+}
+
+#[test]
 fn changed_programs_of_its_servers_do_not_run_and_changed_texts_are_told_of() {
     let script = json!([{"text": "done"}, {"text": "done"}, {"text": "done"}]);
     let world = World::new(&script.to_string());

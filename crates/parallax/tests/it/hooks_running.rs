@@ -298,3 +298,11 @@ fn a_folder_without_trust_says_so_of_its_hooks() {
     let off = run(&["skills", "disable", "skill-creator"]);
     assert!(off.err().contains("--scope user"), "{}", off.err());
 }
+
+#[test]
+fn hooks_that_hold_up_the_end_are_named() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    settings(&world, &json!({"SessionEnd": one("sleep 4")}));
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("hooks of the session's end: `h`; Ctrl+C"), "{}", done.err());
+}

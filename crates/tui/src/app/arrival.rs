@@ -129,6 +129,10 @@ impl App {
         }
         let before = self.arrival.entered.replace(self.now_ms);
         let (Some(before), Some(now)) = (before, self.unasked()) else { return false };
+        // A list that a command opens is what the person is at.
+        if self.first_question().as_ref() != Some(&now) && !self.is_of_start() {
+            return false;
+        }
         let came_between = match &self.arrival.drawn {
             Some((what, since)) if *what == now => *since >= before,
             _ => true,

@@ -90,6 +90,14 @@ fn a_crash_is_told_and_the_server_comes_back() {
 }
 
 #[test]
+fn a_flood_of_messages_is_told_of() {
+    let world = with_server(&call("flood", &json!({})), "");
+    let done = world.run_well(&["-y", "-p", "go"]);
+    assert!(done.err().contains("`test` floods Parallax with messages"), "{}", done.err());
+    assert!(answer(&world, 1)["output"].as_str().is_some_and(|it| it.contains("flooded")));
+}
+
+#[test]
 fn tools_beyond_the_share_of_the_window_are_looked_for() {
     let world = World::new(
         r#"[{"calls": [{"name": "mcp_search_tools", "args": {"query": "says the text again"}}]},

@@ -22,6 +22,26 @@ fn a_server_that_stands_elsewhere_too_is_not_said_to_be_gone() {
 }
 
 #[test]
+fn a_server_is_shown_with_what_it_is_for_and_whether_it_is_trusted() {
+    let world = World::new("[]");
+    set(
+        &world,
+        &json!({"mcpServers": {"s": {"command": "x", "description": "For tests",
+        "trust": true}, "t": {"command": "x"}}}),
+    );
+    let shown = world.run(&["mcp", "get", "s"]).out();
+    assert!(shown.contains("description: For tests") && shown.contains("trust: true"), "{shown}");
+    assert!(world.run(&["mcp", "get", "t"]).out().contains("trust: false"));
+    // A project's does not count; where servers are changed that is not repeated.
+    let project = r#"{"mcpServers": {"p": {"command": "x", "trust": true}}}"#;
+    world.home.write(".gemini/settings.json", project).expect("written");
+    for (words, told) in [(["mcp", "get", "p"], true), (["mcp", "disable", "s"], false)] {
+        let done = world.run(&words);
+        assert_eq!(done.err().contains("mcpServers.p.trust"), told, "{}", done.err());
+    }
+}
+
+#[test]
 fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
     let world = World::new("[]");
     let servers = r#"{"mcpServers": {"pold": {"command": "x"}}}"#;
