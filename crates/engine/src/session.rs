@@ -452,7 +452,12 @@ impl Session {
                 _ => word(&reason),
             };
             let detail = detail(&reason).map(str::to_owned);
-            self.history.record(&Record::TurnEnd { time: now(), reason: word.to_owned(), detail });
+            // A prompt that was given up before it was anywhere makes no journal: there
+            // would be nothing to go on with.
+            if self.history.len() > 0 || self.taken_back {
+                let (time, reason) = (now(), word.to_owned());
+                self.history.record(&Record::TurnEnd { time, reason, detail });
+            }
             let store = self.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
             if let Ok(Err(error)) = self.inbox.during(synced).await {

@@ -195,6 +195,30 @@ fn hooks_of_the_end_are_told_of_and_can_be_left() {
 }
 
 #[test]
+fn a_prompt_that_is_left_while_hooks_of_the_start_run_is_there_again() {
+    let world = World::new("[]");
+    let hook = json!([{"hooks": [{"command": "sleep 60", "name": "slow"}]}]);
+    let settings = json!({"hooks": {"SessionStart": hook}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
+    let mut seat = seat(world);
+    seat.prompts("look at it");
+    seat.sees("Sent:");
+    seat.prompts("/quit");
+    seat.ends();
+    let lines = seat.lines();
+    assert!(lines.iter().any(|line| line.trim_end() == "  look at it"), "{lines:#?}");
+    // There is nothing to go on with, and nothing says so.
+    assert!(!lines.iter().any(|line| line.contains("go on with")), "{lines:#?}");
+    seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::default());
+    // What was typed before is read beside the first frame.
+    seat.settles();
+    seat.press(Key::Up);
+    seat.sees("/quit");
+    seat.press(Key::Up);
+    seat.sees("look at it");
+}
+
+#[test]
 fn the_gallery_of_extensions_is_opened() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = World::new("[]");
