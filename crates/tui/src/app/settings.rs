@@ -12,6 +12,8 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 pub(super) const SETTINGS: &str = "Settings";
 /// The one setting whose words are checked here.
 const FOOTER: &str = "ui.footer.items";
+/// Columns from which a setting is listed with its category.
+const WITH_CATEGORY: usize = 60;
 
 impl App {
     pub(super) fn settings_dialog(&mut self) {
@@ -91,7 +93,11 @@ impl App {
         }
         preview.push(parallax_screen::Line::styled(facts, self.theme.secondary));
         let sign = if row.origin.is_some() { "*" } else { "" };
-        let label = format!("{}: {}", row.category, row.label);
+        // In few columns the name says more than what it stands under.
+        let label = match self.width() < WITH_CATEGORY {
+            true => row.label.to_owned(),
+            false => format!("{}: {}", row.category, row.label),
+        };
         ListItem::new(row.key, label, format!("{}{sign}", shown(&row.value))).previewed(preview)
     }
 

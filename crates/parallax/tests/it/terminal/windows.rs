@@ -177,3 +177,10 @@ fn the_default_theme_uses_the_sixteen_colours() {
         assert!(!output.contains(other), "{other}");
     }
 }
+
+#[test]
+fn settings_have_their_names_in_a_narrow_window() {
+    let seat = Seat::in_world(World::new("[]"), &Start::sized(40, 12));
+    seat.prompts("/settings");
+    seat.sees("❯ Preferred editor");
+}
