@@ -50,7 +50,7 @@ pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsLook<'_>) -> Vec
         Part::Models => models(stats, look),
         Part::Tools => tools(stats, look),
     };
-    if part == Part::Session {
+    if part == Part::Session && !stats.totals.models.is_empty() {
         rows.push(Line::EMPTY);
         rows.extend(models(stats, look));
     }
@@ -222,6 +222,9 @@ const TOOL_COLUMNS: usize = 70;
 
 fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let theme = look.theme;
+    if stats.totals.models.is_empty() {
+        return vec![Line::styled("No model was asked yet.", theme.secondary)];
+    }
     if !look.has_room(MODEL_COLUMNS) {
         return models_in_words(stats, theme);
     }

@@ -79,11 +79,11 @@ impl App {
             }
             Parsed::Command(spec, _) => {
                 self.composer.take_back();
-                self.toast(format!("/{} waits until the agent is done: esc stops it", spec.name));
+                self.toast(format!("/{} needs the agent to be done: esc stops it", spec.name));
             }
             Parsed::Custom => {
                 self.composer.take_back();
-                self.toast("your own commands wait until the agent is done: esc stops it");
+                self.toast("your own commands need the agent to be done: esc stops it");
             }
             Parsed::Unknown(name, near) => {
                 self.composer.take_back();
