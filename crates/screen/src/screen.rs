@@ -59,6 +59,7 @@ impl Default for ScreenOptions {
 pub struct Screen {
     shared: Arc<Shared>,
     options: ScreenOptions,
+    had_keys: bool,
     _reader: Reader,
 }
 
@@ -112,6 +113,7 @@ impl Screen {
         let mut screen = Self {
             shared: Arc::clone(&shared),
             options,
+            had_keys: early > 0,
             _reader: Reader::start(&shared, wakes, DecoderOptions { greek }, early)?,
         };
         let setup = screen.setup();
@@ -122,6 +124,11 @@ impl Screen {
     /// The window's columns and rows.
     pub fn size(&self) -> (u16, u16) {
         self.shared.size()
+    }
+
+    /// Whether something was typed before the terminal was taken: it comes first.
+    pub fn had_keys(&self) -> bool {
+        self.had_keys
     }
 
     /// What is known of the terminal so far.

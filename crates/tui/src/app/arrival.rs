@@ -24,13 +24,10 @@ const AFTER_ANSWER_MS: u64 = 1_000;
 const SETTLING_MS: u64 = 500;
 
 /// For how long after it is seen no Enter answers what comes up at the start, in
-/// milliseconds: who starts the program presses Enter too, and not seldom twice. Other
-/// keys that were typed before wait to be read then.
-const STARTED_MS: u64 = 350;
-const TYPED_AHEAD_MS: u64 = 60;
-/// A second Enter so soon after the first is the second press of one, in milliseconds:
-/// it answers nothing that came up between the two.
-const PRESSED_TWICE_MS: u64 = 200;
+/// milliseconds: who starts the program presses Enter too, and not seldom twice.
+const STARTED_MS: u64 = 150;
+/// For how long it takes nothing, when keys were typed before it was seen.
+const TYPED_AHEAD_MS: u64 = 80;
 
 /// Something that nobody asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +53,8 @@ pub(super) struct Arrival {
     answered: Option<u64>,
     /// What the person turned to although the composer holds a text.
     turned_to: Option<Unasked>,
-    /// When Enter was pressed last.
-    entered: Option<u64>,
+    /// Whether keys were typed before the program had the terminal.
+    typed_ahead: bool,
     /// Whether a key is being handled: what opens now was asked for.
     pub(super) by_key: bool,
 }
@@ -105,8 +102,8 @@ impl App {
                     let moment = match (self.composer.is_empty(), self.is_of_start()) {
                         (false, _) => MOMENT_MS,
                         (true, true) if confirms => STARTED_MS,
-                        (true, true) => TYPED_AHEAD_MS,
-                        (true, false) => 0,
+                        (true, true) if self.arrival.typed_ahead => TYPED_AHEAD_MS,
+                        (true, _) => 0,
                     };
                     seen < moment
                 }
@@ -121,23 +118,9 @@ impl App {
         by_itself && matches!(purpose, Some(Purpose::Trust | Purpose::Auth))
     }
 
-    /// Notes an Enter; whether it is the second press of one that was not meant for what
-    /// is seen now.
-    pub(super) fn is_pressed_twice(&mut self, key: Key) -> bool {
-        if self.dialog_key(key, false) != DialogKey::Confirm {
-            return false;
-        }
-        let before = self.arrival.entered.replace(self.now_ms);
-        let (Some(before), Some(now)) = (before, self.unasked()) else { return false };
-        // A list that a command opens is what the person is at.
-        if self.first_question().as_ref() != Some(&now) && !self.is_of_start() {
-            return false;
-        }
-        let came_between = match &self.arrival.drawn {
-            Some((what, since)) if *what == now => *since >= before,
-            _ => true,
-        };
-        came_between && self.now_ms.saturating_sub(before) < PRESSED_TWICE_MS
+    /// Keys were typed before the program had the terminal.
+    pub(crate) fn was_typed_ahead(&mut self, was: bool) {
+        self.arrival.typed_ahead = was;
     }
 
     /// Whether this key would answer what came up right after another answer: it was

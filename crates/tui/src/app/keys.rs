@@ -23,12 +23,8 @@ impl App {
             // Any key goes on.
             return self.toggle_copy_mode();
         }
-        let twice = self.is_pressed_twice(key);
         if self.is_paging() {
             self.pager_key(key);
-        } else if twice {
-            // Whoever meant it presses it once more.
-            self.hint_again(Again::Answer, "press it again to answer");
         } else if self.is_too_early(key) {
             self.write_on(key);
         } else if self.turns_to_it(key) || self.follows_an_answer(key) {

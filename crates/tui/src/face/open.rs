@@ -57,6 +57,7 @@ impl Face {
         let keymap = Keymap::load(Platform::HERE, &keys);
         let mut app = App::new(screen.size(), ui, theme, keymap);
         app.debug.log = options.log;
+        app.was_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;
         for warning in options.warnings.iter().cloned().chain(problem) {

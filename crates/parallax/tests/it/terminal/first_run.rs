@@ -58,6 +58,20 @@ fn trust_is_kept() {
 }
 
 #[test]
+fn an_enter_typed_before_the_first_frame_trusts_nothing() {
+    let world = World::new("[]");
+    world.home.write("GEMINI.md", "Say this.").expect("file");
+    let start = Start::default().without("GEMINI_CLI_TRUST_WORKSPACE");
+    let seat = Seat::started(world, &start);
+    seat.press(Key::Enter);
+    seat.sees("Do you trust");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert!(seat.window().contains("Do you trust"));
+    seat.press(Key::Enter);
+    seat.sees(COMPOSER);
+}
+
+#[test]
 fn keys_typed_before_the_first_frame_are_kept() {
     let seat = Seat::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
     // At once: the program is not even loaded.

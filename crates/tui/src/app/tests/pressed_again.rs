@@ -175,20 +175,3 @@ fn a_screen_reader_hears_a_command_while_it_runs() {
     assert!(!told.iter().any(|row| row.contains("half")), "{told:?}");
     bench.hides("first line");
 }
-
-#[test]
-fn the_second_press_of_an_enter_answers_nothing_that_came_between() {
-    let mut bench = talked();
-    bench.turn();
-    bench.keys("go\n");
-    asks(&mut bench);
-    bench.shows("Allow execution of this command?");
-    bench.app.begun -= Duration::from_millis(100);
-    bench.keys("\n");
-    assert_eq!(outcome(&mut bench), None);
-    bench.shows("press it again to answer");
-    // Once more, later, it is meant.
-    bench.app.begun -= Duration::from_millis(300);
-    bench.keys("\n");
-    assert_eq!(outcome(&mut bench), Some(AskOutcome::ProceedOnce));
-}
