@@ -47,6 +47,7 @@ impl Session {
             Some(Role::Model) => self.open_calls(),
             _ => Vec::new(),
         };
+        let is_half = std::mem::take(&mut self.is_half);
         let mut step = Ok(());
         if runs && !open.is_empty() {
             let finished = std::mem::take(&mut self.pending);
@@ -58,8 +59,7 @@ impl Session {
             step = self.answer_open_calls(calls, finished, &mut guard, cancel).await;
         } else if !open.is_empty() {
             self.answer_lost(&open);
-        } else if std::mem::take(&mut self.is_half) && self.history.last_role() == Some(Role::Model)
-        {
+        } else if is_half && self.history.last_role() == Some(Role::Model) {
             self.history.push_note(HALF);
         }
         loop {

@@ -365,7 +365,10 @@ impl Servers {
             let awaited = awaited();
             // Not with each piece of news: a look takes time that servers need to begin.
             if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+                let due = looked.unwrap_or_else(Instant::now) + LOOK;
                 look_at(&awaited).await;
+                let missed = due.elapsed();
+                awaited.iter().for_each(|server| server.signs.missed(missed));
                 looked = Some(Instant::now());
             }
             if awaited.iter().all(|server| !server.is_awaited() || server.hangs()) {

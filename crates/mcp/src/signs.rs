@@ -94,6 +94,13 @@ impl Signs {
         }
     }
 
+    /// Nobody looked for so long although it was time to: this program had no
+    /// processor then, and what it did not hear is nobody's silence.
+    pub(crate) fn missed(&self, time: Duration) {
+        let mut seen = self.seen();
+        seen.last = (seen.last + time).min(Instant::now());
+    }
+
     /// Whether it hangs, as far as one can tell.
     pub(crate) fn hangs(&self) -> bool {
         let seen = self.seen();
@@ -140,6 +147,11 @@ mod tests {
         assert!(signs.hangs());
         signs.heard();
         assert!(!signs.hangs());
+        tokio::time::advance(step * 3).await;
+        signs.missed(step * 2);
+        assert!(signs.hangs(), "it was silent for the rest");
+        signs.missed(step);
+        assert!(!signs.hangs(), "nobody looked");
         signs.answered(SILENCE);
         tokio::time::advance(step * 2).await;
         assert!(!signs.hangs(), "it is far away");

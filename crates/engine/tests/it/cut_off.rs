@@ -43,7 +43,11 @@ async fn an_unanswered_prompt_is_asked_as_it_was() {
     let mut rig = rig(vec![says("here it is")], setup);
     assert!(matches!(go_on(&mut rig).await, EndReason::Done));
     assert_eq!(rig.script.contents(), [[history[0].json().to_owned()]]);
-    // It is whole now.
+    is_whole(&mut rig).await;
+}
+
+/// One request was made, and there is nothing to go on with any more.
+async fn is_whole(rig: &mut Rig) {
     rig.send(Op::Continue).await;
     let told = rig
         .until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
@@ -65,6 +69,7 @@ async fn finished_results_are_used_and_the_others_are_lost() {
         history: vec![asked(), answer.clone()],
         pending: [(1, result("look", "second"))].into(),
         tools: vec![look],
+        cut_off: true,
         ..Setup::default()
     };
     let mut rig = rig(vec![says("done")], setup);
@@ -80,6 +85,7 @@ async fn finished_results_are_used_and_the_others_are_lost() {
         assert!(said(at)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
     }
     assert_eq!(*ran.lock().expect("log"), [] as [u64; 0], "nothing runs again");
+    is_whole(&mut rig).await;
 }
 
 #[tokio::test]
