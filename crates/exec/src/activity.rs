@@ -10,7 +10,7 @@ pub struct ProgramId(pub(crate) Family);
 /// What a program with all that it started does at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Some process of it computes, wants to, or waits for a disk.
+    /// Some thread of it computes, wants to, or waits for a disk.
     pub busy: bool,
     /// What they have computed so far, in clock ticks. Less than before when one
     /// of them is gone.

@@ -35,6 +35,9 @@ pub(crate) struct Family {
     pub(crate) reaper: Option<i32>,
 }
 
+/// So many threads of a process are looked at.
+const MOST_THREADS: usize = 64;
+
 #[derive(Debug, Clone, Copy)]
 struct Process {
     member: Member,
@@ -51,6 +54,17 @@ struct Process {
 }
 
 impl Process {
+    /// The state of a process is that of its first thread, which may wait for others:
+    /// engines with a garbage collector or a pool for files do so as they begin.
+    fn has_a_busy_thread(&self) -> bool {
+        let pid = self.member.pid;
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+        threads.flatten().take(MOST_THREADS).any(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat"));
+            stat.ok().and_then(|stat| parse_stat(pid, &stat)).is_some_and(|thread| thread.busy)
+        })
+    }
+
     /// Whether it keeps the gate of a sandbox for us: nothing that was started in a
     /// sandbox becomes a child of ours.
     fn keeps_a_gate(&self, own: i32) -> bool {
@@ -176,7 +190,7 @@ impl Family {
         let alive: HashSet<Member> = self.census(table).alive.into_iter().collect();
         let own = table.processes.iter().filter(|process| alive.contains(&process.member));
         own.fold(Activity::default(), |sum, process| Activity {
-            busy: sum.busy || process.busy,
+            busy: sum.busy || process.busy || process.has_a_busy_thread(),
             ticks: sum.ticks.saturating_add(process.ticks),
         })
     }
@@ -354,6 +368,14 @@ mod tests {
         assert_eq!((process.busy, process.ticks), (false, 11));
         assert!(parse_stat(12, "12 (x").is_none());
         assert!(!process.keeper);
+    }
+
+    /// The first thread of this program waits for its tests.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_runs_is_seen() {
+        let own = i32::try_from(std::process::id()).expect("a number");
+        assert!(read_process(own).expect("this program").has_a_busy_thread());
     }
 
     #[test]
