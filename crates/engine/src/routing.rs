@@ -127,12 +127,13 @@ impl Session {
         let named = wished.clone().unwrap_or_else(|| asked.clone());
         let (model, choice) = match self.routes_of(&named) {
             None => {
+                let model = self.model.resolve(&named);
                 let reason = match wished {
                     Some(_) => format!("the command of the prompt wants `{named}`"),
-                    None => format!("`{asked}` is set"),
+                    None if model == asked => format!("`{asked}` is set"),
+                    None => format!("`{asked}` is set, which means `{model}` here"),
                 };
-                let choice = Choice::new(true, RouteSource::Override, reason);
-                (self.model.resolve(&named), choice)
+                (model, Choice::new(true, RouteSource::Override, reason))
             }
             Some(routes) => {
                 let choice = self.choose(&routes, cancel).await;

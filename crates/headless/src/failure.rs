@@ -93,6 +93,7 @@ impl Outcome {
         let name = match number {
             1 => "SIGHUP",
             2 => "SIGINT",
+            3 => "SIGQUIT",
             15 => "SIGTERM",
             _ => "a signal",
         };

@@ -17,7 +17,7 @@ const SCHEMA_RETRIES: u32 = 2;
 /// Sends the prompt, prints what comes of it in the format of the options, and
 /// gives the exit code. `display_prompt` is the prompt as the person typed it.
 ///
-/// On SIGINT, SIGTERM or SIGHUP the turn is interrupted and given one second
+/// On SIGINT, SIGQUIT, SIGTERM or SIGHUP the turn is interrupted and given one second
 /// to end; what the format requires is still printed. When the reader of stdout
 /// goes away, the turn is interrupted and the exit code is 0.
 pub async fn run_prompt(
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_signal_ends_the_turn_and_the_output_stays_valid() {
-        for (number, name) in [(2, "SIGINT"), (15, "SIGTERM"), (1, "SIGHUP")] {
+        for (number, name) in [(2, "SIGINT"), (3, "SIGQUIT"), (15, "SIGTERM"), (1, "SIGHUP")] {
             let mut script = Script::new(OutputFormat::Json).text(&["so far"]).end_on_interrupt();
             script.signals = vec![number];
             let done = run(script);

@@ -1,6 +1,6 @@
 //! The signals that end a run.
 
-/// Yields the numbers of SIGHUP, SIGINT and SIGTERM as they come.
+/// Yields the numbers of SIGHUP, SIGINT, SIGQUIT and SIGTERM as they come.
 pub struct Signals {
     #[cfg(unix)]
     sources: Vec<(u8, tokio::signal::unix::Signal)>,
@@ -16,7 +16,7 @@ impl Signals {
     pub fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let ignored = ignored_signals();
-        let sources = [1u8, 2, 15]
+        let sources = [1u8, 2, 3, 15]
             .into_iter()
             .filter(|number| *number == 2 || ignored & (1 << (number - 1)) == 0)
             .filter_map(|number| {

@@ -396,7 +396,9 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
     let mut title = if command.chars().count() > LONG_COMMAND && !description.is_empty() {
         description.to_owned()
     } else {
-        one_line(command)
+        // Where a line ends is seen: two commands are not one with more words.
+        let lines = command.lines().map(one_line).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" ⏎ ")
     };
     if let Some(folder) = folder {
         title.push_str(&format!(" [in {}]", one_line(folder)));

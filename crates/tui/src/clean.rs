@@ -110,6 +110,16 @@ fn is_clean(text: &str) -> bool {
     text.chars().all(is_shown)
 }
 
+/// As [`one_row`], but where a line ends is seen: what a shell runs is lines.
+pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end_matches(['\n', '\r']);
+    if !text.contains('\n') {
+        return one_row(text);
+    }
+    let rows: Vec<_> = text.lines().map(|line| one_row(line.trim_start())).collect();
+    Cow::Owned(rows.join(" ⏎ "))
+}
+
 /// One row of it: line breaks and tabs become spaces, runs of them one.
 pub fn one_row(text: &str) -> Cow<'_, str> {
     if is_clean(text) {
@@ -203,6 +213,7 @@ mod tests {
             assert_eq!(one_row(raw), clean, "{raw:?}");
         }
         assert_eq!(one_row("a\r\n\tb"), "a b");
+        assert_eq!(one_row_of_lines("a\n  b \x1b[2J\r\nc\n"), "a ⏎ b  ⏎ c");
         assert_eq!(lines("a\r\n\tb\u{1b}]0;x\nc"), "a\n\tb\nc");
     }
 

@@ -10,6 +10,7 @@ mod session;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::op::Op;
 use parallax_screen::{Input, InputEvent, Screen};
 use parallax_sdk::LaunchOptions;
 use tokio::sync::mpsc;
@@ -76,6 +77,8 @@ pub(crate) struct Face {
     pub(crate) screen: Screen,
     pub(crate) layout: Layout,
     pub(crate) session: Option<Session>,
+    /// What was set in it with orders, for where it is read again without a journal.
+    pub(crate) set_here: Vec<Op>,
     /// The options of the next session.
     pub(crate) options: LaunchOptions,
     pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,

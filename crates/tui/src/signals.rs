@@ -14,6 +14,7 @@ impl Signals {
         let kinds = [
             (1, SignalKind::hangup()),
             (2, SignalKind::interrupt()),
+            (3, SignalKind::quit()),
             (15, SignalKind::terminate()),
         ];
         let listen = |(number, kind)| signal(kind).ok().map(|signal| (number, signal));

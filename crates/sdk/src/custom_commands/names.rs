@@ -68,6 +68,7 @@ pub const OWN: &[&str] = &[
     "context",
     "continue",
     "cost",
+    "debug",
     "diff",
     "extension",
     "fork",

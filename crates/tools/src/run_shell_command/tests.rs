@@ -158,7 +158,7 @@ async fn what_is_shown_and_judged_is_what_runs() {
         call.expect("a call").title()
     };
     assert_eq!(title(json!({"command": long, "description": "Says x"})), "Says x");
-    assert_eq!(title(json!({"command": "a\nb", "is_background": true})), "a b [background]");
+    assert_eq!(title(json!({"command": "a\n\n  b", "is_background": true})), "a ⏎ b [background]");
 }
 
 #[tokio::test]

@@ -323,9 +323,8 @@ impl App {
         self.told_yank = true;
         let name = |command| self.keymap.key_of(command).to_lowercase();
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
-        // Until then that key would insert what was deleted before.
-        let when = if self.composer.buffer().has_older_kill() { " after another key" } else { "" };
-        self.toast(format!("{pasted} pasted what was cut; {yolo}{when} switches yolo"));
+        // Until then that key is for inserting what was deleted before.
+        self.toast(format!("{pasted} pasted what was cut; {yolo} after another key switches yolo"));
     }
 
     fn toggle_yolo(&mut self) {

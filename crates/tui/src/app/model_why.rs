@@ -19,18 +19,23 @@ impl App {
         };
         let by = match route.source {
             RouteSource::Fallback => "stands in for one that cannot answer",
-            RouteSource::Override => "set by you",
+            RouteSource::Override => "you",
             RouteSource::ApprovalMode => "the approval mode",
             RouteSource::Rules => "what the prompt looks like (no model was asked)",
             RouteSource::Classifier | RouteSource::NumericalClassifier => "a small model was asked",
             RouteSource::Default => "the default",
         };
-        let mut rows = vec![
+        let mut rows = Vec::new();
+        if route.asked != self.facts.model {
+            let told = format!("`{}`, from the next prompt on; before that:", self.facts.model);
+            rows.push(row("set now", told));
+        }
+        rows.extend([
             row("model", route.model.clone()),
             row("asked for", route.asked.clone()),
             row("chosen by", by.to_owned()),
             row("because", route.reason.clone()),
-        ];
+        ]);
         if route.latency_ms > 0 {
             rows.push(row("took", format!("{} ms", route.latency_ms)));
         }

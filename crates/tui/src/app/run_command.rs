@@ -65,6 +65,7 @@ impl App {
                 true => self.info("There is no answer to copy yet."),
                 false => self.effect(Effect::Copy(self.last_answer.clone())),
             },
+            Command::Debug => self.debug.toggle(),
             Command::Diff => self.diff(),
             Command::Directory => self.directories(),
             Command::DirectoryAdd => self.add_directories(arguments),

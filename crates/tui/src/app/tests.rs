@@ -429,13 +429,18 @@ fn the_key_that_inserts_in_place_of_yolo_says_so_once() {
     bench.press(Key::ctrl('u'));
     bench.press(Key::ctrl('y'));
     bench.shows("foo bar");
-    bench.shows("ctrl+y pasted what was cut; alt+y switches yolo");
+    bench.shows("ctrl+y pasted what was cut; alt+y after another key switches yolo");
     // Once for a session.
     bench.app.toast = None;
     bench.press(Key::ctrl('y'));
     bench.hides("pasted what was cut");
     bench.ops();
-    bench.press(Key::with(KeyCode::Char('y'), Modifiers::ALT));
+    let yolo = Key::with(KeyCode::Char('y'), Modifiers::ALT);
+    // Now it is for what was cut before, of which there is nothing.
+    bench.press(yolo);
+    assert!(bench.ops().is_empty());
+    bench.press(Key::plain(KeyCode::Left));
+    bench.press(yolo);
     let ops = bench.ops();
     assert!(matches!(ops.front(), Some(Op::SetMode { .. })), "{ops:?}");
 }

@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Context,
     Continue,
     Copy,
+    Debug,
     Diff,
     Directory,
     DirectoryAdd,
@@ -304,6 +305,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .anytime(),
     plain("continue", Command::Continue, "Go on with a turn that was cut off").prompts(),
     plain("copy", Command::Copy, "Copy the last answer").anytime(),
+    plain("debug", Command::Debug, "The log, and every request with its size and time").anytime(),
     plain("diff", Command::Diff, "What the agent changed in this session").anytime(),
     plain("directory", Command::Directory, "Folders of the workspace").aka(&["dir"]).with(&[
         plain("add", Command::DirectoryAdd, "Add folders").takes("PATH[,PATH…]"),

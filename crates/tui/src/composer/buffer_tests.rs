@@ -316,6 +316,16 @@ fn typing_is_undone_by_words_and_killing_joins() {
 }
 
 #[test]
+fn the_key_for_older_cuts_is_taken_where_there_are_none() {
+    let mut buffer = Buffer::default();
+    buffer.insert("one");
+    buffer.delete_left_all();
+    buffer.yank();
+    assert!(buffer.yank_pop(), "it would switch the approval mode");
+    assert_eq!(buffer.text().to_string(), "one");
+}
+
+#[test]
 fn up_and_down_keep_the_column_over_short_rows() {
     let mut buffer = Buffer::default();
     buffer.set_columns(20);

@@ -102,19 +102,12 @@ impl Buffer {
         self.yank_back(self.cursor..self.cursor, 0)
     }
 
-    /// Whether something was deleted before what was deleted last.
-    pub fn has_older_kill(&self) -> bool {
-        self.kills.has_several()
-    }
-
     /// Right after [`yank`](Self::yank): exchanges it for what was deleted
-    /// before that. `false` at other times, and where there is nothing else.
+    /// before that; where there is nothing else, it stays. `false` at other times:
+    /// the key may mean something else then.
     pub fn yank_pop(&mut self) -> bool {
-        if !self.has_older_kill() {
-            return false;
-        }
         let Last::Yank(range, back) = self.last.clone() else { return false };
-        self.yank_back(range, back + 1)
+        !self.kills.has_several() || self.yank_back(range, back + 1)
     }
 
     fn yank_back(&mut self, range: Range<Position>, back: usize) -> bool {

@@ -214,8 +214,9 @@ impl ListDialog {
             DialogKey::Down => self.cursor = if before >= last { 0 } else { before + 1 },
             DialogKey::PageUp => self.cursor = before.saturating_sub(SHOWN),
             DialogKey::PageDown => self.cursor = (before + SHOWN).min(last),
-            DialogKey::First if self.search.is_none() => self.cursor = 0,
-            DialogKey::Last if self.search.is_none() => self.cursor = last,
+            // In a text that is searched for they are for its cursor.
+            DialogKey::First if self.search_text().is_empty() => self.cursor = 0,
+            DialogKey::Last if self.search_text().is_empty() => self.cursor = last,
             _ => return self.other(raw),
         }
         self.digits.clear();

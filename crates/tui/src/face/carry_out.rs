@@ -168,6 +168,13 @@ impl Face {
     }
 
     async fn send(&mut self, op: Op) {
+        match &op {
+            // As if the program had been started with it: it holds for whatever session
+            // is opened next, also for the same one read again.
+            Op::SetModel(model) => self.options.model = Some(model.clone()),
+            Op::AddDirectory(_) | Op::SetBudget { .. } => self.set_here.push(op.clone()),
+            _ => {}
+        }
         let sent = match &self.session {
             Some(session) => session.ops.send(op).await.is_ok(),
             None => false,
@@ -258,6 +265,8 @@ impl Face {
     async fn reopen(&mut self, choice: SessionChoice) {
         let (mut before, mut said) = (None, Vec::new());
         let (mode, mut is_told) = (self.app.facts.mode, false);
+        let set_here = std::mem::take(&mut self.set_here);
+        let is_same = self.app.again && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {
             // The mode that the person chose goes on: none with more rights comes back.
             if mode != session.open.mode {
@@ -286,6 +295,12 @@ impl Face {
             self.open_session(before);
         }
         self.app.again = false;
+        if is_same {
+            // No journal holds what was set before the first prompt.
+            for op in set_here {
+                self.send(op).await;
+            }
+        }
         if let Some(session) = self.session.as_ref().filter(|_| is_told) {
             let holds = crate::footer::mode(session.open.mode, &self.app.theme).0;
             self.app

@@ -84,6 +84,7 @@ impl Face {
             screen,
             layout,
             session: None,
+            set_here: Vec::new(),
             options: options.launch,
             trust: None,
             jobs,

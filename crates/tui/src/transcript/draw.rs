@@ -237,7 +237,7 @@ impl<'a> Draw<'a> {
         };
         let room = self.inner().saturating_sub(parallax_screen::text_width(sign) + 1 + time.len());
         let head = Line::styled(format!("{sign} "), style)
-            .and(shortened(&clean::one_row(&shell.command), room), self.theme.text.bold())
+            .and(shortened(&clean::one_row_of_lines(&shell.command), room), self.theme.text.bold())
             .and(time, self.theme.secondary);
         let mut rows = vec![head];
         let most = if self.options.expanded { usize::MAX } else { self.output_rows };

@@ -86,7 +86,8 @@ fn head(
     let theme = draw.theme;
     let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
     let name = shortened(&clean::one_row(describe::display_name(&tool.name)), columns / 2);
-    let title = clean::one_row(describe::without_verb(&tool.name, &tool.title)).into_owned();
+    let title =
+        clean::one_row_of_lines(describe::without_verb(&tool.name, &tool.title)).into_owned();
     let title = if title == tool.name { String::new() } else { title };
     let mut line = Line::from(vec![sign]);
     line.push(Span::raw(" "));

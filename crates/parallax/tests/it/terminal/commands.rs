@@ -229,3 +229,25 @@ fn what_is_read_again_is_told() {
     seat.prompts("/skills reload");
     seat.sees(" skills can be used.");
 }
+
+#[test]
+fn what_was_set_here_holds_when_files_are_read_again() {
+    let seat = Seat::ready("[]");
+    let folder = seat.world.home.home().join("more");
+    std::fs::create_dir(&folder).expect("folder");
+    seat.prompts("/model set gemini-2.5-flash");
+    seat.prompts("/budget cost 7");
+    seat.sees("The budget of this session is");
+    seat.prompts(&format!("/dir add {}", folder.display()));
+    seat.sees("Added ");
+    seat.prompts("/memory reload");
+    seat.sees("Read again");
+    seat.prompts("/model why");
+    seat.sees("`gemini-2.5-flash` is set;");
+    seat.prompts("/budget");
+    seat.sees("$0.0000 of $7.00");
+    seat.prompts("/dir show");
+    seat.sees(&format!("  {}", folder.display()));
+    seat.prompts("/debug");
+    seat.sees("requests");
+}

@@ -213,7 +213,7 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     seat.sees("auto-edit");
     seat.prompts("/plan copy");
     seat.prompts("/model why");
-    seat.sees("set by you");
+    seat.sees("chosen by you");
 }
 
 #[test]

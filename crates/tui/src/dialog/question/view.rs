@@ -258,7 +258,7 @@ impl QuestionDialog {
         let hang = [Span::raw("  ")];
         let mut rows = Vec::new();
         if self.hunks.is_some() {
-            let hint = "space take or leave · ↑↓ hunks · enter apply what is taken · esc back";
+            let hint = "space take or leave · ↑↓ hunks · enter go on with what is taken · esc back";
             rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
             return (rows, None);
         }
