@@ -18,6 +18,9 @@ const QUEUED_SHOWN: usize = 3;
 const COMPOSER_SHARE: usize = 3;
 /// In lower windows rules and hints are left out.
 const LOW: usize = 12;
+/// Columns of the rules around the input that have the colour of the approval mode:
+/// enough to be seen, and few enough that a change of mode costs the terminal little.
+const RULE_TELLS: usize = 12;
 
 /// What to draw.
 #[derive(Debug, Default)]
@@ -214,7 +217,9 @@ impl App {
             ApprovalMode::Default => self.theme.border,
             mode => footer::mode(mode, &self.theme).1,
         };
-        let rule = Line::styled("─".repeat(width), rule_style);
+        let (told, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
+        let rule =
+            Line::styled("─".repeat(told), rule_style).and("─".repeat(rest), self.theme.border);
         if self.shell_focus {
             let row = self.focus_row(width);
             return (if low { vec![row] } else { vec![rule.clone(), row, rule] }, None);
