@@ -23,6 +23,7 @@ mod observe;
 mod protected;
 mod repositories;
 mod retention;
+mod shared_work;
 mod single;
 mod state;
 mod undo;
@@ -305,8 +306,8 @@ impl Checkpoints {
             let roots = Roots::new(&places.given);
             let (root, additional) = roots.folders().split_first()?;
             let options = WorkspaceOptions {
-                root: root.clone(),
-                additional: additional.to_vec(),
+                root: root.to_path_buf(),
+                additional: additional.iter().map(|root| root.to_path_buf()).collect(),
                 ..WorkspaceOptions::default()
             };
             let workspace = Workspace::new(options).ok()?;

@@ -2,12 +2,15 @@
 //! from an open root downwards, following no link, so that nothing that is
 //! exchanged meanwhile can lead outside.
 
+use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use parallax_files::{lexical, real_path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, openat, statat};
@@ -23,21 +26,66 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 /// The workspace folders, links resolved, none inside another.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    folders: Vec<PathBuf>,
+    folders: Vec<Arc<Path>>,
     /// Which of them holds the project's folder, that was given first.
     main: usize,
 }
 
-/// A path in one of the workspace folders.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A path in one of the workspace folders, without `.`, `..` and doubled slashes.
+#[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub root: PathBuf,
+    pub root: Arc<Path>,
     pub relative: PathBuf,
 }
 
 impl Place {
     pub fn path(&self) -> PathBuf {
         self.root.join(&self.relative)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.relative.as_os_str().as_bytes()
+    }
+}
+
+// As the paths compare, but there are many thousands before and after each command, so
+// nothing is taken apart: a slash comes before whatever else a name can hold.
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let roots = match Arc::ptr_eq(&self.root, &other.root) {
+            true => Ordering::Equal,
+            false => self.root.cmp(&other.root),
+        };
+        roots.then_with(|| {
+            let (one, two) = (self.bytes(), other.bytes());
+            let slash_first = |byte: u8| if byte == b'/' { 0 } else { byte };
+            match one.iter().zip(two).find(|(one, two)| one != two) {
+                Some((one, two)) => slash_first(*one).cmp(&slash_first(*two)),
+                None => one.len().cmp(&two.len()),
+            }
+        })
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        let same_root = Arc::ptr_eq(&self.root, &other.root) || self.root == other.root;
+        same_root && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Place {}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.root.as_os_str().as_bytes().hash(state);
+        self.bytes().hash(state);
     }
 }
 
@@ -47,26 +95,26 @@ impl Roots {
         let mut real: Vec<PathBuf> =
             given.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         real.sort();
-        let mut folders: Vec<PathBuf> = Vec::new();
+        let mut folders: Vec<Arc<Path>> = Vec::new();
         for folder in real {
             if folder.is_dir() && !folders.iter().any(|outer| folder.starts_with(outer)) {
-                folders.push(folder);
+                folders.push(folder.into());
             }
         }
         let project = given.first().and_then(|folder| folder.canonicalize().ok());
-        let holds = |folder: &PathBuf| project.as_ref().is_some_and(|it| it.starts_with(folder));
+        let holds = |folder: &Arc<Path>| project.as_ref().is_some_and(|it| it.starts_with(folder));
         let main = folders.iter().position(holds).unwrap_or_default();
         Self { folders, main }
     }
 
     /// The folders, the project's first, and whether they were added to it.
-    pub fn by_weight(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
+    pub fn by_weight(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
         let added = self.folders.iter().enumerate().filter(|(at, _)| *at != self.main);
         let added = added.map(|(_, folder)| (folder, true));
         self.folders.get(self.main).map(|folder| (folder, false)).into_iter().chain(added)
     }
 
-    pub fn folders(&self) -> &[PathBuf] {
+    pub fn folders(&self) -> &[Arc<Path>] {
         &self.folders
     }
 
@@ -77,13 +125,13 @@ impl Roots {
         let relative = path.strip_prefix(root).ok()?;
         let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
         (plain && !relative.as_os_str().is_empty())
-            .then(|| Place { root: root.clone(), relative: relative.to_path_buf() })
+            .then(|| Place { root: root.clone(), relative: relative.components().collect() })
     }
 
     /// The places that a change through this path touches: the name itself,
     /// and if it is a link, what it points to. Empty: outside.
     pub fn touched(&self, path: &Path) -> Vec<Place> {
-        let base = self.folders.first().map_or(Path::new("/"), PathBuf::as_path);
+        let base = self.folders.first().map_or(Path::new("/"), |first| first);
         let path = lexical(base, path);
         let named = match (path.parent().and_then(real_path), path.file_name()) {
             (Some(parent), Some(name)) => Some(parent.join(name)),

@@ -269,10 +269,13 @@ impl Checkpoints {
             let caches = lock(&self.caches);
             for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
                 let Found::File { known, ignored, .. } = &entry.found else { continue };
+                if let (Known::Clean(blob), true) = (known, self.options.blobs.is_some()) {
+                    *slot = Some(Old::Git(*blob));
+                    continue;
+                }
                 let cached = caches.contents.get(&entry.place);
                 let cached = cached.filter(|(stamp, _)| *stamp == entry.stamp);
                 *slot = match (known, self.options.blobs.is_some(), cached) {
-                    (Known::Clean(blob), true, _) => Some(Old::Git(*blob)),
                     (_, _, Some((_, old))) => Some(*old),
                     _ if *ignored && entry.stamp.size > IGNORED_BYTES => Some(Old::Ignored),
                     _ if entry.stamp.size > self.options.file_bytes => Some(Old::TooLarge),

@@ -67,7 +67,7 @@ impl Comparison<'_> {
         differences: &mut Vec<(Place, State, State)>,
     ) {
         // It was left out since: nothing is known of it.
-        if self.after.too_large.contains(&entry.place.root) {
+        if self.after.too_large.contains(&*entry.place.root) {
             return;
         }
         if let Some(new) = new

@@ -224,7 +224,7 @@ fn is_older(place: &Place, state: &State, moment: i64) -> bool {
     let told = match state {
         State::Absent => place.relative.ancestors().skip(1).find_map(|above| {
             match above.as_os_str().is_empty() {
-                true => rustix::fs::stat(&place.root).ok().map(|stat| Stamp::of(&stat).changed),
+                true => rustix::fs::stat(&*place.root).ok().map(|stat| Stamp::of(&stat).changed),
                 false => {
                     changed(&Place { root: place.root.clone(), relative: above.to_path_buf() })
                 }

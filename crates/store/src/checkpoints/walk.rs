@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_files::IgnoreRules;
@@ -16,6 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
 use super::beneath::{Place, Roots, folder_at, link_target};
 use super::git::{Attributes, Indexes, Known, Repository};
 use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
+use super::shared_work::SharedWork;
 use super::state::{PathText, Stamp, now};
 
 /// What stands at a place.
@@ -70,6 +72,21 @@ impl Walked {
         self.entries.get(at)
     }
 
+    /// Nothing is said of a root.
+    fn leave_out(&mut self, root: &Arc<Path>) {
+        self.unseen.insert(Place { root: root.clone(), relative: PathBuf::new() });
+        self.too_large.insert(root.to_path_buf());
+    }
+
+    /// Takes what another thread found in other folders of the same walk.
+    fn append(&mut self, mut other: Self) {
+        self.entries.append(&mut other.entries);
+        self.unseen.extend(other.unseen);
+        self.repositories.append(&mut other.repositories);
+        self.ignored_names.append(&mut other.ignored_names);
+        self.cut |= other.cut;
+    }
+
     /// Whether the walk says nothing about this place.
     pub fn is_unseen(&self, place: &Place) -> bool {
         self.cut
@@ -82,6 +99,10 @@ impl Walked {
 
 /// Deeper folders are not entered.
 const MAX_DEPTH: usize = 128;
+/// What one thread looks at alone: others would begin to help when it is done.
+const ALONE: usize = 1_000;
+/// Threads at most: the system's own caches are what all wait for.
+const THREADS: usize = 4;
 
 /// Walks all roots. `excluded`: the store itself. `added_time`: how long added
 /// folders may take together; one that takes longer is left out as a whole, as
@@ -95,25 +116,21 @@ pub(super) fn walk(
     too_large: BTreeSet<PathBuf>,
     added_time: Option<Duration>,
 ) -> Walked {
-    let walked = Walked { began: now(), too_large, ..Walked::default() };
-    let mut walker =
-        Walker { rules, indexes, excluded, limit, walked, until: None, is_late: false };
+    let mut walked = Walked { began: now(), too_large, ..Walked::default() };
+    let (count, mut until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.by_weight() {
-        if walker.walked.too_large.contains(root) {
-            let before = walker.walked.entries.len();
-            walker.leave_out(root, before);
+        if walked.too_large.contains(&**root) {
+            walked.leave_out(root);
             continue;
         }
-        if is_added && walker.until.is_none() {
-            walker.until = added_time.map(|time| Instant::now() + time);
+        if is_added && until.is_none() {
+            until = added_time.map(|time| Instant::now() + time);
         }
-        let before = walker.walked.entries.len();
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
-        let Ok(folder) = openat(&folder, ".", READ, Mode::empty()) else { continue };
         let here = Here {
             root: root.clone(),
             relative: PathBuf::new(),
-            repository: Repository::around(root, walker.indexes).map(|found| InRepository {
+            repository: Repository::around(root, indexes).map(|found| InRepository {
                 name: name_in(&found.top, root),
                 attributes: attributes_above(&found.top, root),
                 repository: Arc::new(found),
@@ -123,13 +140,26 @@ pub(super) fn walk(
             git: None,
             depth: 0,
         };
-        walker.folder(&folder, &here);
-        if std::mem::take(&mut walker.is_late) {
-            walker.leave_out(root, before);
+        let first = Unread { above: Arc::new(folder), name: ".".into(), here };
+        let ground = Ground {
+            rules,
+            excluded,
+            limit,
+            count: &count,
+            until,
+            is_late: AtomicBool::new(false),
+            indexes: Mutex::new(&mut *indexes),
+            unread: SharedWork::new(first),
+        };
+        let found = ground.walk();
+        match ground.is_late.into_inner() {
+            true => walked.leave_out(root),
+            false => walked.append(found),
         }
     }
-    walker.walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
-    walker.walked
+    walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
+    walked.repositories.sort_unstable();
+    walked
 }
 
 /// The name of a folder in its repository, with a slash at the end.
@@ -165,7 +195,7 @@ struct InRepository {
 
 /// The folder that is being read.
 struct Here {
-    root: PathBuf,
+    root: Arc<Path>,
     relative: PathBuf,
     repository: Option<InRepository>,
     /// Below an ignored folder: only what is tracked counts.
@@ -176,42 +206,108 @@ struct Here {
     depth: usize,
 }
 
-struct Walker<'a> {
+/// A folder that nobody has read yet, by its name in the one above.
+struct Unread {
+    above: Arc<OwnedFd>,
+    name: OsString,
+    here: Here,
+}
+
+/// What the threads of a walk share.
+struct Ground<'a> {
     rules: &'a IgnoreRules,
-    indexes: &'a mut Indexes,
     excluded: &'a Path,
     limit: usize,
-    walked: Walked,
+    /// Entries that were found, in all roots.
+    count: &'a AtomicUsize,
     /// When the walk of added folders is to be over.
     until: Option<Instant>,
     /// It was not over then.
-    is_late: bool,
+    is_late: AtomicBool,
+    indexes: Mutex<&'a mut Indexes>,
+    unread: SharedWork<Unread>,
 }
 
-impl Walker<'_> {
-    /// Nothing is said of a root, of which there are the entries from a place on.
-    fn leave_out(&mut self, root: &Path, entries: usize) {
-        self.walked.entries.truncate(entries);
-        self.walked.repositories.retain(|(place, _)| place.root != root);
-        self.walked.unseen.insert(Place { root: root.to_owned(), relative: PathBuf::new() });
-        self.walked.too_large.insert(root.to_owned());
+impl Ground<'_> {
+    /// Reads all folders, with the help of other threads where there are many.
+    fn walk(&self) -> Walked {
+        let mut helpers =
+            std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) - 1;
+        std::thread::scope(|scope| {
+            let mut help = Vec::new();
+            let mut walker = Walker { ground: self, walked: Walked::default() };
+            while let Some((unread, at_work)) = self.unread.next() {
+                at_work.done(walker.read(unread));
+                if helpers > 0 && self.count.load(Ordering::Relaxed) >= ALONE {
+                    let others = std::mem::take(&mut helpers);
+                    help.extend((0..others).map(|_| scope.spawn(|| self.help())));
+                }
+            }
+            let mut walked = walker.walked;
+            for helper in help {
+                match helper.join() {
+                    Ok(found) => walked.append(found),
+                    // It read something and did not say what.
+                    Err(_) => walked.cut = true,
+                }
+            }
+            walked
+        })
     }
 
-    fn folder(&mut self, folder: &OwnedFd, here: &Here) {
-        self.is_late |= self.until.is_some_and(|until| Instant::now() >= until);
-        if self.is_late {
-            return;
+    fn help(&self) -> Walked {
+        let mut walker = Walker { ground: self, walked: Walked::default() };
+        while let Some((unread, at_work)) = self.unread.next() {
+            at_work.done(walker.read(unread));
         }
+        walker.walked
+    }
+}
+
+/// One thread of a walk.
+struct Walker<'a, 'g> {
+    ground: &'a Ground<'g>,
+    /// What it has found.
+    walked: Walked,
+}
+
+impl Walker<'_, '_> {
+    /// Reads a folder; gives the folders in it.
+    fn read(&mut self, unread: Unread) -> Vec<Unread> {
+        let before = self.walked.entries.len();
+        let folders = match openat(&*unread.above, &unread.name, READ, Mode::empty()) {
+            Ok(folder) => self.folder(folder, &unread.here),
+            Err(_) => {
+                self.walked.unseen.insert(unread.here.place());
+                Vec::new()
+            }
+        };
+        self.ground.count.fetch_add(self.walked.entries.len() - before, Ordering::Relaxed);
+        folders
+    }
+
+    fn folder(&mut self, folder: OwnedFd, here: &Here) -> Vec<Unread> {
+        let ground = self.ground;
+        if ground.until.is_some_and(|until| Instant::now() >= until) {
+            ground.is_late.store(true, Ordering::Relaxed);
+        }
+        if ground.is_late.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        // Of all threads; what others find while this one reads is not much.
+        let before = ground.count.load(Ordering::Relaxed);
+        let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
+        let folder = Arc::new(folder);
         let mut names: Vec<OsString> = Vec::new();
         let mut buffer = [const { MaybeUninit::uninit() }; 32 * 1024];
-        let mut entries = RawDir::new(folder, &mut buffer);
+        let mut entries = RawDir::new(&*folder, &mut buffer);
         while let Some(Ok(entry)) = entries.next() {
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
                 names.push(OsString::from_vec(name.to_vec()));
             }
             // Beyond that, which names are seen is left to the disk.
-            if names.len() > 4 * self.limit {
+            if names.len() > 4 * ground.limit {
                 self.walked.cut = true;
                 break;
             }
@@ -225,7 +321,7 @@ impl Walker<'_> {
         if here.git.is_none()
             && has(".git")
             && here.depth > 0
-            && let Some(found) = Repository::at(&path, self.indexes)
+            && let Some(found) = self.repository_at(&path)
         {
             let repository_here =
                 InRepository { repository: Arc::new(found), name: vec![], attributes: vec![] };
@@ -240,11 +336,11 @@ impl Walker<'_> {
         let top: Option<Arc<Path>> =
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
         for name in names {
-            if self.walked.entries.len() >= self.limit {
+            if self.walked.entries.len() >= room {
                 self.walked.cut = true;
-                return;
+                return Vec::new();
             }
-            let Ok(stat) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(stat) = statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let stamp = Stamp::of(&stat);
             let place = Place { root: here.root.clone(), relative: here.relative.join(&name) };
             let protected = here.protected || is_protected_name(&name);
@@ -256,7 +352,7 @@ impl Walker<'_> {
                         folders.push((name, here.below(place, true, None, Some(inside))));
                     }
                 } else if is_git_private(&inside) {
-                    self.entry(folder, &name, place, stamp, kind, Found::untracked(), true);
+                    self.entry(&folder, &name, place, stamp, kind, Found::untracked(), true);
                 }
                 continue;
             }
@@ -266,7 +362,7 @@ impl Walker<'_> {
                     let inside = Some(PathBuf::new());
                     folders.push((name, here.below(place, true, None, inside)));
                 } else {
-                    self.entry(folder, &name, place, stamp, kind, Found::untracked(), true);
+                    self.entry(&folder, &name, place, stamp, kind, Found::untracked(), true);
                 }
                 continue;
             }
@@ -277,7 +373,7 @@ impl Walker<'_> {
             });
             if kind == FileType::Directory {
                 let path = place.path();
-                if path == self.excluded {
+                if path == ground.excluded {
                     self.walked.unseen.insert(place);
                     continue;
                 }
@@ -286,7 +382,7 @@ impl Walker<'_> {
                     InRepository { name, ..found.clone() }
                 });
                 let ignored =
-                    here.ignored || (!protected && self.rules.entry(&path, true).is_some());
+                    here.ignored || (!protected && ground.rules.entry(&path, true).is_some());
                 if ignored {
                     let tracks = inside
                         .as_ref()
@@ -315,22 +411,26 @@ impl Walker<'_> {
                 continue;
             }
             let ignored =
-                untracked && !protected && self.rules.entry(&place.path(), false).is_some();
+                untracked && !protected && ground.rules.entry(&place.path(), false).is_some();
             let found = Found::File { known, top: top.clone().filter(|_| !untracked), ignored };
-            self.entry(folder, &name, place, stamp, kind, found, protected);
+            self.entry(&folder, &name, place, stamp, kind, found, protected);
         }
+        let mut unread = Vec::with_capacity(folders.len());
         for (name, below) in folders {
             if below.depth > MAX_DEPTH {
                 self.walked.unseen.insert(below.place());
-                continue;
-            }
-            match openat(folder, &name, READ, Mode::empty()) {
-                Ok(folder) => self.folder(&folder, &below),
-                Err(_) => {
-                    self.walked.unseen.insert(below.place());
-                }
+            } else {
+                unread.push(Unread { above: Arc::clone(&folder), name, here: below });
             }
         }
+        // The last is read first.
+        unread.reverse();
+        unread
+    }
+
+    fn repository_at(&self, folder: &Path) -> Option<Repository> {
+        let mut indexes = self.ground.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        Repository::at(folder, &mut indexes)
     }
 
     #[expect(clippy::too_many_arguments, reason = "all facts of one entry, used in one place")]

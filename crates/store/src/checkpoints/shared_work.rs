@@ -1,0 +1,91 @@
+//! Work that makes more work, done by a few threads: the last that was added first.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What is still to be done.
+#[derive(Debug)]
+pub(super) struct SharedWork<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+/// That somebody is at a piece: until this is dropped, the others wait for what it makes.
+pub(super) struct AtWork<'a, T> {
+    work: &'a SharedWork<T>,
+    made: Vec<T>,
+}
+
+impl<T> AtWork<'_, T> {
+    /// The piece is done, and made these.
+    pub fn done(mut self, made: Vec<T>) {
+        self.made = made;
+    }
+}
+
+impl<T> Drop for AtWork<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.work.lock();
+        state.waiting.append(&mut self.made);
+        state.at_work -= 1;
+        drop(state);
+        self.work.changed.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: Vec<T>,
+    /// Threads that are at a piece, which may make more.
+    at_work: usize,
+}
+
+impl<T> SharedWork<T> {
+    pub fn new(first: T) -> Self {
+        let state = Mutex::new(State { waiting: vec![first], at_work: 0 });
+        Self { state, changed: Condvar::new() }
+    }
+
+    /// The next piece, waited for while others may make one; `None` when all is done.
+    pub fn next(&self) -> Option<(T, AtWork<'_, T>)> {
+        let mut state = self.lock();
+        loop {
+            if let Some(piece) = state.waiting.pop() {
+                state.at_work += 1;
+                return Some((piece, AtWork { work: self, made: Vec::new() }));
+            }
+            if state.at_work == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_threads_end_when_all_is_done() {
+        let work = SharedWork::new(12_u32);
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while let Some((depth, at_work)) = work.next() {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        let less = depth.checked_sub(1);
+                        at_work.done(less.into_iter().flat_map(|less| [less; 2]).collect());
+                    }
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), (1 << 13) - 1);
+    }
+}
