@@ -11,7 +11,7 @@ use parallax_config::{
     session_context,
 };
 use parallax_engine::tokens;
-use parallax_files::{Workspace, folder_tree, folder_tree_of};
+use parallax_files::{RuleSource, Workspace, folder_tree, folder_tree_of};
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::Source;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -45,6 +45,19 @@ fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
         config.cwd.starts_with(folder)
             && !config.trusted_folders.iter().any(|known| known == folder)
     })
+}
+
+/// Whether ignore files leave a file out. One that git alone is to leave alone by its own
+/// name is what somebody keeps to themselves, not what they do not want read; a whole
+/// folder is a build or a dependency, whose words are a stranger's.
+fn is_left_out(workspace: &Workspace, top: &Path, path: &Path) -> bool {
+    match workspace.is_ignored_beneath(top, path) {
+        Some(by) if by.source == RuleSource::Git => {
+            let folder = path.parent().filter(|folder| *folder != top);
+            folder.is_some_and(|folder| workspace.is_ignored_beneath(top, folder).is_some())
+        }
+        by => by.is_some(),
+    }
 }
 
 /// Where memory is that belongs to no folder of the workspace.
@@ -82,9 +95,7 @@ pub(crate) fn with_options<T>(
         extension_files: &outside.extensions,
         import_format: settings.import_format(),
         trusted: launch.config.trust.trusted,
-        ignored: &|path| {
-            workspace.is_ignored_beneath(&top, path).is_some() || is_of_strangers(launch, path)
-        },
+        ignored: &|path| is_left_out(workspace, &top, path) || is_of_strangers(launch, path),
     })
 }
 

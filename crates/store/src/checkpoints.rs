@@ -340,17 +340,21 @@ impl Checkpoints {
         if last < now { now } else { self.moment.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// Whether the store may take this many bytes more. The last tenth is for small
+    /// How full the store may be with this many bytes more. The last tenth is for small
     /// files.
-    fn has_room(&self, bytes: u64) -> bool {
-        let limit = match bytes > SMALL_BYTES {
+    fn limit_with(&self, bytes: u64) -> u64 {
+        match bytes > SMALL_BYTES {
             true => self.options.total_bytes / 10 * 9,
             false => self.options.total_bytes,
-        };
+        }
+    }
+
+    /// Whether the store may take this many bytes more.
+    fn has_room(&self, bytes: u64) -> bool {
         let counted = self.counted.load(Ordering::Relaxed);
         let counted = if counted == u64::MAX { 0 } else { counted };
         let used = counted.saturating_add(self.objects.added.load(Ordering::Relaxed));
-        used.saturating_add(bytes) <= limit
+        used.saturating_add(bytes) <= self.limit_with(bytes)
     }
 
     /// Notes that the session needs these objects, so that no other session's

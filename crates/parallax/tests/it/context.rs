@@ -43,9 +43,12 @@ fn a_request_begins_with_what_the_user_and_the_project_say() {
 fn what_the_top_of_a_project_ignores_is_not_imported_from_below() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     for (name, text) in [
-        (".gitignore", "ignored.md\n"),
-        ("GEMINI.md", "rule of the top @ignored.md @known.md"),
+        (".geminiignore", "ignored.md\n"),
+        (".gitignore", "/GEMINI.md\nown.md\nvendor/\n"),
+        ("GEMINI.md", "rule of the top @ignored.md @vendor/theirs.md @own.md @known.md"),
         ("ignored.md", "SECRET WORDS"),
+        ("vendor/theirs.md", "SECRET WORDS of a stranger"),
+        ("own.md", "words of my own"),
         ("known.md", "known words"),
         (".git/HEAD", "ref: refs/heads/main\n"),
         ("sub/file", ""),
@@ -57,7 +60,9 @@ fn what_the_top_of_a_project_ignores_is_not_imported_from_below() {
         command.current_dir(world.home.project().join(folder));
         assert_eq!(finish(command).code(), 0);
         let sent = raw_contents(&world.server.requests().pop().expect("a request")).join("\n");
-        assert!(sent.contains("rule of the top") && sent.contains("known words"), "{sent}");
+        for words in ["rule of the top", "words of my own", "known words"] {
+            assert!(sent.contains(words), "from `{folder}` no `{words}`: {sent}");
+        }
         assert!(!sent.contains("SECRET WORDS"), "from `{folder}`: {sent}");
     }
 }

@@ -62,7 +62,7 @@ impl Checkpoints {
         let mut cleaned = Cleaned::default();
         let mut objects = list_objects(self.objects.folder()).map_err(failed)?;
         let mut total: u64 = objects.iter().map(|object| object.size).sum();
-        if total.saturating_add(more) > self.options.total_bytes {
+        if total.saturating_add(more) > self.limit_with(more) {
             let mut sessions = self.other_sessions();
             sessions.sort_by_key(|session| session.modified);
             // How many sessions need an object. Those of this session count for

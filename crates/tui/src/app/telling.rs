@@ -256,9 +256,13 @@ impl App {
             let id = parallax_protocol::ids::SessionId::new((*id).clone());
             self.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id))
         };
-        // After `/clear` the newest session may hold no prompt.
         let has_turns = !self.stats.turns.is_empty();
-        let last = if has_turns { Some(&self.session) } else { self.session_before.as_ref() };
+        // After `/clear` the newest session may hold no prompt; a copy holds those of the
+        // original.
+        let last = match has_turns || self.prompted {
+            true => Some(&self.session),
+            false => self.session_before.as_ref(),
+        };
         if has_turns {
             rows.extend(self.last_stats());
         }
