@@ -158,3 +158,53 @@ fn the_gpg_agent_signs_for_an_approved_git_command_alone() {
     let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
     assert!(!told.contains("private-key ("), "a key was read");
 }
+
+/// A server that wants to know who asks; gives the header that tells.
+fn asking_server() -> (u16, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let lines = std::io::BufReader::new(&stream).lines().map_while(Result::ok);
+            let head = lines.take_while(|line| !line.is_empty());
+            let who = head.fold(None, |who, line| {
+                line.strip_prefix("Authorization: ").map(str::to_owned).or(who)
+            });
+            let status = if who.is_some() { "404 Not Found" } else { "401 Unauthorized" };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\
+                 Content-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            let _ = (&stream).write_all(head.as_bytes());
+            who.into_iter().for_each(|who| drop(told.send(who)));
+        }
+    });
+    (port, heard)
+}
+
+#[test]
+fn a_git_command_that_needs_a_kept_password_asks_for_leave_to_read_it() {
+    if !has(&["git"]) {
+        return;
+    }
+    let (port, heard) = asking_server();
+    let line = format!("git ls-remote http://127.0.0.1:{port}/r.git");
+    let world = World::new(&script(&[line]));
+    repository(&world, &[("credential.helper", "store")]);
+    let kept = format!("http://me:PASSWORD@127.0.0.1:{port}\n");
+    world.home.write_home(".git-credentials", &kept).expect("file");
+    let mut face = Conversation::of(world.command(&["--input-format", "stream-json"]));
+    face.prompt("go");
+    // The command, the servers of this machine, the password.
+    for _ in 0..3 {
+        let ask = face.next("ask");
+        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    }
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert!(heard.try_recv().is_ok_and(|who| who.starts_with("Basic ")));
+    let told = world.server.requests();
+    assert!(told.iter().all(|it| !String::from_utf8_lossy(&it.body).contains("PASSWORD")));
+}

@@ -407,8 +407,6 @@ fn give_agents(home: &Path, plan: &mut Plan) {
         ".gnupg/trustdb.gpg",
         ".gnupg/gpg.conf",
         ".gnupg/common.conf",
-        ".git-credentials",
-        ".config/git/credentials",
     ] {
         plan.readable.push(home.join(name));
     }

@@ -73,6 +73,12 @@ const UNREACHED: [&str; 12] = [
     "unable to connect to",
 ];
 
+/// Git says so when no helper knew who its user is: not that it could not ask.
+const UNKNOWN_USER: [&str; 2] = ["could not read username for", "could not read password for"];
+
+/// Where git's own helper keeps what it knows, from the home on.
+const CREDENTIALS: [&str; 2] = [".git-credentials", ".config/git/credentials"];
+
 const OUTSIDE: [&str; 6] = [
     "no new privileges",
     "cannot connect to the docker daemon",
@@ -126,6 +132,13 @@ pub(super) fn missing(
                 .any(|port| confinement.listens_outside(port))
         {
             missing.host_loopback = true;
+        }
+        if failed && UNKNOWN_USER.iter().any(|words| lower.contains(words)) {
+            for path in CREDENTIALS.map(|name| home.join(name)) {
+                if path.is_file() && confinement.refuses(&path, Access::Read) {
+                    ask_for(&path, &lower, home, confinement, &mut missing);
+                }
+            }
         }
         let counts = failed || ends_in_denial(&lower);
         if counts && DENIED.iter().any(|words| lower.contains(words)) {
