@@ -52,6 +52,8 @@ impl Undo {
         };
         let roots = vec![directory.to_owned()];
         let store = versions::open(&homes, directory, session.clone(), roots, None);
+        // What cannot be read is told when it is undone.
+        let _ = store.add_recorded_roots();
         let prompts = prompts(&homes, directory, &session, variables);
         Ok(Self { session, store, prompts })
     }

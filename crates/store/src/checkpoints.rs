@@ -53,7 +53,7 @@ pub use unfinished::Unfinished;
 use beneath::Roots;
 use journal::{Journal, Record};
 use objects::Objects;
-use state::{ObjectId, Stamp, State};
+use state::{ObjectId, PathText, Stamp, State};
 
 /// Reads a blob of git: the top folder of a working tree, the blob's name.
 #[derive(Clone)]
@@ -247,6 +247,23 @@ impl Checkpoints {
         places.resolved = None;
     }
 
+    /// Takes the folders into the workspace that it had when the session changed files: for
+    /// whoever undoes and knows no others.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub fn add_recorded_roots(&self) -> Result<(), CheckpointError> {
+        let roots = self.refreshed()?.history.roots.clone();
+        let mut places = lock(&self.places);
+        for root in roots {
+            if !places.given.contains(&root) {
+                places.given.push(root);
+                places.resolved = None;
+            }
+        }
+        Ok(())
+    }
+
     /// What the agent made in this session and is still there as it left it,
     /// at most ten thousand paths. A folder counts by its name alone: what else
     /// is in it must be asked for by its own path.
@@ -328,8 +345,14 @@ impl Checkpoints {
             let session = self.options.session.to_string();
             return Err(CheckpointError::InvalidSession { session });
         }
+        let given = lock(&self.places).given.clone();
         let mut journal = lock(&self.journal);
         let path = journal.path().to_path_buf();
+        if !given.iter().all(|root| journal.history.roots.contains(root)) {
+            let roots = given.iter().map(|root| PathText::of(root)).collect();
+            let record = Record::Roots { roots };
+            journal.append(&record).map_err(CheckpointError::io("write", &path))?;
+        }
         journal.append(record).map_err(CheckpointError::io("write", &path))
     }
 

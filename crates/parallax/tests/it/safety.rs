@@ -393,6 +393,23 @@ fn an_approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
 }
 
 #[test]
+fn what_was_changed_in_an_added_folder_is_undone_without_naming_it_again() {
+    let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    std::fs::write(folder.join("kept"), "old").expect("written");
+    let shown = folder.display().to_string();
+    let world = World::new(&commands(&[&format!("cd {shown}; echo new > kept; echo new > made")]));
+    world.run_well(&["-p", "go", "-y", "--include-directories", &shown]);
+    assert!(folder.join("made").exists());
+    let done = world.run(&["undo"]);
+    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(std::fs::read_to_string(folder.join("kept")).expect("a file"), "old");
+    assert!(!folder.join("made").exists());
+    assert_eq!(world.run(&["undo", "--redo"]).code(), 0);
+    assert!(folder.join("made").exists());
+}
+
+#[test]
 fn turns_are_undone_without_git() {
     let world = World::new(&commands(&[
         "echo new > made; rm gone; echo changed > kept; mv moved elsewhere",

@@ -1,12 +1,12 @@
 //! The records of a session, folded: what each turn changed and was not taken
 //! back yet.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ChangedBy;
 use super::journal::{FileRecord, Record};
-use super::state::{ObjectId, State};
+use super::state::{ObjectId, PathText, State};
 
 /// What one turn did to one path: the first state before, the last after.
 #[derive(Debug, Clone)]
@@ -68,11 +68,14 @@ pub(super) struct History {
     pub singles: Vec<Single>,
     /// Objects that a record names.
     pub held: HashSet<ObjectId>,
+    /// The workspace folders that the session had.
+    pub roots: BTreeSet<PathBuf>,
 }
 
 impl History {
     pub fn take(&mut self, record: Record) {
         match record {
+            Record::Roots { roots } => self.roots.extend(roots.iter().map(PathText::path)),
             Record::Held { objects } => self.held.extend(objects),
             Record::Changed { turn: number, began, ended, by, files } => {
                 let turn = self.turns.entry(number).or_default();

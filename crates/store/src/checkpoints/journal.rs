@@ -32,6 +32,8 @@ pub(super) struct FileRecord {
 pub(super) enum Record {
     /// A change begins or has ended.
     Changed { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    /// The workspace folders of what follows.
+    Roots { roots: Vec<PathText> },
     /// Objects that a running command may need.
     Held { objects: Vec<ObjectId> },
     /// Files were given back (`before`: what stood there; `after`: what stands
