@@ -133,6 +133,19 @@ pub(crate) fn open(
     parallax_store::Checkpoints::open(options)
 }
 
+/// Whether the line names a folder `.git`, which it may take away.
+fn names_git(command: &str) -> bool {
+    let goes_on = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let mut pieces = command.split(".git");
+    let before = pieces.next().unwrap_or_default();
+    let mut begins = !before.ends_with(goes_on);
+    pieces.any(|after| {
+        let is_name = begins && !after.starts_with(goes_on);
+        begins = !after.ends_with(goes_on);
+        is_name
+    })
+}
+
 /// The bytes of a file as git has them. Nothing of the repository runs: blobs
 /// are read as they are.
 fn read_blob(top: &Path, id: &str) -> std::io::Result<Vec<u8>> {
@@ -252,7 +265,11 @@ impl Checkpoints for Versions {
             }
             Change::Command(command) => {
                 let running = Running::new(&self.shared);
-                let mark = store.begin_command(turn).map_err(wrong)?;
+                let mark = match names_git(command) {
+                    true => store.begin_command_without_git(turn),
+                    false => store.begin_command(turn),
+                };
+                let mark = mark.map_err(wrong)?;
                 let mut baseline = lock(&self.shared.baseline);
                 if baseline.is_none() {
                     *baseline = store.begin_command(turn).ok();

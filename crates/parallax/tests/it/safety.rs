@@ -410,6 +410,36 @@ fn what_was_changed_in_an_added_folder_is_undone_without_naming_it_again() {
 }
 
 #[test]
+fn files_come_back_whose_repository_was_removed() {
+    for (name, line) in [
+        ("n/kept", "python3 -c 'import shutil; shutil.rmtree(\"n\")'"),
+        ("n/kept", "mv n /tmp/away"),
+        ("kept", "rm -rf .git kept"),
+    ] {
+        let world = World::new(&commands(&[line]));
+        world.home.write("n/kept", "old").expect("written");
+        world.home.write("kept", "old").expect("written");
+        for folder in ["n", "."] {
+            for args in [
+                &["init", "-q"][..],
+                &["add", "kept"],
+                &["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "x"],
+            ] {
+                let mut git = world.home.command("git".as_ref(), "");
+                git.current_dir(world.home.project().join(folder));
+                assert!(git.args(args).status().expect("git").success(), "{args:?}");
+            }
+        }
+        // Git takes a file for clean that is older than its index.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        world.run_well(&["-p", "go", "-y"]);
+        assert!(!world.home.project().join(name).exists(), "{line}");
+        let done = world.run(&["undo"]);
+        assert_eq!(world.read(name), "old", "{line}: {}{}", done.out(), done.err());
+    }
+}
+
+#[test]
 fn turns_are_undone_without_git() {
     let world = World::new(&commands(&[
         "echo new > made; rm gone; echo changed > kept; mv moved elsewhere",

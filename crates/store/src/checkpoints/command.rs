@@ -1,7 +1,7 @@
 //! Checkpoints around a command, which may change anything: the workspace
 //! before and after, compared.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -28,6 +28,8 @@ use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
 /// Ignored files up to this size are kept: local settings, not build products.
 const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
+/// Of repositories inside a workspace folder, what is copied although git has it.
+const MOVABLE_BYTES: u64 = 32 * 1024 * 1024;
 /// The most files that are named in [`CommandMark::not_undoable`].
 const NAMED: usize = 3;
 
@@ -150,6 +152,54 @@ impl Changes {
     }
 }
 
+/// Which files' old bytes are left to git.
+enum FromGit {
+    Nothing,
+    /// Those of all repositories but these.
+    But(HashSet<Arc<Path>>),
+}
+
+impl FromGit {
+    fn has(&self, top: Option<&Arc<Path>>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::But(repositories) => {
+                repositories.is_empty() || top.is_none_or(|top| !repositories.contains(top))
+            }
+        }
+    }
+}
+
+/// The repositories below a workspace folder that are small: a command that removes such
+/// a folder, or moves it away, takes git's objects with it.
+fn movable_repositories(walked: &Walked) -> HashSet<Arc<Path>> {
+    let below = |(place, _): &(Place, u64)| {
+        let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+        Some(place.root.join(folder))
+    };
+    let tops: HashSet<PathBuf> = walked.repositories.iter().filter_map(below).collect();
+    if tops.is_empty() {
+        return HashSet::new();
+    }
+    let mut sizes: HashMap<Arc<Path>, u64> = HashMap::new();
+    for entry in &walked.entries {
+        if let Found::File { top: Some(top), .. } = &entry.found
+            && tops.contains(&**top)
+        {
+            *sizes.entry(Arc::clone(top)).or_default() += entry.stamp.size;
+        }
+    }
+    let mut sizes: Vec<(Arc<Path>, u64)> = sizes.into_iter().collect();
+    sizes.sort_by_key(|(_, size)| *size);
+    let mut left = MOVABLE_BYTES;
+    let fit = sizes.into_iter().take_while(|(_, size)| {
+        let fits = *size <= left;
+        left = left.saturating_sub(*size);
+        fits
+    });
+    fit.map(|(top, _)| top).collect()
+}
+
 impl Checkpoints {
     /// Keeps what a command could change. Say [`CommandMark::not_undoable`]
     /// before it runs.
@@ -158,11 +208,24 @@ impl Checkpoints {
     /// When the records cannot be written; what cannot be read is named in the
     /// mark instead.
     pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
+        self.begin(turn, false)
+    }
+
+    /// The same before a command that may take git's own objects away: what git has is
+    /// copied too.
+    ///
+    /// # Errors
+    /// As [`begin_command`](Self::begin_command).
+    pub fn begin_command_without_git(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
+        self.begin(turn, true)
+    }
+
+    fn begin(&self, turn: u64, without_git: bool) -> Result<CommandMark, CheckpointError> {
         self.recover_first();
         let began = self.moment();
         let walked = self.walk(Some(self.options.command_time / 2));
         lock(&self.caches).too_large.clone_from(&walked.too_large);
-        let old = self.keep(&walked);
+        let old = self.keep(&walked, without_git);
         let kept = old.iter().filter_map(|old| match old {
             Some(Old::Kept(id)) => Some(*id),
             _ => None,
@@ -262,20 +325,27 @@ impl Checkpoints {
     }
 
     /// Brings every file's bytes to safety, as far as the limits allow.
-    fn keep(&self, walked: &Walked) -> Vec<Option<Old>> {
+    fn keep(&self, walked: &Walked, without_git: bool) -> Vec<Option<Old>> {
+        let git = match (without_git, self.options.blobs.is_some()) {
+            (false, true) => FromGit::But(movable_repositories(walked)),
+            _ => FromGit::Nothing,
+        };
         let mut old: Vec<Option<Old>> = vec![None; walked.entries.len()];
         let mut open: Vec<(usize, &Entry, Option<GitId>)> = Vec::new();
         {
             let caches = lock(&self.caches);
             for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
-                let Found::File { known, ignored, .. } = &entry.found else { continue };
-                if let (Known::Clean(blob), true) = (known, self.options.blobs.is_some()) {
+                let Found::File { known, ignored, top } = &entry.found else { continue };
+                let from_git = git.has(top.as_ref());
+                if let (Known::Clean(blob), true) = (known, from_git) {
                     *slot = Some(Old::Git(*blob));
                     continue;
                 }
                 let cached = caches.contents.get(&entry.place);
-                let cached = cached.filter(|(stamp, _)| *stamp == entry.stamp);
-                *slot = match (known, self.options.blobs.is_some(), cached) {
+                let cached = cached.filter(|(stamp, old)| {
+                    *stamp == entry.stamp && (from_git || !matches!(old, Old::Git(_)))
+                });
+                *slot = match (known, from_git, cached) {
                     (_, _, Some((_, old))) => Some(*old),
                     _ if *ignored && entry.stamp.size > IGNORED_BYTES => Some(Old::Ignored),
                     _ if entry.stamp.size > self.options.file_bytes => Some(Old::TooLarge),
