@@ -13,7 +13,7 @@ const MOST: usize = 256;
 /// Sockets with a name in the file system that programs of the machine listen
 /// on, as far as the command is not to reach those. In the workspace such names
 /// count too: servers of a session in its own network are not in this table.
-pub(crate) fn elsewhere(plan: &Plan) -> Vec<PathBuf> {
+pub(crate) fn elsewhere(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
     let Ok(file) = File::open("/proc/net/unix") else { return Vec::new() };
     let lines = BufReader::new(file.take(4 << 20)).lines().map_while(Result::ok);
     let mut found: Vec<PathBuf> = lines
@@ -22,10 +22,13 @@ pub(crate) fn elsewhere(plan: &Plan) -> Vec<PathBuf> {
             let within = |tree: &PathBuf| path.starts_with(tree);
             let covered = match plan.writable.iter().any(within) {
                 true => plan.network != Network::Host,
-                // Other folders of these names are shown in their place.
-                false => !["/run", "/var/run", "/tmp", "/var/tmp", "/dev"]
-                    .iter()
-                    .any(|top| path.starts_with(top)),
+                // Other folders of these names are shown in their place; but a home may lie
+                // in `/tmp`, and stays visible there.
+                false => {
+                    let below = |tops: &[&str]| tops.iter().any(|top| path.starts_with(top));
+                    !below(&["/run", "/var/run", "/dev"])
+                        && (!below(&["/tmp", "/var/tmp"]) || visible.iter().any(within))
+                }
             };
             covered && !plan.sockets.contains(path)
         })

@@ -32,7 +32,7 @@ pub(crate) fn look(plan: &Plan, program: &OsStr) -> Surroundings {
     // A bare name is looked for along the search path.
     let named = program.components().count() > 1;
     let program = named.then(|| folder.join(program));
-    let visible = env::split_paths(&path)
+    let visible: Vec<PathBuf> = env::split_paths(&path)
         .chain(env::var_os("HOME").map(PathBuf::from))
         .chain([folder.clone()])
         .chain(program.as_deref().and_then(Path::parent).map(PathBuf::from))
@@ -40,7 +40,8 @@ pub(crate) fn look(plan: &Plan, program: &OsStr) -> Surroundings {
         .filter(|path| path.is_absolute())
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
-    Surroundings { folder, visible, listening: listening::elsewhere(plan) }
+    let listening = listening::elsewhere(plan, &visible);
+    Surroundings { folder, visible, listening }
 }
 
 /// Kills everything below this process, as far as the machine's `/proc` shows

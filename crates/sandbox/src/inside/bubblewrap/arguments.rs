@@ -66,7 +66,10 @@ pub(super) fn gather(plan: &Plan, around: &Surroundings) -> Outcome<Arguments> {
     let (trees, writable) = view.show(around)?;
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
     protected.into_iter().for_each(|path| view.protect(path, true));
-    let mut hidden = plan.hidden.iter().chain(&around.listening);
+    // Older versions mount nothing over a socket that they cannot make a file of.
+    let is_temporary = |path: &&PathBuf| path.starts_with("/tmp") || path.starts_with("/var/tmp");
+    let listening = around.listening.iter().filter(|path| !is_temporary(path));
+    let mut hidden = plan.hidden.iter().chain(listening);
     hidden.try_for_each(|path| view.hide(path))?;
     let mut words = namespaces();
     if plan.network == Network::Own {
