@@ -18,6 +18,8 @@ use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 const ESC: u8 = 0x1b;
 /// After this a lone Escape is the key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(25);
+/// After this the two bytes that sequences begin with are Alt and a key.
+const TORN_PATIENCE: Duration = Duration::from_millis(200);
 /// After this the rest of a sequence does not come any more.
 const SEQUENCE_PATIENCE: Duration = Duration::from_secs(1);
 /// After this a paste is taken to have lost its end.
@@ -115,10 +117,11 @@ impl Decoder {
         }
         match self.buffer.as_slice() {
             [] => None,
-            // What keys begin with too.
-            [ESC] | [ESC, _] | [ESC, ESC, ..] => Some(ESCAPE_PATIENCE),
-            [ESC, ..] => Some(SEQUENCE_PATIENCE),
-            _ => Some(ESCAPE_PATIENCE),
+            [ESC] | [ESC, ESC, ..] => Some(ESCAPE_PATIENCE),
+            // Alt and a key too, but more often what a network tore.
+            [ESC, byte] if byte.is_ascii() => Some(TORN_PATIENCE),
+            // So is half a character, which no key sends.
+            _ => Some(SEQUENCE_PATIENCE),
         }
     }
 

@@ -171,7 +171,7 @@ fn what_is_said_of_pictures_is_no_key() {
     let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
     let mut out = Vec::new();
     decoder.feed(b"\x1b_", &mut out);
-    assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_millis(25))));
+    assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_millis(200))));
     decoder.give_up(&mut out);
     assert_eq!(out, [alt('_')]);
 }
@@ -254,6 +254,20 @@ fn only_a_lone_escape_is_decided_fast() {
     assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
     decoder.feed(b"0/0/0\x07", &mut out);
     assert_eq!((decoder.patience(), out.len()), (None, 1));
+    // A slow network tears what belongs together.
+    decoder.feed(b"\xe6", &mut out);
+    assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
+    decoder.feed(b"\x97", &mut out);
+    decoder.feed(b"\xa5\x1b[", &mut out);
+    assert_eq!(decoder.patience(), Some(Duration::from_millis(200)));
+    decoder.feed(b"D", &mut out);
+    assert_eq!(
+        out[1..],
+        [
+            Decoded::Event(InputEvent::Key(Key::plain(KeyCode::Char('日')))),
+            Decoded::Event(InputEvent::Key(Key::plain(KeyCode::Left)))
+        ]
+    );
 }
 
 /// Bytes as they come: pieces of sequences, and anything.

@@ -1,5 +1,6 @@
 //! A list to choose from: numbered or searched, with a preview where it helps.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
@@ -50,6 +51,10 @@ impl ListItem {
 pub(crate) struct ListDialog {
     title: String,
     intro: Vec<Line>,
+    /// The first row of these that is shown, where not all are.
+    intro_at: usize,
+    /// How many of them a page has, and the last row that one begins with.
+    intro_page: Cell<(usize, usize)>,
     items: Vec<ListItem>,
     /// Indexes of the items that fit the search, best first.
     matching: Vec<usize>,
@@ -75,6 +80,8 @@ impl ListDialog {
         Self {
             title: title.into(),
             intro: Vec::new(),
+            intro_at: 0,
+            intro_page: Cell::default(),
             items,
             matching,
             search: None,
@@ -212,6 +219,14 @@ impl ListDialog {
             DialogKey::Confirm => return self.choose(),
             DialogKey::Up => self.cursor = if before == 0 { last } else { before - 1 },
             DialogKey::Down => self.cursor = if before >= last { 0 } else { before + 1 },
+            DialogKey::PageUp | DialogKey::PageDown if self.intro_page.get().1 > 0 => {
+                let (page, last) = self.intro_page.get();
+                let at = self.intro_at.min(last);
+                self.intro_at = match key {
+                    DialogKey::PageUp => at.saturating_sub(page),
+                    _ => (at + page).min(last),
+                };
+            }
             DialogKey::PageUp => self.cursor = before.saturating_sub(SHOWN),
             DialogKey::PageDown => self.cursor = (before + SHOWN).min(last),
             // In a text that is searched for they are for its cursor.
@@ -366,20 +381,33 @@ impl ListDialog {
         DialogView { rows, cursor }
     }
 
-    /// The rows above the list, as many as leave room for it; what is left out is told.
+    /// The rows above the list, as many as leave room for it; the others come by pages.
     fn intro_rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
-        let mut rows: Vec<Line> =
-            self.intro.iter().flat_map(|line| wrap(line, width, &[])).collect();
-        let list = self.matching.len().clamp(1, 3) + usize::from(self.search.is_some());
-        let room = height.saturating_sub(list + 2);
-        if rows.len() > room {
-            let hidden = rows.len() - room.saturating_sub(1);
-            rows.truncate(room.saturating_sub(1));
-            let text = format!("… {hidden} more rows: a higher window shows them");
-            let row = Line::styled(shortened(&text, width), theme.warning);
-            rows.extend((room > 0).then_some(row));
+        let rows: Vec<Line> = self.intro.iter().flat_map(|line| wrap(line, width, &[])).collect();
+        let search = usize::from(self.search.is_some());
+        let room =
+            |items: usize| height.saturating_sub(self.matching.len().clamp(1, items) + search + 1);
+        if rows.is_empty() || rows.len() < room(3) {
+            self.intro_page.set((0, 0));
+            return rows;
         }
-        rows
+        // One item is enough to choose by, where there is hardly a row for more.
+        let room = if room(3) > 3 { room(3) - 1 } else { room(1).max(1) };
+        let page = room.saturating_sub(1).max(1);
+        let last = rows.len().saturating_sub(page);
+        self.intro_page.set((page, last));
+        let (at, count) = (self.intro_at.min(last), rows.len());
+        let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
+        let text =
+            format!("… rows {} to {} of {count}: page up, page down", at + 1, at + shown.len());
+        let told = Line::styled(shortened(&text, width), theme.warning);
+        match room {
+            // The first page says that there are others.
+            1 if at == 0 => shown = vec![told],
+            1 => {}
+            _ => shown.push(told),
+        }
+        shown
     }
 
     /// The rows of a numbered list whose items do not all fit in one row each: with all of

@@ -237,10 +237,8 @@ impl Face {
 /// cut is told of with the command that shows it all.
 fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
     let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
-    if room < 4 {
-        // The question itself comes first.
-        return Vec::new();
-    }
+    // Of few rows none is worth a share: all of it is shown by pages.
+    let (is_low, room) = if room < PAGED { (true, usize::MAX) } else { (false, room) };
     let mut rows = match brings {
         [] => wrapped("It would bring no settings, commands or context.".into(), theme.secondary),
         _ => wrapped("It would bring:".into(), theme.text),
@@ -251,7 +249,7 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
             .into(),
         theme.text,
     );
-    if why.len() + rows.len() + 2 * brings.len() <= room {
+    if !is_low && why.len() + rows.len() + 2 * brings.len() <= room {
         rows.splice(0..0, why);
     }
     let more = wrapped("… and more: `parallax trust show` lists it".into(), theme.warning);
@@ -275,6 +273,9 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
     }
     rows
 }
+
+/// With less room, what a folder would bring is paged through.
+const PAGED: usize = 8;
 
 /// Warnings about keys that are printed; of more only the number.
 const KEY_WARNINGS: usize = 5;

@@ -12,6 +12,8 @@ pub enum KeyTextError {
     Unknown(String),
     /// The key exists, but terminals do not report it.
     NotReported(String),
+    /// The key of the number pad, which terminals tell as the character that it types.
+    AsTyped(String, char),
 }
 
 impl std::fmt::Display for KeyTextError {
@@ -19,6 +21,12 @@ impl std::fmt::Display for KeyTextError {
         match self {
             Self::Unknown(name) => write!(f, "`{name}` is not a key or modifier"),
             Self::NotReported(name) => write!(f, "terminals do not report `{name}`"),
+            Self::AsTyped(name, char) => {
+                write!(
+                    f,
+                    "terminals report `{name}` as `{char}`, which could not be typed any more"
+                )
+            }
         }
     }
 }
@@ -46,7 +54,13 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
     {
         modifiers = modifiers.union(Modifiers::SHIFT);
     }
-    Ok(normal(Key::with(code, modifiers)))
+    let key = normal(Key::with(code, modifiers));
+    match key.typed() {
+        Some(char) if rest.len() > 1 && char.is_ascii_graphic() => {
+            Err(KeyTextError::AsTyped(rest.to_owned(), char))
+        }
+        _ => Ok(key),
+    }
 }
 
 /// The one form in which keys are compared: what is typed has no Shift; with
@@ -103,7 +117,8 @@ fn code(name: &str) -> Result<KeyCode, KeyTextError> {
         "backspace" => KeyCode::Backspace,
         "delete" => KeyCode::Delete,
         "insert" => KeyCode::Insert,
-        // The terminal tells the digits and signs of the number pad as such.
+        // The terminal tells the digits and signs of the number pad as such: only with
+        // Ctrl or the like they are none that is typed.
         "numpad_add" => KeyCode::Char('+'),
         "numpad_subtract" => KeyCode::Char('-'),
         "numpad_multiply" => KeyCode::Char('*'),
@@ -202,8 +217,8 @@ mod tests {
             ("+", Key::plain(KeyCode::Char('+'))),
             ("ctrl+[", Key::ctrl('[')),
             ("space", Key::plain(KeyCode::Char(' '))),
-            ("numpad7", Key::plain(KeyCode::Char('7'))),
-            ("numpad_add", Key::plain(KeyCode::Char('+'))),
+            ("ctrl+numpad7", Key::ctrl('7')),
+            ("alt+numpad_add", Key::alt('+')),
             ("F12", Key::plain(KeyCode::F(12))),
             ("shift+tab", Key::with(KeyCode::Tab, Modifiers::SHIFT)),
             ("ü", Key::plain(KeyCode::Char('ü'))),
@@ -216,6 +231,9 @@ mod tests {
     fn what_is_no_key_is_refused() {
         for text in ["", "ctrl+", "hyper+x", "ctrl+xy", "f0", "f36", "numpad12", "f+1"] {
             assert!(matches!(parse(text), Err(KeyTextError::Unknown(_))), "{text}");
+        }
+        for text in ["numpad7", "shift+numpad_add"] {
+            assert!(matches!(parse(text), Err(KeyTextError::AsTyped(..))), "{text}");
         }
         for text in ["f30", "ctrl+printscreen", "clear"] {
             assert!(matches!(parse(text), Err(KeyTextError::NotReported(_))), "{text}");

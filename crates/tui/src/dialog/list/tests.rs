@@ -59,15 +59,29 @@ fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
 }
 
 #[test]
-fn rows_above_a_list_leave_room_for_it_and_say_so() {
+fn rows_above_a_list_leave_room_for_it_and_come_by_pages() {
     let intro = (1..=20).map(|number| Line::raw(format!("it brings {number}"))).collect();
-    let list = list(3).intro(intro);
-    let rows: Vec<String> =
-        list.view(40, 10, &Theme::default()).rows.iter().map(Line::text).collect();
+    let mut list = list(3).intro(intro);
+    let shown = |list: &ListDialog, width, height| -> Vec<String> {
+        list.view(width, height, &Theme::default()).rows.iter().map(Line::text).collect()
+    };
+    let rows = shown(&list, 40, 10);
     assert_eq!(rows[0], "Items");
-    assert_eq!(rows[4], "… 17 more rows: a higher window shows t…");
+    assert_eq!(rows[4], "… rows 1 to 3 of 20: page up, page down");
     assert_eq!(rows[5..8], ["❯ 1. item 1", "  2. item 2", "  3. item 3"]);
     assert_eq!(rows.len(), 9);
+    press(&mut list, KeyCode::PageDown);
+    let rows = shown(&list, 40, 10);
+    assert_eq!(rows[1..4], ["it brings 4", "it brings 5", "it brings 6"]);
+    assert_eq!(rows[5], "❯ 1. item 1", "the choice stays");
+    // Where there is hardly room, each row can still be read before the choice.
+    let mut read = Vec::new();
+    for _ in 0..24 {
+        read.extend(shown(&list, 30, 4));
+        press(&mut list, KeyCode::PageDown);
+    }
+    assert!((5..=20).all(|number| read.contains(&format!("it brings {number}"))), "{read:?}");
+    assert!(read.iter().filter(|row| row.starts_with("❯ 1.")).count() >= 24, "{read:?}");
 }
 
 #[test]
