@@ -23,7 +23,7 @@ impl Buffer {
     pub fn paste(&mut self, text: &str) {
         let text = clean(text);
         if Pastes::is_long(&text) {
-            let label = self.pastes.add(text.into_owned());
+            let label = self.pastes.add(text.into_owned(), &self.text.to_string());
             self.change(self.cursor..self.cursor, &label, Joins::Nothing);
         } else {
             self.change(self.cursor..self.cursor, &text, Joins::Nothing);

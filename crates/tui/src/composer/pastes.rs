@@ -25,8 +25,9 @@ impl Pastes {
             || text.lines().count() > MAX_LINES
     }
 
-    /// Takes in a text; gives its label, which no other text has.
-    pub fn add(&mut self, text: String) -> String {
+    /// Takes in a text; gives its label, which no other text has and which is not among
+    /// what is `written` already.
+    pub fn add(&mut self, text: String, written: &str) -> String {
         let lines = text.lines().count();
         let size = if lines > MAX_LINES {
             format!("{lines} lines")
@@ -36,7 +37,7 @@ impl Pastes {
         let plain = format!("{LABEL_START}{size}]");
         let mut label = plain;
         let mut number = 1;
-        while self.content(&label).is_some() {
+        while self.content(&label).is_some() || written.contains(&label) {
             number += 1;
             label = format!("{LABEL_START}{size} #{number}]");
         }
@@ -82,11 +83,14 @@ mod tests {
         assert!(!Pastes::is_long(&"ü".repeat(500)));
         assert!(Pastes::is_long(&"x".repeat(501)));
         let mut pastes = Pastes::default();
-        let first = pastes.add("a\n".repeat(6));
-        let second = pastes.add("b\n".repeat(6));
+        let first = pastes.add("a\n".repeat(6), "");
+        let second = pastes.add("b\n".repeat(6), "");
         assert_eq!(first, "[Pasted Text: 6 lines]");
         assert_eq!(second, "[Pasted Text: 6 lines #2]");
-        assert_eq!(pastes.add("x".repeat(600)), "[Pasted Text: 600 chars]");
+        assert_eq!(pastes.add("x".repeat(600), ""), "[Pasted Text: 600 chars]");
+        let typed = "see [Pasted Text: 601 chars]";
+        assert_eq!(pastes.add("x".repeat(601), typed), "[Pasted Text: 601 chars #2]");
+        assert_eq!(pastes.expand(typed), typed);
         let text = pastes.expand(&format!("<{second}|{first}>"));
         assert_eq!(text, format!("<{}|{}>", "b\n".repeat(6), "a\n".repeat(6)));
     }
