@@ -1,6 +1,8 @@
 //! Questions of the model's: one to four, each on a page of its own, answered
 //! by choosing or in words.
 
+use std::cell::Cell;
+
 use parallax_protocol::Object;
 use parallax_protocol::question::{QuestionKind, UserQuestion};
 use parallax_screen::{Key, Line, Span, wrap};
@@ -9,6 +11,7 @@ use serde_json::Value;
 use super::field::Field;
 use super::{DialogKey, DialogView};
 use crate::clean;
+use crate::layout::shortened;
 use crate::theme::Theme;
 
 /// What came of a key.
@@ -110,11 +113,26 @@ pub(super) struct AnswerForm {
     pages: Vec<Page>,
     /// The page; one behind the last is the review.
     at: usize,
+    /// The first row that is shown, until the cursor moves: a question is read before
+    /// its answers.
+    scroll: Option<usize>,
+    seen: Cell<Seen>,
+}
+
+/// What of a page was in sight when it was drawn last.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    first: usize,
+    rows: usize,
+    all: usize,
+    /// The row of the cursor was among them; of a review, the last.
+    marked: bool,
 }
 
 impl AnswerForm {
     pub(super) fn new(questions: &[UserQuestion]) -> Self {
-        Self { pages: questions.iter().map(Page::new).collect(), at: 0 }
+        let pages = questions.iter().map(Page::new).collect();
+        Self { pages, at: 0, scroll: Some(0), seen: Cell::default() }
     }
 
     /// Whether letters are text now.
@@ -133,6 +151,30 @@ impl AnswerForm {
     pub(super) fn key(&mut self, key: DialogKey, raw: Key) -> FormAnswer {
         let last = self.pages.len();
         let typing = self.is_typing();
+        let Seen { first, rows, all, marked } = self.seen.get();
+        match key {
+            DialogKey::PageDown => {
+                self.scroll = Some((first + rows).min(all.saturating_sub(rows)));
+                return FormAnswer::Stay;
+            }
+            DialogKey::PageUp => {
+                self.scroll = Some(first.saturating_sub(rows));
+                return FormAnswer::Stay;
+            }
+            // Nothing is chosen or sent that nobody has seen.
+            DialogKey::Confirm if all > 0 && !marked => {
+                self.scroll = (self.at == last).then_some(first + rows);
+                return FormAnswer::Stay;
+            }
+            _ => {}
+        }
+        let page = self.at;
+        let answer = self.answer_key(key, raw, last, typing);
+        self.scroll = (self.at != page).then_some(0);
+        answer
+    }
+
+    fn answer_key(&mut self, key: DialogKey, raw: Key, last: usize, typing: bool) -> FormAnswer {
         match key {
             DialogKey::Cancel => return FormAnswer::Dismissed,
             DialogKey::Next => self.turn_to((self.at + 1).min(self.last_page())),
@@ -237,11 +279,26 @@ impl AnswerForm {
             Some(_) if self.pages.len() > 1 => "enter answer · tab next · esc give no answer",
             Some(_) => "enter answer · esc give no answer",
         };
-        let hint = wrap(&Line::styled(hint, theme.secondary), width, &[]);
-        let room = height.saturating_sub(rows.len() + hint.len()).max(1);
-        // The rows around the cursor stay in sight.
-        let marked = self.pages.get(self.at).map_or(0, |page| page.marked_row(width));
-        let skipped = (marked + 1).saturating_sub(room).min(body.len().saturating_sub(room));
+        let mut hint = wrap(&Line::styled(hint, theme.secondary), width, &[]);
+        let mut room = height.saturating_sub(rows.len() + hint.len()).max(1);
+        let is_cut = body.len() > room;
+        if is_cut {
+            room = height.saturating_sub(rows.len() + 1).max(1);
+        }
+        let (all, last) = (body.len(), body.len().saturating_sub(room));
+        let marked = match self.pages.get(self.at) {
+            Some(page) => page.marked_row(width),
+            None => all.saturating_sub(1),
+        };
+        // The rows around the cursor stay in sight, unless somebody reads.
+        let skipped = self.scroll.unwrap_or_else(|| (marked + 1).saturating_sub(room)).min(last);
+        let in_sight = (skipped..skipped + room).contains(&marked);
+        self.seen.set(Seen { first: skipped, rows: room, all, marked: in_sight });
+        if is_cut {
+            let end = (skipped + room).min(all);
+            let told = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);
+            hint = vec![Line::styled(shortened(&told, width), theme.secondary)];
+        }
         let top = rows.len();
         rows.extend(body.into_iter().skip(skipped).take(room));
         rows.extend(hint);
@@ -461,10 +518,31 @@ mod tests {
         for _ in 0..4 {
             for (width, height) in [(20, 4), (40, 8), (100, 30)] {
                 let view = form.view(width, height, &Theme::default());
-                assert!(view.rows.len() <= height);
+                assert!(view.rows.len() <= height, "{width}×{height}");
                 assert!(view.cursor.is_none_or(|(_, row)| row < view.rows.len().max(height)));
             }
             press(&mut form, DOWN);
         }
+    }
+
+    #[test]
+    fn in_a_tiny_window_all_is_read_before_anything_is_chosen() {
+        let mut form = AnswerForm::new(&[choice(false)]);
+        let shown = |form: &AnswerForm| -> String {
+            let view = form.view(20, 4, &Theme::default());
+            view.rows.iter().map(|row| row.text() + "\n").collect()
+        };
+        let first = shown(&form);
+        assert!(first.contains("Which"), "the question comes first: {first}");
+        let mut read = first;
+        for _ in 0..6 {
+            press(&mut form, Key::plain(KeyCode::PageDown));
+            read += &shown(&form);
+        }
+        assert!(form.pages[0].options.iter().all(|(label, _)| read.contains(label)), "{read}");
+        // The choice is out of sight now: it is looked at first.
+        assert!(matches!(press(&mut form, ENTER), FormAnswer::Stay));
+        assert!(shown(&form).contains("› 1."), "{}", shown(&form));
+        assert!(matches!(press(&mut form, ENTER), FormAnswer::Done(_)));
     }
 }
