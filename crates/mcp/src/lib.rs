@@ -21,6 +21,7 @@ mod handler;
 mod instructions;
 mod lines;
 mod listing;
+mod media;
 mod names;
 mod oauth;
 mod pages;
