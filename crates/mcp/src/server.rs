@@ -322,7 +322,9 @@ impl Server {
         self.signs.heard();
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
-            let why = "it offers no tools, prompts or resources".to_owned();
+            let mut why = vec!["it offers no tools, prompts or resources".to_owned()];
+            why.extend(notes);
+            let why = why.join("; ");
             drop(connection);
             return Err(McpError::Start { why });
         }

@@ -37,6 +37,39 @@ impl Drop for Remote {
 }
 
 #[test]
+fn answers_that_cannot_be_read_end_their_calls() {
+    let hows = ["half", "deep", "cut", "shape"];
+    let calls: Vec<_> = hows
+        .iter()
+        .map(|how| json!({"calls": [{"name": "mcp_test_garbled", "args": {"how": how}}]}))
+        .chain([json!({"text": "done"})])
+        .collect();
+    for (how, kind) in [("--http", "http"), ("--sse", "sse")] {
+        let world = World::new(&json!(calls).to_string());
+        let remote = Remote::start(&world, how, "garbled");
+        let server = json!({"url": remote.address, "type": kind, "timeout": 60_000});
+        set(&world, &json!({"mcpServers": {"test": server}}));
+        world.run_well(&["-y", "-p", "go"]);
+        let output = answer(&world, 1)["output"].to_string();
+        assert!(output.contains("caf\u{fffd}"), "{how}: {output}");
+        for (number, why) in [(2, "too deeply"), (3, "not valid JSON"), (4, "neither a result")] {
+            let error = answer(&world, number)["error"].to_string();
+            assert!(error.contains(why), "{how}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_page_in_the_place_of_an_answer_is_told_in_words() {
+    let world = World::new(&call("echo", &json!({"text": "far"})));
+    let remote = Remote::start(&world, "--http", "html");
+    set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].to_string();
+    assert!(error.contains("it answers with `text/html`, not with JSON or events"), "{error}");
+}
+
+#[test]
 fn servers_are_reached_over_http_and_the_older_stream() {
     let echo = call("echo", &json!({"text": "far"}));
     for (how, r#do, kind) in [
