@@ -24,7 +24,7 @@ as one JSON line. The words of `--do`:
     sample     `sample` wants the model to answer
     open       the stream of GET wants no sign-in
     garbled    `garbled` answers with what cannot be read; one schema is too deep
-    html       calls are answered with a page
+    many       2,500 tools               html       calls are answered with a page
 """
 
 import http.server
@@ -102,6 +102,8 @@ def tools():
         found += [tool(f"heavy_{number}", "Weighs much. " * 300) for number in range(100)]
     if "names" in DO:
         found += [tool("with blank"), tool("x" * 90)]
+    if "many" in DO:
+        found += [tool(f"many_{number}", "One of many. " * 20) for number in range(2_500)]
     if "garbled" in DO:
         found.append(tool("garbled", "Cannot be read."))
         found.append(tool("too_deep", "Neither can this.", {"type": "object", "not": "@deep@"}))
