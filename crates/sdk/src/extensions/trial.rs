@@ -202,6 +202,7 @@ impl Launch {
                 timeout: time,
                 kept: OUTPUT,
                 sandbox: None,
+                lets_go: false,
             };
             let processes = Processes::new(root.join("tmp"));
             runtime
