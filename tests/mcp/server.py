@@ -24,7 +24,9 @@ as one JSON line. The words of `--do`:
     sample     `sample` wants the model to answer
     open       the stream of GET wants no sign-in
     garbled    `garbled` answers with what cannot be read; one schema is too deep
+    shallow    none is
     many       2,500 tools               html       calls are answered with a page
+    json       requests are answered with JSON, not with events
 """
 
 import http.server
@@ -106,7 +108,8 @@ def tools():
         found += [tool(f"many_{number}", "One of many. " * 20) for number in range(2_500)]
     if "garbled" in DO:
         found.append(tool("garbled", "Cannot be read."))
-        found.append(tool("too_deep", "Neither can this.", {"type": "object", "not": "@deep@"}))
+        if "shallow" not in DO:
+            found.append(tool("too_deep", "Neither can this.", {"type": "object", "not": "@deep@"}))
     if "malformed" in DO:
         found += [{"name": "bare"}, {"description": "no name"}, 3, {"name": "odd", "inputSchema": 7}]
     return found
@@ -526,6 +529,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(202)
         stream = Stream()
         threading.Thread(target=handle, args=(message, stream), daemon=True).start()
+        if "json" in DO:
+            while True:
+                sent, last = stream.queue.get(timeout=60)
+                if last:
+                    return self.reply(200, text_of(sent))
         headers = [("Mcp-Session-Id", "session-1")] if message["method"] == "initialize" else []
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")

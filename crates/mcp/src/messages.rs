@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcError, JsonRpcMessage,
+    RequestId, ServerJsonRpcMessage,
 };
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -88,23 +89,22 @@ impl Open {
             None => self.take_only()?,
         };
         let list = remains.result.and_then(readable_entries);
-        let answer = match list {
-            Some(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            None => {
-                let error = json!({"code": UNREADABLE, "message": why(text)});
-                json!({"jsonrpc": "2.0", "id": id, "error": error})
+        match list {
+            None => Some(failure(id, why(text))),
+            Some(result) => {
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                serde_json::from_value(answer).ok()
             }
-        };
-        serde_json::from_value(answer).ok()
+        }
     }
 
-    /// Takes note of a message that others have read.
-    pub(crate) fn heard(&self, message: &ServerJsonRpcMessage) {
-        self.answered(&mut message.clone());
+    /// The end of an open request whose answer cannot be read.
+    pub(crate) fn fail(&self, id: &RequestId, why: &str) -> Option<ServerJsonRpcMessage> {
+        self.take(id).map(|id| failure(id, why.to_owned()))
     }
 
     /// Takes note of an answer. `true` when it names its request otherwise than we did.
-    fn answered(&self, message: &mut ServerJsonRpcMessage) -> bool {
+    pub(crate) fn answered(&self, message: &mut ServerJsonRpcMessage) -> bool {
         let id = match message {
             JsonRpcMessage::Response(answer) => Some(&mut answer.id),
             JsonRpcMessage::Error(error) => error.id.as_mut(),
@@ -150,14 +150,24 @@ fn whole(text: &str) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(value).ok()
 }
 
+fn failure(id: RequestId, why: String) -> ServerJsonRpcMessage {
+    let error = ErrorData::new(ErrorCode(UNREADABLE), why, None);
+    JsonRpcMessage::Error(JsonRpcError::new(Some(id), error))
+}
+
 /// What is wrong with an answer.
 fn why(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(_) => "it is neither a result nor an error".to_owned(),
-        Err(error) if error.to_string().starts_with("recursion limit") => {
-            "it is nested too deeply".to_owned()
-        }
-        Err(error) => format!("it is not valid JSON: {error}"),
+        Err(error) => no_json(&error.to_string()),
+    }
+}
+
+/// The same for what the reader of JSON said.
+pub(crate) fn no_json(error: &str) -> String {
+    match error.starts_with("recursion limit") {
+        true => "it is nested too deeply".to_owned(),
+        false => format!("it is not valid JSON: {error}"),
     }
 }
 

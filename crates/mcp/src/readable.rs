@@ -7,13 +7,13 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use parallax_http::reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
 
-use crate::messages::Open;
+use crate::messages::{Open, no_json};
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
@@ -31,14 +31,70 @@ impl<C> Readable<C> {
         Self { inner, open: Open::default() }
     }
 
-    fn mended(&self, events: Events) -> Events {
+    /// `of`: the request that they answer, where it is known.
+    fn mended(&self, events: Events, of: Option<RequestId>) -> Events {
         let open = self.open.clone();
-        events.flat_map(move |event| stream::iter(mended(&open, event))).boxed()
+        events.flat_map(move |event| stream::iter(mended(&open, of.as_ref(), event))).boxed()
+    }
+
+    fn mended_response<E: std::error::Error + Send + Sync + 'static>(
+        &self,
+        response: Result<StreamableHttpPostResponse, StreamableHttpError<E>>,
+        of: Option<RequestId>,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<E>> {
+        match response {
+            Ok(StreamableHttpPostResponse::Sse(events, session)) => {
+                Ok(StreamableHttpPostResponse::Sse(self.mended(events, of), session))
+            }
+            Ok(StreamableHttpPostResponse::Json(mut message, session)) => {
+                self.open.answered(&mut message);
+                Ok(StreamableHttpPostResponse::Json(message, session))
+            }
+            Err(error) => {
+                // Only its words tell that an answer came and cannot be read.
+                let why = match &error {
+                    StreamableHttpError::UnexpectedServerResponse(why) => {
+                        why.strip_prefix(NO_JSON).map(no_json)
+                    }
+                    _ => None,
+                };
+                // Nothing else will come, whatever went wrong.
+                let ended =
+                    of.and_then(|id| self.open.fail(&id, why.as_deref().unwrap_or_default()));
+                match ended.filter(|_| why.is_some()) {
+                    Some(message) => Ok(StreamableHttpPostResponse::Json(message, None)),
+                    None => Err(error),
+                }
+            }
+            Ok(other) => Ok(other),
+        }
+    }
+}
+
+/// What the library says of an answer that it cannot read, before why.
+const NO_JSON: &str = "could not parse JSON response as ServerJsonRpcMessage: ";
+
+/// The request of a message, if it is one.
+fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
     }
 }
 
 /// The events that stand for one.
-fn mended(open: &Open, event: Result<Sse, SseError>) -> Vec<Result<Sse, SseError>> {
+fn mended(
+    open: &Open,
+    of: Option<&RequestId>,
+    event: Result<Sse, SseError>,
+) -> Vec<Result<Sse, SseError>> {
+    // What was in it is lost with the event.
+    if let (Err(SseError::Utf8Parse(_)), Some(id)) = (&event, of)
+        && let Some(failed) = open.fail(id, "it is not UTF-8")
+    {
+        let data = serde_json::to_string(&failed).ok();
+        return vec![Ok(Sse { data, ..Sse::default() })];
+    }
     let texts = match &event {
         Ok(Sse { event: kind, data: Some(text), .. })
             if matches!(kind.as_deref(), None | Some("" | "message")) =>
@@ -69,8 +125,9 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
         self.open.sent(&message);
-        let response = self.inner.post_message(uri, message, session, token, headers).await?;
-        Ok(self.mended_response(response))
+        let of = id_of(&message);
+        let response = self.inner.post_message(uri, message, session, token, headers).await;
+        self.mended_response(response, of)
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -83,11 +140,12 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
         most: usize,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
         self.open.sent(&message);
+        let of = id_of(&message);
         let response = self
             .inner
             .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
-            .await?;
-        Ok(self.mended_response(response))
+            .await;
+        self.mended_response(response, of)
     }
 
     async fn delete_session(
@@ -109,7 +167,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
         headers: Headers,
     ) -> Result<Events, StreamableHttpError<C::Error>> {
         let events = self.inner.get_stream(uri, session, last, token, headers).await?;
-        Ok(self.mended(events))
+        Ok(self.mended(events, None))
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -125,21 +183,6 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
             .inner
             .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
             .await?;
-        Ok(self.mended(events))
-    }
-}
-
-impl<C> Readable<C> {
-    fn mended_response(&self, response: StreamableHttpPostResponse) -> StreamableHttpPostResponse {
-        match response {
-            StreamableHttpPostResponse::Sse(events, session) => {
-                StreamableHttpPostResponse::Sse(self.mended(events), session)
-            }
-            StreamableHttpPostResponse::Json(message, session) => {
-                self.open.heard(&message);
-                StreamableHttpPostResponse::Json(message, session)
-            }
-            other => other,
-        }
+        Ok(self.mended(events, None))
     }
 }

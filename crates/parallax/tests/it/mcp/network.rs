@@ -38,23 +38,27 @@ impl Drop for Remote {
 
 #[test]
 fn answers_that_cannot_be_read_end_their_calls() {
-    let hows = ["half", "deep", "cut", "shape"];
+    let hows = ["latin1", "half", "deep", "cut", "shape"];
     let calls: Vec<_> = hows
         .iter()
         .map(|how| json!({"calls": [{"name": "mcp_test_garbled", "args": {"how": how}}]}))
         .chain([json!({"text": "done"})])
         .collect();
-    for (how, kind) in [("--http", "http"), ("--sse", "sse")] {
+    let (letter, deep) = ("caf\u{fffd}", "nested too deeply");
+    let (text, shape) = ("not valid JSON", "neither a result nor an error");
+    for (how, kind, r#do, wanted) in [
+        ("--http", "http", "garbled", ["not UTF-8", letter, deep, text, shape]),
+        ("--sse", "sse", "garbled", [letter, letter, deep, text, shape]),
+        ("--http", "http", "garbled,json,shallow", [text, text, deep, text, text]),
+    ] {
         let world = World::new(&json!(calls).to_string());
-        let remote = Remote::start(&world, how, "garbled");
+        let remote = Remote::start(&world, how, r#do);
         let server = json!({"url": remote.address, "type": kind, "timeout": 60_000});
         set(&world, &json!({"mcpServers": {"test": server}}));
         world.run_well(&["-y", "-p", "go"]);
-        let output = answer(&world, 1)["output"].to_string();
-        assert!(output.contains("caf\u{fffd}"), "{how}: {output}");
-        for (number, why) in [(2, "too deeply"), (3, "not valid JSON"), (4, "neither a result")] {
-            let error = answer(&world, number)["error"].to_string();
-            assert!(error.contains(why), "{how}: {error}");
+        for (number, wanted) in wanted.iter().enumerate() {
+            let got = answer(&world, number + 1).to_string();
+            assert!(got.contains(wanted), "{how} {do} {number}: {got}");
         }
     }
 }
