@@ -108,6 +108,7 @@ impl Server {
         let resources = read("resources", resources);
         let templates = read("templates", templates);
         cuts.extend(cut);
+        cuts.extend(left_out(&broken));
         let catalog = Catalog {
             prompts: prompts.iter().filter_map(PromptEntry::read).collect(),
             resources: resources.iter().filter_map(ResourceEntry::read).collect(),
@@ -121,7 +122,6 @@ impl Server {
             cut: (!cuts.is_empty()).then(|| cuts.join("; ")),
         };
         notes.extend(bounded);
-        notes.extend(left_out(&broken));
         Ok((catalog, notes))
     }
 

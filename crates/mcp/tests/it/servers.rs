@@ -77,6 +77,7 @@ async fn an_answer_that_cannot_be_read_ends_its_call() {
     let notes = world.servers.status().remove(0).notes;
     let wanted = "1 of its tools cannot be read and are left out (`too_deep`)";
     assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
+    assert!(world.servers.trouble().is_some_and(|told| told.contains(wanted)), "it is told");
     for how in ["latin1", "half"] {
         let got = world.call("mcp_s_garbled", json!({"how": how})).await;
         assert!(got.for_model.output.contains("caf\u{fffd}"), "{how}: {}", got.for_model.output);
