@@ -226,7 +226,8 @@ impl Tool for McpTool {
             format!(
                 "the MCP server `{}` describes its tool `{}` differently than when it was last \
                  allowed",
-                self.served.server, self.served.tool
+                self.served.server,
+                shown_name(&self.served.tool)
             )
         })
     }
