@@ -23,6 +23,10 @@ as one JSON line. The words of `--do`:
     roots      `roots` asks for the folders   oldest    speaks 2024-11-05
     sample     `sample` wants the model to answer
     open       the stream of GET wants no sign-in
+    garbled    `garbled` answers with what cannot be read; one schema is too deep
+    shallow    none is
+    many       2,500 tools               html       calls are answered with a page
+    json       requests are answered with JSON, not with events
 """
 
 import http.server
@@ -100,9 +104,32 @@ def tools():
         found += [tool(f"heavy_{number}", "Weighs much. " * 300) for number in range(100)]
     if "names" in DO:
         found += [tool("with blank"), tool("x" * 90)]
+    if "many" in DO:
+        found += [tool(f"many_{number}", "One of many. " * 20) for number in range(2_500)]
+    if "garbled" in DO:
+        found.append(tool("garbled", "Cannot be read."))
+        if "shallow" not in DO:
+            found.append(tool("too_deep", "Neither can this.", {"type": "object", "not": "@deep@"}))
     if "malformed" in DO:
         found += [{"name": "bare"}, {"description": "no name"}, 3, {"name": "odd", "inputSchema": 7}]
     return found
+
+
+# Answers that no reader of JSON likes, by the `how` of `garbled`.
+GARBLED = {
+    "latin1": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"caf\xe9"}]}}',
+    "half": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"caf\\ud83d"}]}}',
+    "deep": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":"@deep@"}}',
+    "cut": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[',
+    "shape": b'{"jsonrpc":"2.0","id":%d,"error":"oops"}',
+    "anonymous": b'{"result":{"content":[NaN]},"jsonrpc":"2.0","id":%d}',
+}
+
+
+def text_of(message):
+    if not isinstance(message, bytes):
+        message = json.dumps(message).encode()
+    return message.replace(b'"@deep@"', b"[" * 100_000 + b"]" * 100_000)
 
 
 class Failure(Exception):
@@ -162,6 +189,9 @@ def call(params, session, identity):
             os._exit(3)
         return text("second life")
     if name == "hang":
+        return None
+    if name == "garbled":
+        session.send(GARBLED[arguments["how"]] % identity, last=True)
         return None
     if name == "flood":
         for _ in range(5000):
@@ -291,8 +321,8 @@ class Session:
 class Stdio(Session):
     def send(self, message, last=False):
         with LOCK:
-            sys.stdout.write(json.dumps(message) + "\n")
-            sys.stdout.flush()
+            sys.stdout.buffer.write(text_of(message) + b"\n")
+            sys.stdout.buffer.flush()
 
 
 def stdio():
@@ -308,7 +338,7 @@ def stdio():
     for line in sys.stdin:
         if "noise" in DO:
             with LOCK:
-                sys.stdout.write("listening…\n\n{\"half\": \n")
+                sys.stdout.buffer.write("listening…\n\n{\"half\": \n".encode())
         message = json.loads(line)
         threading.Thread(target=handle, args=(message, session), daemon=True).start()
     if "stubborn" in DO:
@@ -445,7 +475,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if message is None:
                 return
             try:
-                self.wfile.write(f"event: message\ndata: {json.dumps(message)}\n\n".encode())
+                self.wfile.write(b"event: message\ndata: " + text_of(message) + b"\n\n")
                 self.wfile.flush()
             except OSError:
                 return
@@ -487,6 +517,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         message = json.loads(body)
         if self.refused(message):
             return None
+        if "html" in DO and message.get("method") == "tools/call":
+            return self.reply(200, b"<html>", kind="text/html")
         if path.path == "/messages":
             number = int(dict(urllib.parse.parse_qsl(path.query)).get("id", -1))
             stream = STREAMS[number]
@@ -497,6 +529,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(202)
         stream = Stream()
         threading.Thread(target=handle, args=(message, stream), daemon=True).start()
+        if "json" in DO:
+            while True:
+                sent, last = stream.queue.get(timeout=60)
+                if last:
+                    return self.reply(200, text_of(sent))
         headers = [("Mcp-Session-Id", "session-1")] if message["method"] == "initialize" else []
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -507,7 +544,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         while True:
             try:
                 sent, last = stream.queue.get(timeout=60)
-                self.wfile.write(f"data: {json.dumps(sent)}\n\n".encode())
+                self.wfile.write(b"data: " + text_of(sent) + b"\n\n")
                 self.wfile.flush()
             except (OSError, queue.Empty):
                 return None

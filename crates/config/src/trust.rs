@@ -12,6 +12,9 @@ use crate::homes::Homes;
 use crate::layers;
 use crate::load::{self, LoadOptions};
 
+/// The variable that says, for one run, whether the working directory is trusted.
+pub const TRUST_VARIABLE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
+
 /// The decision about the working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
@@ -79,7 +82,7 @@ pub(crate) fn decide(
     if skip_trust {
         return Ok(Trust { trusted: true, reason: TrustReason::Flag });
     }
-    match environment.get("GEMINI_CLI_TRUST_WORKSPACE") {
+    match environment.get(TRUST_VARIABLE) {
         Some("true") => return Ok(Trust { trusted: true, reason: TrustReason::Variable }),
         // In doubt it is no: `FALSE`, `0`, `no`.
         Some(other) if ["false", "0", "no"].contains(&other.to_lowercase().as_str()) => {

@@ -38,6 +38,10 @@ pub struct Fed {
     pub kept: usize,
     /// What confines it; `None` starts it as it is.
     pub sandbox: Option<Plan>,
+    /// What it left in the background when it ended by itself is nobody's business
+    /// here, if it gave the streams back: it goes on, also when the session is over.
+    /// Not so in a sandbox, whose files and network end with the session.
+    pub lets_go: bool,
 }
 
 /// What came of it.
@@ -73,7 +77,7 @@ impl Processes {
         self.serve(ServedProgram { program, arguments, directory, environment, sandbox }).await
     }
 
-    /// Runs a command to its end, and ends all that it started.
+    /// Runs a command to its end, and ends all that it started and may not leave.
     ///
     /// # Errors
     /// There is no shell or folder, or the system refuses.
@@ -82,7 +86,8 @@ impl Processes {
         command: Fed,
         cancel: &CancellationToken,
     ) -> Result<FedEnd, StartError> {
-        let Fed { text, directory, environment, input, timeout, kept, sandbox } = command;
+        let Fed { text, directory, environment, input, timeout, kept, sandbox, lets_go } = command;
+        let lets_go = lets_go && sandbox.is_none();
         let (mut served, streams) = self.serve_shell(text, directory, environment, sandbox).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
@@ -91,7 +96,7 @@ impl Processes {
             let _ = stdin.write_all(&input).await;
             drop(stdin);
         };
-        let (ending, timed_out) = {
+        let (ending, timed_out, closed) = {
             let talk = async {
                 tokio::join!(
                     feed,
@@ -106,7 +111,7 @@ impl Processes {
                     _ = &mut talk => talks = false,
                     ending = served.wait() => {
                         // A child left behind may hold the pipes open for ever.
-                        let _ = tokio::time::timeout(DRAIN, &mut talk).await;
+                        talks = tokio::time::timeout(DRAIN, &mut talk).await.is_err();
                         return ending;
                     }
                 }
@@ -133,9 +138,12 @@ impl Processes {
                     () = listen => {}
                 }
             }
-            done
+            (done.0, done.1, !talks)
         };
-        served.end().await;
+        match lets_go && closed && ending.is_some() {
+            true => served.let_go(),
+            false => drop(served.end().await),
+        }
         Ok(FedEnd { ending, timed_out, stdout, stderr })
     }
 }
@@ -167,6 +175,7 @@ mod tests {
             timeout: Duration::from_millis(milliseconds),
             kept: KEPT,
             sandbox: None,
+            lets_go: false,
         };
         processes.feed(command, &CancellationToken::new()).await.expect("started")
     }
@@ -199,5 +208,40 @@ mod tests {
             run("head -c 3000000 /dev/zero; sleep 60 & exit 0", &[b'x'; 300_000], 20_000).await;
         assert_eq!(end.ending, Some(Ending::Exited { code: 0 }));
         assert_eq!(end.stdout.len(), KEPT);
+    }
+
+    #[tokio::test]
+    async fn what_gave_the_streams_back_may_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mark = |name: &str| folder.path().join(name);
+        let late = |name: &str| format!("(sleep 1; touch {})", mark(name).display());
+        let fed = |text: String, lets_go: bool| Fed {
+            text,
+            directory: "/".into(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            input: Vec::new(),
+            timeout: Duration::from_millis(500),
+            kept: KEPT,
+            sandbox: None,
+            lets_go,
+        };
+        let away = ">/dev/null 2>&1 </dev/null &";
+        let processes = Processes::new(folder.path().to_owned());
+        for (text, lets_go) in [
+            (format!("{} {away} echo well", late("stays")), true),
+            (format!("{} {away} echo well", late("not-asked")), false),
+            (format!("{} & echo well", late("holds")), true),
+            (format!("{} {away} sleep 9", late("hangs")), true),
+        ] {
+            processes.feed(fed(text, lets_go), &CancellationToken::new()).await.expect("started");
+        }
+        processes.shutdown().await;
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        while !mark("stays").exists() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        let there = ["stays", "not-asked", "holds", "hangs"].map(|name| mark(name).exists());
+        assert_eq!(there, [true, false, false, false]);
     }
 }

@@ -1,6 +1,6 @@
 //! All commands of a session, so that none outlives it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,8 @@ const SETTLE: Duration = Duration::from_millis(20);
 const PARTING_STEPS: usize = 25;
 /// How often orphans are looked after.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often the dead are collected of what was left to itself.
+const COLLECT_EVERY: Duration = Duration::from_secs(10);
 
 /// The commands of a session. Cheap to clone; with the last clone everything
 /// that still runs is ended.
@@ -325,6 +327,24 @@ impl Processes {
         let (processes, family) = (self.unowned(), family.clone());
         self.spawn(async move { processes.watch(family).await });
         log
+    }
+
+    /// Collects the dead of what a command left to itself, as long as the session
+    /// goes on. Nothing else is done to it.
+    pub(crate) fn collect_later(&self, family: Family) {
+        let processes = self.unowned();
+        self.spawn(async move {
+            let mut known = HashSet::new();
+            loop {
+                known.extend(processes.look(family.clone()).await);
+                known.retain(|pid| family::collect(*pid).is_none() && family::is_alive(*pid));
+                let closing = processes.shared.closing.cancelled();
+                let over = tokio::time::timeout(COLLECT_EVERY, closing).await.is_ok();
+                if over || known.is_empty() {
+                    return;
+                }
+            }
+        });
     }
 
     /// Looks after orphans until the last is gone: then their group's number

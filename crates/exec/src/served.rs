@@ -53,6 +53,7 @@ pub struct Served {
     child: Child,
     family: Family,
     guard: Guard,
+    processes: Processes,
 }
 
 impl Processes {
@@ -126,7 +127,8 @@ impl Processes {
         else {
             return Err(failed(io::Error::other("it has no streams")));
         };
-        Ok((Served { child, family, guard }, ServedStreams { stdin, stdout, stderr }))
+        let processes = self.unowned();
+        Ok((Served { child, family, guard, processes }, ServedStreams { stdin, stdout, stderr }))
     }
 }
 
@@ -150,6 +152,12 @@ impl Served {
     pub async fn ask_to_end(&mut self, patience: Duration) -> Option<Ending> {
         self.family.signal(&[], Signal::TERM);
         tokio::time::timeout(patience, self.wait()).await.ok()
+    }
+
+    /// Leaves what it started to itself; it has ended.
+    pub(crate) fn let_go(mut self) {
+        self.guard.leave();
+        self.processes.collect_later(self.family);
     }
 
     /// Ends it with all that it started. Its input should be closed before: it

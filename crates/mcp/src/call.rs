@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::connect::{not_sent, wants_sign_in};
 use crate::error::McpError;
+use crate::messages::UNREADABLE;
 
 /// Progress lengthens a request to so many times its limit, and no further.
 const LONGER: u32 = 10;
@@ -147,6 +148,9 @@ async fn tell_cancelled(peer: &Peer<RoleClient>, id: RequestId) {
 
 fn failed(error: ServiceError) -> McpError {
     match error {
+        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
+            McpError::Protocol { message: error.message.into_owned() }
+        }
         ServiceError::McpError(error) => {
             McpError::Server { code: i64::from(error.code.0), message: error.message.into_owned() }
         }

@@ -27,7 +27,10 @@ use crate::error::McpError;
 use crate::google::Google;
 use crate::handler::Handler;
 use crate::lines::LONGEST;
+use crate::media::media_type;
+use crate::messages::UNREADABLE;
 use crate::oauth::{self, Bearer, TokenFiles};
+use crate::readable::Readable;
 use crate::signs::Signs;
 use crate::sse::Sse;
 use crate::stdio::Stdio;
@@ -174,11 +177,12 @@ impl Surroundings {
         let kind = credentials.as_ref().map(|(_, kind)| *kind);
         let opened = match credentials {
             Some((manager, _)) => {
-                let client = AuthClient::new(client, manager);
+                let client = Readable::new(AuthClient::new(client, manager));
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 handler.serve(Wire::around(transport, server)).await
             }
             None => {
+                let client = Readable::new(client);
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 handler.serve(Wire::around(transport, server)).await
             }
@@ -299,6 +303,9 @@ fn refused(error: &ClientInitializeError) -> McpError {
     }
     match error {
         ClientInitializeError::ConnectionClosed(_) => McpError::Lost,
+        ClientInitializeError::JsonRpcError(error) if error.code.0 == UNREADABLE => {
+            McpError::Protocol { message: error.message.to_string() }
+        }
         _ if why.contains("401") => McpError::SignIn { again: false },
         _ => McpError::Start { why: plain(&cause(error)) },
     }
@@ -308,6 +315,7 @@ fn refused(error: &ClientInitializeError) -> McpError {
 fn cause(error: &ClientInitializeError) -> String {
     match streamable(error) {
         Some(StreamableHttpError::Client(client)) => chain(client),
+        Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
         _ => chain(error),
     }
 }
@@ -347,7 +355,16 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
 pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(client)) => plain(&chain(client)),
+        Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
         _ => plain(&chain(error)),
+    }
+}
+
+/// What came in the place of messages.
+fn no_message(kind: Option<&str>) -> String {
+    match kind.and_then(media_type) {
+        Some(kind) => format!("it answers with `{kind}`, not with JSON or events"),
+        None => "it does not say in which form it answers".to_owned(),
     }
 }
 

@@ -21,9 +21,10 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> Option<T> {
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     parallax_exec::create_private_folder(folder)?;
+    // In one piece: each small write would be a call of the system.
+    let text = serde_json::to_vec(value)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    serde_json::to_writer(file.as_file_mut(), value)?;
-    file.as_file_mut().flush()?;
+    file.write_all(&text)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }

@@ -9,11 +9,14 @@ use rmcp::model::{
     ListToolsRequest, PaginatedRequestParams, ServerPeerInfo,
 };
 use rmcp::{Peer, RoleClient};
+use serde_json::Value;
 
 use crate::bounds::{self, Bounded};
 use crate::call::{Bounds, request};
 use crate::catalog::{Catalog, PromptEntry, ResourceEntry, ToolEntry};
 use crate::error::McpError;
+use crate::messages::UNREADABLE_ENTRY;
+use crate::names::shown_name;
 use crate::pages;
 use crate::server::Server;
 
@@ -23,6 +26,27 @@ const LISTING: Duration = Duration::from_secs(30);
 const GATHER: Duration = Duration::from_millis(300);
 /// When nothing has changed yet, it is looked once more.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
+
+/// Tools that cannot be read and are named.
+const MOST_NAMED: usize = 10;
+
+/// The name of an entry that cannot be read, where it is known.
+fn name_of(entry: &Value) -> Option<String> {
+    let name = entry.get(UNREADABLE_ENTRY).or_else(|| entry.get("name"))?.as_str()?;
+    (!name.is_empty()).then(|| shown_name(name))
+}
+
+/// Which tools are not there because they cannot be read.
+fn left_out(broken: &[Option<String>]) -> Option<String> {
+    let named: Vec<String> = broken.iter().flatten().map(|name| format!("`{name}`")).collect();
+    let named = match named.get(..MOST_NAMED) {
+        None => named.join(", "),
+        Some(first) => format!("{}, …", first.join(", ")),
+    };
+    let named = if named.is_empty() { named } else { format!(" ({named})") };
+    let count = broken.len();
+    (count > 0).then(|| format!("{count} of its tools cannot be read and are left out{named}"))
+}
 
 impl Server {
     /// Reads all lists. What the server does not know is empty.
@@ -72,13 +96,19 @@ impl Server {
             Err(McpError::Server { code: -32601, .. }) => Vec::new(),
             other => read("tools", other),
         };
-        let tools: Vec<ToolEntry> = listed.iter().filter_map(ToolEntry::read).collect();
-        let broken = listed.len() - tools.len();
+        let (mut tools, mut broken) = (Vec::with_capacity(listed.len()), Vec::new());
+        for entry in &listed {
+            match ToolEntry::read(entry) {
+                Some(tool) => tools.push(tool),
+                None => broken.push(name_of(entry)),
+            }
+        }
         let Bounded { tools, cut, notes: bounded } = bounds::bound(tools);
         let prompts = read("prompts", prompts);
         let resources = read("resources", resources);
         let templates = read("templates", templates);
         cuts.extend(cut);
+        cuts.extend(left_out(&broken));
         let catalog = Catalog {
             prompts: prompts.iter().filter_map(PromptEntry::read).collect(),
             resources: resources.iter().filter_map(ResourceEntry::read).collect(),
@@ -92,9 +122,6 @@ impl Server {
             cut: (!cuts.is_empty()).then(|| cuts.join("; ")),
         };
         notes.extend(bounded);
-        if broken > 0 {
-            notes.push(format!("{broken} of its tools cannot be read and are left out"));
-        }
         Ok((catalog, notes))
     }
 

@@ -27,6 +27,12 @@ fn fitting(name: &str) -> String {
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }
 
+/// The name of something of a server for a sentence of ours: one word that is not too
+/// long.
+pub(crate) fn shown_name(name: &str) -> String {
+    fitting(name).chars().take(LONGEST).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

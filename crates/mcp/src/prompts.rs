@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::call::Bounds;
 use crate::catalog::PromptEntry;
+use crate::media::media_type;
 use crate::servers::Servers;
 
 /// What was typed behind the name of a prompt.
@@ -183,7 +184,9 @@ fn parts(message: &Value) -> Vec<Part> {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
             Some("text") => text("text").map(Part::text),
-            Some("image" | "audio") => Some(Part::inline_data(text("mimeType")?, text("data")?)),
+            Some("image" | "audio") => {
+                Some(Part::inline_data(media_type(text("mimeType")?)?, text("data")?))
+            }
             Some("resource") => {
                 block.get("resource")?.get("text").and_then(Value::as_str).map(Part::text)
             }

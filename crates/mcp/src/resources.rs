@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::blocks::clip;
 use crate::call::Bounds;
 use crate::error::McpError;
+use crate::media::{UNKNOWN, media_type};
 use crate::server::Server;
 use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
@@ -94,7 +95,7 @@ pub(crate) async fn read(
         match field("text") {
             Some(text) => text.to_owned(),
             None => {
-                let mime = field("mimeType").unwrap_or("application/octet-stream");
+                let mime = field("mimeType").and_then(media_type).unwrap_or(UNKNOWN);
                 let size = size_of_base64(field("blob").unwrap_or_default());
                 format!("[Binary resource content {mime}, {size} bytes]")
             }

@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::ask::{Answer, Asker, Question};
 use crate::handler::PATIENCE;
+use crate::media::media_type;
 
 /// The role of these requests in statistics, and the name of their alias in
 /// `modelConfigs`.
@@ -190,6 +191,9 @@ fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
                 SamplingMessageContentBlock::Image(image) => (image.mime_type, image.data),
                 SamplingMessageContentBlock::Audio(audio) => (audio.mime_type, audio.data),
                 _ => return Err(invalid("only texts, images and sounds are taken here")),
+            };
+            let Some(kind) = media_type(&kind).map(str::to_owned) else {
+                return Err(invalid("a `mimeType` of a sampling request is none"));
             };
             media += data.len();
             pieces += 1;

@@ -148,8 +148,7 @@ impl Server {
     /// It was waited for long enough. It may still come.
     pub(crate) fn give_up_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
-            let server = Arc::clone(self);
-            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, Err("")));
+            self.shared.keep(&self.key, Err(String::new()));
         }
     }
 
@@ -322,7 +321,9 @@ impl Server {
         self.signs.heard();
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
-            let why = "it offers no tools, prompts or resources".to_owned();
+            let mut why = vec!["it offers no tools, prompts or resources".to_owned()];
+            why.extend(notes);
+            let why = why.join("; ");
             drop(connection);
             return Err(McpError::Start { why });
         }
@@ -389,10 +390,7 @@ impl Server {
             (changed, first)
         };
         if changed || first {
-            let server = Arc::clone(self);
-            tokio::task::spawn_blocking(move || {
-                server.shared.cache.put(&server.key, Ok(&catalog));
-            });
+            self.shared.keep(&self.key, Ok(catalog));
         }
         // Also when nothing changed: somebody may wait for it to be known.
         self.shared.changed();
@@ -413,8 +411,7 @@ impl Server {
             std::mem::replace(&mut state.unknown, false) || state.catalog.is_empty()
         };
         if forget && !self.closing.load(Ordering::Acquire) {
-            let server = Arc::clone(self);
-            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, Err(&why)));
+            self.shared.keep(&self.key, Err(why));
         }
         self.shared.changed();
     }

@@ -17,9 +17,11 @@ use parallax_keychain::Keychain;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::tool::{Tool, ToolSource};
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use crate::ask::Asker;
 use crate::cache::Cache;
+use crate::catalog::Catalog;
 use crate::connect::{Confine, Surroundings, Watch};
 use crate::instructions;
 use crate::names::full_name;
@@ -45,6 +47,9 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Characters that are taken for one token of a declaration.
 const CHARACTERS_OF_TOKEN: u64 = 4;
+
+/// How long the end waits for what is being written into the cache.
+const KEEPING: Duration = Duration::from_secs(2);
 
 /// The time between two looks at servers that are waited for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -110,9 +115,19 @@ pub(crate) struct Shared {
     pub(crate) longest_text: usize,
     version: AtomicU64,
     news: watch::Sender<()>,
+    /// What is being written into the cache.
+    keeping: TaskTracker,
 }
 
 impl Shared {
+    /// Keeps what a server offers, or why it does not answer, on a thread.
+    pub(crate) fn keep(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
+        let (shared, key) = (Arc::clone(self), key.to_owned());
+        self.keeping.spawn_blocking(move || {
+            shared.cache.put(&key, known.as_deref().map_err(String::as_str));
+        });
+    }
+
     /// Something is known that was not.
     pub(crate) fn changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
@@ -211,6 +226,7 @@ impl Servers {
             longest_text: options.longest_text,
             version: AtomicU64::new(0),
             news: watch::channel(()).0,
+            keeping: TaskTracker::new(),
         });
         let server = |config| Arc::new(Server::new(config, Arc::clone(&shared)));
         let mut servers: Vec<Arc<Server>> = options.servers.into_iter().map(server).collect();
@@ -335,6 +351,10 @@ impl Servers {
     pub async fn close(&self) {
         let ends = self.inner.servers.iter().map(|server| server.close());
         futures_util::future::join_all(ends).await;
+        // A session may be over before what it learnt is on the disk.
+        let keeping = &self.inner.shared.keeping;
+        keeping.close();
+        drop(tokio::time::timeout(KEEPING, keeping.wait()).await);
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Server>> {

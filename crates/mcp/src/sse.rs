@@ -1,7 +1,7 @@
 //! The older way over HTTP: a stream of events brings messages, and the address
 //! to which ours are sent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use futures_util::StreamExt as _;
@@ -17,6 +17,7 @@ use url::Url;
 use crate::connect::plain;
 use crate::error::McpError;
 use crate::lines::{LONGEST, Lines, Pace};
+use crate::messages::Open;
 use crate::oauth::Bearer;
 
 type Bytes = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<bytes::Bytes>> + Send>>;
@@ -29,6 +30,8 @@ pub(crate) struct Sse {
     bearer: Option<Bearer>,
     events: Events,
     pace: Pace,
+    open: Open,
+    batch: VecDeque<ServerJsonRpcMessage>,
 }
 
 impl Sse {
@@ -65,7 +68,16 @@ impl Sse {
                 if messages.origin() != url.origin() {
                     return Err(failed("it sends messages to another server".to_owned()));
                 }
-                return Ok(Self { client, messages, headers, bearer, events, pace: Pace::new() });
+                return Ok(Self {
+                    client,
+                    messages,
+                    headers,
+                    bearer,
+                    events,
+                    pace: Pace::new(),
+                    open: Open::default(),
+                    batch: VecDeque::new(),
+                });
             }
         }
     }
@@ -95,6 +107,7 @@ impl Transport<RoleClient> for Sse {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.open.sent(&item);
         let (client, url, headers) =
             (self.client.clone(), self.messages.clone(), self.headers.clone());
         let bearer = self.bearer.clone();
@@ -125,14 +138,17 @@ impl Transport<RoleClient> for Sse {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
+            if let Some(message) = self.batch.pop_front() {
+                return Some(message);
+            }
             self.pace.wait().await;
             let event = self.events.next().await?;
             if !matches!(event.kind.as_str(), "" | "message") {
                 continue;
             }
-            match serde_json::from_str::<ServerJsonRpcMessage>(&event.data) {
-                Ok(message) => return Some(message),
-                Err(error) => tracing::debug!(%error, "an event of an MCP server is no message"),
+            self.batch.extend(self.open.read(event.data.as_bytes()));
+            if self.batch.is_empty() {
+                tracing::debug!("an event of an MCP server is no message");
             }
         }
     }

@@ -9,20 +9,18 @@ use parallax_exec::{Served, ServedStreams};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
 use crate::lines::{Lines, Pace};
+use crate::messages::Open;
 use crate::tail::Tail;
 
 /// What a server may write between two messages that is no message.
 const MOST_NOISE: usize = 16 * 1024 * 1024;
 /// How long a message that is being written may hold up the end.
 const PARTING: Duration = Duration::from_millis(100);
-/// The messages in one batch.
-const MOST_IN_BATCH: usize = 1_000;
 
 /// The streams of a server. Closing it ends the server with all that it
 /// started; so does dropping it.
@@ -31,6 +29,7 @@ pub(crate) struct Stdio {
     lines: Lines<BufReader<ChildStdout>>,
     pace: Pace,
     noise: usize,
+    open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<Served>,
     tail: Tail,
@@ -46,6 +45,7 @@ impl Stdio {
             lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: Pace::new(),
             noise: 0,
+            open: Open::default(),
             batch: VecDeque::new(),
             process: Some(process),
             tail,
@@ -55,39 +55,17 @@ impl Stdio {
     /// Takes the messages of a line. `false` when the server writes too much
     /// that is none.
     fn take(&mut self, line: &[u8]) -> bool {
-        match messages(line) {
-            Some(messages) => {
-                self.noise = 0;
-                self.batch.extend(messages);
-                true
-            }
-            None => {
-                self.tail.push(line.get(..line.len().min(1_000)).unwrap_or_default());
-                self.tail.push(b"\n");
-                self.noise += line.len() + 1;
-                self.noise <= MOST_NOISE
-            }
+        let messages = self.open.read(line);
+        if messages.is_empty() {
+            self.tail.push(line.get(..line.len().min(1_000)).unwrap_or_default());
+            self.tail.push(b"\n");
+            self.noise += line.len() + 1;
+            return self.noise <= MOST_NOISE;
         }
+        self.noise = 0;
+        self.batch.extend(messages);
+        true
     }
-}
-
-/// The messages of a line: one, or a batch.
-fn messages(line: &[u8]) -> Option<Vec<ServerJsonRpcMessage>> {
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Some(vec![message]);
-    }
-    let items = match serde_json::from_slice(line).ok()? {
-        Value::Array(items) if items.len() <= MOST_IN_BATCH => items,
-        item @ Value::Object(_) => vec![item],
-        _ => return None,
-    };
-    let read = |mut item: Value| {
-        // Some servers leave out what never changes.
-        item.as_object_mut()?.entry("jsonrpc").or_insert_with(|| "2.0".into());
-        serde_json::from_value(item).ok()
-    };
-    let messages: Vec<_> = items.into_iter().filter_map(read).collect();
-    (!messages.is_empty()).then_some(messages)
 }
 
 impl Transport<RoleClient> for Stdio {
@@ -97,6 +75,7 @@ impl Transport<RoleClient> for Stdio {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.open.sent(&item);
         let stdin = Arc::clone(&self.stdin);
         async move { write(&stdin, &item).await }
     }
@@ -145,21 +124,4 @@ async fn write(stdin: &Mutex<Option<ChildStdin>>, item: &ClientJsonRpcMessage) -
     let stdin = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
     stdin.write_all(&text).await?;
     stdin.flush().await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_found_in_what_servers_write() {
-        let count = |line: &str| messages(line.as_bytes()).map(|messages| messages.len());
-        let pong = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-        assert_eq!(count(pong), Some(1));
-        assert_eq!(count(r#"{"id":1,"result":{}}"#), Some(1));
-        assert_eq!(count(&format!("[{pong},{pong},3]")), Some(2));
-        for noise in ["", "listening on stdio", "[]", "3", "{\"a\"", "{\"a\":1}"] {
-            assert_eq!(count(noise), None, "{noise}");
-        }
-    }
 }

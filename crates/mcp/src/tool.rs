@@ -19,7 +19,7 @@ use crate::blocks::Reading;
 use crate::call::Bounds;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
-use crate::names::{full_name, tool_name};
+use crate::names::{full_name, shown_name, tool_name};
 use crate::server::Server;
 use crate::{bounds, pins, schema};
 
@@ -189,7 +189,7 @@ impl Of {
 
     /// Why we do not call it: our words, not the server's.
     fn refusal(&self, why: &str) -> Outcome {
-        let (tool, server) = (&self.entry.name, &self.server.config.name);
+        let (tool, server) = (shown_name(&self.entry.name), &self.server.config.name);
         let words = format!("The tool `{tool}` of the MCP server `{server}` {why}.");
         Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }
@@ -226,7 +226,8 @@ impl Tool for McpTool {
             format!(
                 "the MCP server `{}` describes its tool `{}` differently than when it was last \
                  allowed",
-                self.served.server, self.served.tool
+                self.served.server,
+                shown_name(&self.served.tool)
             )
         })
     }

@@ -374,10 +374,11 @@ fn update(
     person: &mut Person,
 ) -> Result<Said, Failure> {
     let name = extension.name();
-    let Some(update) = launch.look_for_update(extension)? else {
+    let current = || {
         let text = format!("Extension \"{name}\" is already up to date.\n");
-        return Ok(done(text, name, "up to date"));
+        Ok(done(text, name, "up to date"))
     };
+    let Some(update) = launch.look_for_update(extension)? else { return current() };
     let ExtensionUpdate { from, fetched, beyond, moved } = &update;
     let to = one_line(&fetched.manifest.version);
     if let Some(moved) = moved {
@@ -394,7 +395,9 @@ fn update(
         }
         person.agree(&shown, consent)?;
     }
-    launch.update_extension(extension, &update)?;
+    if !launch.update_extension(extension, &update)? {
+        return current();
+    }
     let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(from));
     if extension.home == parallax_sdk::extensions::ExtensionHome::Gemini {
         text.push_str(

@@ -81,14 +81,13 @@ impl Launch {
         Self::of(options, config)
     }
 
-    /// A folder to be added to the workspace, as typed: `~` and relative paths
-    /// are understood. Blocking.
+    /// A folder that a session worked in, to be taken back. Blocking.
     ///
     /// # Errors
     /// No folder, or one that is not trusted.
-    pub fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
-        let (real, trusted) = self.folder_and_trust(typed)?;
-        if !trusted {
+    pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
+        let real = self.real_folder(typed)?;
+        if !self.trust_of(&real)?.trusted {
             let why =
                 format!("`{0}` is not trusted; `/permissions trust {0}` trusts it", real.display());
             return Err(failure(FailureKind::Input, why));
@@ -96,21 +95,32 @@ impl Launch {
         Ok(real)
     }
 
-    /// The same, with whether the folder is trusted. Blocking.
+    /// A folder to be added to the workspace, as typed (`~` and relative paths are
+    /// understood), with whether it is trusted. What is said of the session's folder for
+    /// one run says nothing of another. Blocking.
     ///
     /// # Errors
     /// It is no folder, or cannot be reached.
     pub fn folder_and_trust(&self, typed: &str) -> Result<(PathBuf, bool), Failure> {
+        let real = self.real_folder(typed)?;
+        let own = std::fs::canonicalize(&self.options.directory).unwrap_or_default();
+        let trust = match real.starts_with(own) {
+            true => self.trust_of(&real)?,
+            false => self.trust_of_other(&real)?,
+        };
+        Ok((real, trust.trusted))
+    }
+
+    fn real_folder(&self, typed: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.expand_home(Path::new(typed)));
         let told = |why: String| failure(FailureKind::Input, why);
         let real = path
             .canonicalize()
             .map_err(|error| told(format!("`{}` cannot be added: {error}", path.display())))?;
-        if !real.is_dir() {
-            return Err(told(format!("`{}` is no folder", real.display())));
+        match real.is_dir() {
+            true => Ok(real),
+            false => Err(told(format!("`{}` is no folder", real.display()))),
         }
-        let trusted = self.trust_of(&real)?.trusted;
-        Ok((real, trusted))
     }
 
     /// Lets the project's rules count as they are now. Blocking.

@@ -431,6 +431,7 @@ impl Shared {
             // One more than is read, to know that it was too much.
             kept: result::ANSWER + 1,
             sandbox,
+            lets_go: true,
         };
         let fed = self.processes.feed(command, cancel).await;
         fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))

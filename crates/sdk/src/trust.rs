@@ -10,6 +10,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, LaunchOptions, failure};
 
+use parallax_config::trust::TRUST_VARIABLE;
 pub use parallax_config::trust::{Standing, TrustLevel};
 pub use parallax_config::{LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
 
@@ -174,6 +175,18 @@ impl Launch {
         Ok(self.standing(folder)?.trust)
     }
 
+    /// The same of a folder that is not the session's: what is said for one run
+    /// (`--skip-trust`, `GEMINI_CLI_TRUST_WORKSPACE`) is said of that one. Blocking.
+    ///
+    /// # Errors
+    /// As [`Launch::trust_of`].
+    pub(crate) fn trust_of_other(&self, folder: &Path) -> Result<Trust, Failure> {
+        let mut variables = self.options.variables.clone();
+        variables.retain(|(name, _)| name != TRUST_VARIABLE);
+        let options = LoadOptions { variables, skip_trust: false, ..self.load_options() };
+        trust::standing(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
+    }
+
     /// Says what is thought of a folder; `None` takes back what was said.
     /// Sessions that run are not touched. Blocking.
     ///
@@ -185,13 +198,16 @@ impl Launch {
         self.trust_of(folder)
     }
 
-    fn standing(&self, folder: &Path) -> Result<Standing, Failure> {
-        let options = LoadOptions {
+    fn load_options(&self) -> LoadOptions {
+        LoadOptions {
             cwd: self.options.directory.clone(),
             variables: self.options.variables.clone(),
             skip_trust: self.options.skip_trust,
             ignore_env: self.options.ignore_env,
-        };
-        trust::standing(&options, folder).map_err(|error| config(&error))
+        }
+    }
+
+    fn standing(&self, folder: &Path) -> Result<Standing, Failure> {
+        trust::standing(&self.load_options(), folder).map_err(|error| config(&error))
     }
 }

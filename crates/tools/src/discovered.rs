@@ -113,7 +113,8 @@ impl Discovery {
             }
         };
         let directory = self.directory.clone();
-        let command = Fed { text, directory, environment, input, timeout, kept, sandbox };
+        let command =
+            Fed { text, directory, environment, input, timeout, kept, sandbox, lets_go: false };
         self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
     }
 }

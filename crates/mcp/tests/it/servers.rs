@@ -70,6 +70,34 @@ async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
     world.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_cannot_be_read_ends_its_call() {
+    let world = World::started("garbled").await;
+    assert!(world.names().contains(&"mcp_s_echo".to_owned()), "the good tools are there");
+    let notes = world.servers.status().remove(0).notes;
+    let wanted = "1 of its tools cannot be read and are left out (`too_deep`)";
+    assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
+    assert!(world.servers.trouble().is_some_and(|told| told.contains(wanted)), "it is told");
+    for how in ["latin1", "half"] {
+        let got = world.call("mcp_s_garbled", json!({"how": how})).await;
+        assert!(got.for_model.output.contains("caf\u{fffd}"), "{how}: {}", got.for_model.output);
+    }
+    for (how, why) in [
+        ("deep", "nested too deeply"),
+        ("cut", "not valid JSON"),
+        ("anonymous", "not valid JSON"),
+        ("shape", "neither a result nor an error"),
+    ] {
+        let begun = Instant::now();
+        let error = world.call("mcp_s_garbled", json!({"how": how})).await.error;
+        let error = error.expect("an error").message;
+        assert!(error.contains("its answer was not understood: it is "), "{how}: {error}");
+        assert!(error.contains(why), "{how}: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{how}: it is not waited for");
+    }
+    world.end().await;
+}
+
 struct Lines(Mutex<String>);
 
 impl Progress for Lines {

@@ -125,11 +125,12 @@ pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failur
 /// Runs the tests of the extension in a folder.
 pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<Said, Failure> {
     let (manifest, _) = launch.review_extension(folder)?;
-    let mut trials = launch.extension_trials(folder)?;
-    if let Some(unknown) = names.iter().find(|name| trials.iter().all(|it| it.name != **name)) {
+    let mut trials = launch.extension_trials(folder);
+    if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
+    {
         return Err(refused(format!("there is no test `tests/{}.json`", one_line(unknown))));
     }
-    trials.retain(|trial| names.is_empty() || names.contains(&trial.name));
+    trials.retain(|(name, _)| names.is_empty() || names.contains(name));
     if trials.is_empty() {
         return Err(refused(format!(
             "the extension `{}` has no tests: one is a file `tests/NAME.json` with `prompt`, \
@@ -140,15 +141,18 @@ pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<S
     let program = std::env::current_exe()
         .map_err(|error| refused(format!("this program does not find itself: {error}")))?;
     let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
-    for trial in &trials {
-        let wrong = launch.try_extension(&program, folder, trial)?;
+    for (name, trial) in &trials {
+        let wrong = match trial {
+            Ok(trial) => launch.try_extension(&program, folder, trial)?,
+            Err(why) => vec![format!("it cannot be read: {why}")],
+        };
         let sign = if wrong.is_empty() { "✓" } else { "✗" };
-        let _ = writeln!(text, "{sign} {}", one_line(&trial.name));
+        let _ = writeln!(text, "{sign} {}", one_line(name));
         for why in &wrong {
             let _ = writeln!(text, "    {}", one_line(why));
         }
         failed += usize::from(!wrong.is_empty());
-        list.push(json!({"name": trial.name, "passed": wrong.is_empty(), "problems": wrong}));
+        list.push(json!({"name": name, "passed": wrong.is_empty(), "problems": wrong}));
     }
     let _ = writeln!(text, "{} test(s), {failed} failed", trials.len());
     let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL };

@@ -120,6 +120,40 @@ fn the_doctor_says_what_does_not_work() {
 }
 
 #[test]
+fn two_updates_at_once_are_one() {
+    let world = World::new("[]");
+    let version = |number: &str| {
+        let manifest = json!({"name": "e", "version": number}).to_string();
+        write(&world, "e/gemini-extension.json", &manifest);
+    };
+    version("1.0.0");
+    well(&world, &["install", "e", "--yes"]);
+    version("2.0.0");
+    let running: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = world.command(&["extensions", "update", "e", "--yes"]);
+            command.stdout(std::process::Stdio::piped()).spawn().expect("started")
+        })
+        .collect();
+    let said: Vec<String> = running
+        .into_iter()
+        .map(|run| {
+            let output = run.wait_with_output().expect("ended");
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        })
+        .collect();
+    let updated = said.iter().filter(|said| said.contains("1.0.0 → 2.0.0")).count();
+    assert_eq!(updated, 1, "{said:?}");
+    // And the version before is the one before.
+    assert!(well(&world, &["rollback", "e"]).contains("1.0.0"));
+    let kept = world.home.parallax().join("extensions/.previous/e");
+    std::fs::remove_file(kept.join("gemini-extension.json")).expect("it was there");
+    let done = extensions(&world, &["rollback", "e"], "");
+    assert!(done.err().contains(&format!("`{}`: it has no", kept.display())), "{}", done.err());
+}
+
+#[test]
 fn an_extension_is_tried_with_recorded_answers() {
     let world = World::new("[]");
     assert_eq!(extensions(&world, &["new", "mine", "custom-commands"], "").code(), 0);
@@ -139,6 +173,13 @@ fn an_extension_is_tried_with_recorded_answers() {
     let passed = extensions(&world, &["test", "mine"], "");
     assert_eq!(passed.code(), 0, "{}{}", passed.out(), passed.err());
     assert!(passed.out().contains("✓ word") && passed.out().contains("0 failed"));
+    // One that cannot be read fails alone.
+    write(&world, "mine/tests/broken.json", "{");
+    let some = extensions(&world, &["test", "mine"], "");
+    assert_eq!(some.code(), 1, "{}", some.err());
+    for part in ["✗ broken", "it cannot be read", "✓ word", "2 test(s), 1 failed"] {
+        assert!(some.out().contains(part), "{part}: {}", some.out());
+    }
     // The person's home is as it was.
     assert_eq!(well(&world, &["list"]), "No extensions installed.\n");
     write(&world, "mine/commands/say.toml", "prompt = 'Say something'");

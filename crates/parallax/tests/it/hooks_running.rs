@@ -35,6 +35,26 @@ fn hooks_of_a_project_run_when_they_are_accepted_as_they_are() {
 }
 
 #[test]
+fn what_a_hook_leaves_in_the_background_goes_on() {
+    let world = World::new(&script("echo hi"));
+    let hook =
+        |mark: &str, away: &str| one(&format!("(sleep 1; touch {mark}) {away} & echo '{{}}'"));
+    let away = ">/dev/null 2>&1 </dev/null";
+    settings(
+        &world,
+        &json!({"SessionStart": hook("start", away), "BeforeTool": hook("holds", ""),
+        "SessionEnd": hook("end", away)}),
+    );
+    let begun = Instant::now();
+    world.run_well(&["-p", "go", "-y"]);
+    let took = begun.elapsed();
+    let there = |mark: &str| world.home.project().join(mark).exists();
+    assert!(!there("end"), "it is not waited for: {took:?}");
+    crate::support::until("what was left", || there("start") && there("end"));
+    assert!(!there("holds"), "who keeps the output of a hook ends with it");
+}
+
+#[test]
 fn hooks_get_no_keys_and_their_own_variables() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let hook = json!([{"hooks": [

@@ -109,36 +109,33 @@ impl Launch {
         } else {
             std::fs::rename(&fresh, &target).map_err(told)?;
         }
+        // At once: who is killed between the two has an older version for `rollback`.
+        let kept = there.then(|| self.keep_previous(name, &fresh));
         if let Err(error) = lock(&self.config.homes, name, Some(&locked)) {
-            if there {
-                // As it was.
-                drop(parallax_files::exchange(&fresh, &target));
-            } else {
-                drop(std::fs::remove_dir_all(&target));
+            // As it was.
+            match kept {
+                Some(kept) => {
+                    drop(kept.and_then(|kept| kept.take_back(&fresh)));
+                    drop(parallax_files::exchange(&fresh, &target));
+                }
+                None => drop(std::fs::remove_dir_all(&target)),
             }
             return Err(error.to_string());
         }
-        if there {
-            self.keep_previous(name, &fresh, before.as_ref());
+        if let Some(kept) = kept {
+            if let Err(error) = kept {
+                tracing::warn!(%error, name, "the version before is not kept");
+            }
+            self.note_kept(name, before.as_ref());
         }
         Ok(target)
     }
 
-    /// The version before, for `rollback`, and what was noted of it. Without it
-    /// nothing is lost.
-    fn keep_previous(&self, name: &str, old: &Path, locked: Option<&Locked>) {
+    /// The version before, for `rollback`. Without it nothing is lost.
+    fn keep_previous(&self, name: &str, old: &Path) -> std::io::Result<Kept> {
         let folder = self.config.extension_home().join(PREVIOUS);
-        let kept = folder.join(name);
-        let keeping = create_private_folder(&folder)
-            .and_then(|()| match kept.symlink_metadata() {
-                Ok(_) => std::fs::remove_dir_all(&kept),
-                Err(_) => Ok(()),
-            })
-            .and_then(|()| std::fs::rename(old, &kept));
-        if let Err(error) = keeping {
-            tracing::warn!(%error, name, "the version before is not kept");
-        }
-        self.note_kept(name, locked);
+        create_private_folder(&folder)?;
+        Kept::put(old, folder.join(name))
     }
 
     /// Notes from which commit the version is that is kept.
@@ -162,7 +159,8 @@ impl Launch {
         }
         let _alone = self.change_alone()?;
         let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
-        let manifest = Manifest::read(&kept).map_err(refused)?;
+        let manifest =
+            Manifest::read(&kept).map_err(|why| refused(format!("`{}`: {why}", kept.display())))?;
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
             let hash = content_hash(&kept)?;
             // The commit of other files is none of theirs.
@@ -253,8 +251,8 @@ impl Launch {
         // First out of the way, in one step.
         let home = self.config.extension_home();
         let aside = Staging::new(&home, GOES).map_err(told)?;
+        drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
         std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
-        drop(std::fs::remove_dir_all(home.join(PREVIOUS).join(name)));
         self.note_kept(name, None);
         lock(homes, name, None)
             .and_then(|()| forget_extension_switches(homes, name))
@@ -306,6 +304,31 @@ impl Launch {
     }
 }
 
+/// The version before, in its place. In no moment there is a part of one.
+struct Kept {
+    place: PathBuf,
+    /// Whether one that is older still was there. It is where this one was.
+    older: bool,
+}
+
+impl Kept {
+    fn put(old: &Path, place: PathBuf) -> std::io::Result<Self> {
+        let older = place.symlink_metadata().is_ok();
+        match older {
+            true => parallax_files::exchange(old, &place)?,
+            false => std::fs::rename(old, &place)?,
+        }
+        Ok(Self { place, older })
+    }
+
+    fn take_back(self, old: &Path) -> std::io::Result<()> {
+        match self.older {
+            true => parallax_files::exchange(&self.place, old),
+            false => std::fs::rename(&self.place, old),
+        }
+    }
+}
+
 pub(super) fn config(error: parallax_config::ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
@@ -348,4 +371,44 @@ fn link(target: &Path, at: &Path) -> std::io::Result<()> {
 fn link(_: &Path, at: &Path) -> std::io::Result<()> {
     let why = format!("`{}` is a link, which cannot be made here", at.display());
     Err(std::io::Error::other(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn there_is_a_whole_version_before_in_every_moment() {
+        let home = tempfile::tempdir().expect("a folder");
+        let version = |name: &str| {
+            let folder = home.path().join(name);
+            std::fs::create_dir(&folder).expect("made");
+            for number in 0..500 {
+                std::fs::write(folder.join(number.to_string()), name).expect("written");
+            }
+            folder
+        };
+        let (place, first) = (home.path().join("kept"), version("first"));
+        Kept::put(&first, place.clone()).expect("kept");
+        let (second, over) = (version("second"), AtomicBool::new(false));
+        let kept = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    for number in [0, 250, 499] {
+                        assert!(place.join(number.to_string()).is_file(), "{number} is gone");
+                    }
+                }
+            });
+            let kept = Kept::put(&second, place.clone()).expect("kept");
+            over.store(true, Ordering::Relaxed);
+            looking.join().expect("always there");
+            kept
+        });
+        let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");
+        assert_eq!((read(&place).as_str(), read(&second).as_str()), ("second", "first"));
+        kept.take_back(&second).expect("as it was");
+        assert_eq!((read(&place).as_str(), read(&second).as_str()), ("first", "second"));
+    }
 }

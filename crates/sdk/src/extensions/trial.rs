@@ -33,8 +33,6 @@ const KEYS: [&str; 9] =
 /// A trial as its file has it.
 #[derive(Debug, Clone)]
 pub struct ExtensionTrial {
-    /// The name of its file.
-    pub name: String,
     prompt: String,
     responses: PathBuf,
     expect: Vec<String>,
@@ -48,7 +46,6 @@ pub struct ExtensionTrial {
 
 impl ExtensionTrial {
     fn read(folder: &Path, file: &Path) -> Result<Self, String> {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let length = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
         if length > LARGEST {
             return Err("it is too large".to_owned());
@@ -78,7 +75,6 @@ impl ExtensionTrial {
             Ok((place, text))
         });
         Ok(Self {
-            name,
             prompt,
             responses,
             expect: texts(&object, "expect")?,
@@ -90,6 +86,11 @@ impl ExtensionTrial {
             seconds: number("seconds", SECONDS)?.clamp(1, 3600),
         })
     }
+}
+
+/// The name of a trial is that of its file.
+fn name_of(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A path that leads nowhere but below a folder.
@@ -129,11 +130,9 @@ fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 impl Launch {
-    /// The trials of the extension in a folder: `tests/*.json`. Blocking.
-    ///
-    /// # Errors
-    /// One that cannot be read.
-    pub fn extension_trials(&self, folder: &Path) -> Result<Vec<ExtensionTrial>, Failure> {
+    /// The trials of the extension in a folder: `tests/*.json`, by name, or why one
+    /// cannot be read. Blocking.
+    pub fn extension_trials(&self, folder: &Path) -> Vec<(String, Result<ExtensionTrial, String>)> {
         let folder = self.config.cwd.join(self.expand_home(folder));
         let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries
@@ -142,10 +141,7 @@ impl Launch {
             .take(1_000)
             .collect();
         files.sort();
-        let read = |file: &PathBuf| {
-            ExtensionTrial::read(&folder, file)
-                .map_err(|why| refused(format!("`{}`: {why}", file.display())))
-        };
+        let read = |file: &PathBuf| (name_of(file), ExtensionTrial::read(&folder, file));
         files.iter().map(read).collect()
     }
 
@@ -202,6 +198,7 @@ impl Launch {
                 timeout: time,
                 kept: OUTPUT,
                 sandbox: None,
+                lets_go: false,
             };
             let processes = Processes::new(root.join("tmp"));
             runtime

@@ -159,18 +159,28 @@ impl Launch {
 
     /// Puts a newer version in the place of the installed one, which is kept for
     /// `rollback`; of Gemini CLI's, a copy in our home. When it fails, the old
-    /// one is untouched. Settings stay. Blocking.
+    /// one is untouched. Settings stay. `false`: another process has brought it to
+    /// that version meanwhile. Blocking.
     ///
     /// # Errors
-    /// A disk that cannot be written.
+    /// A disk that cannot be written; another process has changed it otherwise.
     pub fn update_extension(
         &self,
         extension: &Extension,
         update: &ExtensionUpdate,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let (homes, name) = (&self.config.homes, extension.name());
         let keychain = &self.config.keychain;
         let _alone = self.change_alone()?;
+        let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);
+        match now {
+            Ok(now) if now == update.from => {}
+            Ok(now) if now == update.fetched.manifest.version => return Ok(false),
+            _ => {
+                let why = "another process changed it meanwhile: try again";
+                return Err(refused(format!("extension `{name}`: {why}")));
+            }
+        }
         self.put(&update.fetched)
             .map_err(|why| refused(format!("the extension `{name}` is as it was: {why}")))?;
         let variables: Vec<String> =
@@ -187,7 +197,8 @@ impl Launch {
                 }
             }
         }
-        keep_extension_values(homes, keychain, name, &variables).map_err(config)
+        keep_extension_values(homes, keychain, name, &variables).map_err(config)?;
+        Ok(true)
     }
 
     /// Updates those that are to be kept up to date, where a newer version may do
@@ -217,7 +228,8 @@ impl Launch {
                 continue;
             }
             told.push(match self.update_extension(extension, &update) {
-                Ok(()) => format!(
+                Ok(false) => continue,
+                Ok(true) => format!(
                     "The extension `{name}` was updated to {}; it counts from the next session on",
                     update.fetched.manifest.version.trim()
                 ),

@@ -351,6 +351,7 @@ impl Launch {
         };
         let folders = Arc::clone(&ground.workspace);
         let added = Arc::clone(&ground.workspace);
+        let roots_of = means.servers.clone();
         let records = || resumed.records.iter();
         parallax_engine::start(
             SessionOptions {
@@ -367,7 +368,13 @@ impl Launch {
                 trusted: self.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
                 add_directory: Box::new(move |path| {
-                    added.add_root(&path).map_err(|error| error.to_string())
+                    let before = added.roots().len();
+                    let folder = added.add_root(&path).map_err(|error| error.to_string())?;
+                    if let Some(servers) = roots_of.clone().filter(|_| added.roots().len() > before)
+                    {
+                        tokio::spawn(async move { servers.roots_changed().await });
+                    }
+                    Ok(folder)
                 }),
                 describe_directories: self.describe_directories(&ground.workspace),
                 directories: directories(records()).to_vec(),

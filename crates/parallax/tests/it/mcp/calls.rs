@@ -27,6 +27,27 @@ fn the_model_calls_a_tool_of_a_server() {
 }
 
 #[test]
+fn what_a_server_with_many_tools_offers_is_known_in_the_next_session() {
+    let world = with_server(r#"[{"text": "done"}]"#, "many");
+    let done = world.run_well(&["-y", "-p", "go"]);
+    assert!(
+        done.err().contains("more than 2,000 entries; 2000 of them are kept"),
+        "{}",
+        done.err()
+    );
+    assert_eq!(declared(&world, 0).iter().filter(|it| *it == "mcp_search_tools").count(), 1);
+    let kept = std::fs::read_dir(world.home.parallax().join("mcp-cache")).expect("the cache");
+    let kept: Vec<String> =
+        kept.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    assert!(kept.len() == 1 && kept[0].ends_with(".json"), "{kept:?}");
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    std::fs::remove_file(world.home.root().join("log")).expect("the log");
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(declared(&world, 0).contains(&"mcp_search_tools".to_owned()));
+    assert!(told(&world).is_empty(), "nobody called it, so it was not started");
+}
+
+#[test]
 fn without_leave_nothing_runs() {
     let world = with_server(&call("env", &json!({})), "");
     world.run_well(&["-p", "go"]);

@@ -37,6 +37,43 @@ impl Drop for Remote {
 }
 
 #[test]
+fn answers_that_cannot_be_read_end_their_calls() {
+    let hows = ["latin1", "half", "deep", "cut", "shape"];
+    let calls: Vec<_> = hows
+        .iter()
+        .map(|how| json!({"calls": [{"name": "mcp_test_garbled", "args": {"how": how}}]}))
+        .chain([json!({"text": "done"})])
+        .collect();
+    let (letter, deep) = ("caf\u{fffd}", "nested too deeply");
+    let (text, shape) = ("not valid JSON", "neither a result nor an error");
+    for (how, kind, r#do, wanted) in [
+        ("--http", "http", "garbled", ["not UTF-8", letter, deep, text, shape]),
+        ("--sse", "sse", "garbled", [letter, letter, deep, text, shape]),
+        ("--http", "http", "garbled,json,shallow", [text, text, deep, text, text]),
+    ] {
+        let world = World::new(&json!(calls).to_string());
+        let remote = Remote::start(&world, how, r#do);
+        let server = json!({"url": remote.address, "type": kind, "timeout": 60_000});
+        set(&world, &json!({"mcpServers": {"test": server}}));
+        world.run_well(&["-y", "-p", "go"]);
+        for (number, wanted) in wanted.iter().enumerate() {
+            let got = answer(&world, number + 1).to_string();
+            assert!(got.contains(wanted), "{how} {do} {number}: {got}");
+        }
+    }
+}
+
+#[test]
+fn a_page_in_the_place_of_an_answer_is_told_in_words() {
+    let world = World::new(&call("echo", &json!({"text": "far"})));
+    let remote = Remote::start(&world, "--http", "html");
+    set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].to_string();
+    assert!(error.contains("it answers with `text/html`, not with JSON or events"), "{error}");
+}
+
+#[test]
 fn servers_are_reached_over_http_and_the_older_stream() {
     let echo = call("echo", &json!({"text": "far"}));
     for (how, r#do, kind) in [

@@ -71,6 +71,37 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
 }
 
 #[test]
+fn a_folder_that_is_added_is_asked_about_and_told_to_servers() {
+    // That the project is trusted says nothing of others.
+    let world = World::new(
+        r#"[{"calls": [{"name": "mcp_test_roots", "args": {}}]},
+        {"text": "looked"}]"#,
+    );
+    let mut server = stdio(&world, "roots");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let log = world.home.root().join("log");
+    let other = tempfile::tempdir().expect("folder");
+    let path = other.path().canonicalize().expect("path");
+    let seat = Seat::in_world(world, &Start::sized(110, 40).arguments(&["-y"]));
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts(&format!("/directory add {}", path.display()));
+    seat.sees("Do you want to trust this folder");
+    seat.press(Key::Char('1'));
+    seat.has_seen("Added");
+    let told = || std::fs::read_to_string(&log).unwrap_or_default();
+    until("the server to be told", || told().contains("notifications/roots/list_changed"));
+    seat.prompts("look");
+    seat.has_seen("looked");
+    let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    let body = &seat.world.server.requests()[1].body;
+    assert!(String::from_utf8_lossy(body).contains(&name), "the server sees it");
+}
+
+#[test]
 fn skills_are_read_again_in_the_session_that_is_open() {
     let seat = seat(World::new(r#"[{"text": "hello"}, {"text": "heard"}]"#));
     seat.prompts("hi");

@@ -1,0 +1,188 @@
+//! Streamable HTTP whose events are read as far as they can be: the library passes
+//! over those that it cannot read, and their request would wait for its limit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use parallax_http::reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use crate::messages::{Open, no_json};
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+type Text = Arc<str>;
+
+/// A client whose events can be read.
+#[derive(Clone)]
+pub(crate) struct Readable<C> {
+    inner: C,
+    open: Open,
+}
+
+impl<C> Readable<C> {
+    pub(crate) fn new(inner: C) -> Self {
+        Self { inner, open: Open::default() }
+    }
+
+    /// `of`: the request that they answer, where it is known.
+    fn mended(&self, events: Events, of: Option<RequestId>) -> Events {
+        let open = self.open.clone();
+        events.flat_map(move |event| stream::iter(mended(&open, of.as_ref(), event))).boxed()
+    }
+
+    fn mended_response<E: std::error::Error + Send + Sync + 'static>(
+        &self,
+        response: Result<StreamableHttpPostResponse, StreamableHttpError<E>>,
+        of: Option<RequestId>,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<E>> {
+        match response {
+            Ok(StreamableHttpPostResponse::Sse(events, session)) => {
+                Ok(StreamableHttpPostResponse::Sse(self.mended(events, of), session))
+            }
+            Ok(StreamableHttpPostResponse::Json(mut message, session)) => {
+                self.open.answered(&mut message);
+                Ok(StreamableHttpPostResponse::Json(message, session))
+            }
+            Err(error) => {
+                // Only its words tell that an answer came and cannot be read.
+                let why = match &error {
+                    StreamableHttpError::UnexpectedServerResponse(why) => {
+                        why.strip_prefix(NO_JSON).map(no_json)
+                    }
+                    _ => None,
+                };
+                // Nothing else will come, whatever went wrong.
+                let ended =
+                    of.and_then(|id| self.open.fail(&id, why.as_deref().unwrap_or_default()));
+                match ended.filter(|_| why.is_some()) {
+                    Some(message) => Ok(StreamableHttpPostResponse::Json(message, None)),
+                    None => Err(error),
+                }
+            }
+            Ok(other) => Ok(other),
+        }
+    }
+}
+
+/// What the library says of an answer that it cannot read, before why.
+const NO_JSON: &str = "could not parse JSON response as ServerJsonRpcMessage: ";
+
+/// The request of a message, if it is one.
+fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// The events that stand for one.
+fn mended(
+    open: &Open,
+    of: Option<&RequestId>,
+    event: Result<Sse, SseError>,
+) -> Vec<Result<Sse, SseError>> {
+    // What was in it is lost with the event.
+    if let (Err(SseError::Utf8Parse(_)), Some(id)) = (&event, of)
+        && let Some(failed) = open.fail(id, "it is not UTF-8")
+    {
+        let data = serde_json::to_string(&failed).ok();
+        return vec![Ok(Sse { data, ..Sse::default() })];
+    }
+    let texts = match &event {
+        Ok(Sse { event: kind, data: Some(text), .. })
+            if matches!(kind.as_deref(), None | Some("" | "message")) =>
+        {
+            open.mend(text).filter(|texts| !texts.is_empty())
+        }
+        _ => None,
+    };
+    let (Ok(event), Some(texts)) = (&event, texts) else { return vec![event] };
+    let last = texts.len().saturating_sub(1);
+    let of = |(order, text)| {
+        // Whoever goes on behind it has had all of them.
+        let id = event.id.clone().filter(|_| order == last);
+        Ok(Sse { data: Some(text), id, ..event.clone() })
+    };
+    texts.into_iter().enumerate().map(of).collect()
+}
+
+impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
+    type Error = C::Error;
+
+    async fn post_message(
+        &self,
+        uri: Text,
+        message: ClientJsonRpcMessage,
+        session: Option<Text>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
+        self.open.sent(&message);
+        let of = id_of(&message);
+        let response = self.inner.post_message(uri, message, session, token, headers).await;
+        self.mended_response(response, of)
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Text,
+        message: ClientJsonRpcMessage,
+        session: Option<Text>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
+        self.open.sent(&message);
+        let of = id_of(&message);
+        let response = self
+            .inner
+            .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
+            .await;
+        self.mended_response(response, of)
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Text,
+        session: Text,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), StreamableHttpError<C::Error>> {
+        self.inner.delete_session(uri, session, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Text,
+        session: Option<Text>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, StreamableHttpError<C::Error>> {
+        let events = self.inner.get_stream(uri, session, last, token, headers).await?;
+        Ok(self.mended(events, None))
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Text,
+        session: Option<Text>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<Events, StreamableHttpError<C::Error>> {
+        let events = self
+            .inner
+            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
+            .await?;
+        Ok(self.mended(events, None))
+    }
+}
