@@ -129,7 +129,7 @@ impl App {
         self.queued.swap(at, to);
         self.queue_dialog();
         if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
-            *list = list.clone().at(&format!("q{to}"));
+            **list = list.clone().at(&format!("q{to}"));
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) enum Purpose {
 /// A dialog of one of the two kinds.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
-    List(ListDialog),
+    List(Box<ListDialog>),
     Field(FieldDialog),
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     pub(crate) fn list(purpose: Purpose, list: ListDialog) -> Self {
-        Self { purpose, body: Body::List(list) }
+        Self { purpose, body: Body::List(Box::new(list)) }
     }
 
     pub(crate) fn field(purpose: Purpose, field: FieldDialog) -> Self {

@@ -62,7 +62,7 @@ impl App {
     /// Puts the list of settings aside for a dialog that it opens.
     fn settings_aside(&mut self) {
         self.settings_list = match self.overlay.take() {
-            Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(list),
+            Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(*list),
             _ => None,
         };
     }
