@@ -239,6 +239,9 @@ fn what_was_set_here_holds_when_files_are_read_again() {
     seat.prompts("/budget cost 7");
     seat.sees("The budget of this session is");
     seat.prompts(&format!("/dir add {}", folder.display()));
+    seat.sees("Trust it and add it");
+    seat.looks();
+    seat.press(Key::Enter);
     seat.sees("Added ");
     seat.prompts("/memory reload");
     seat.sees("Read again");
