@@ -47,7 +47,7 @@ pub enum Origin {
 /// One session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionEntry {
-    /// Its place by start time, from 1.
+    /// Its place by start time, from 1; 0: not asked for.
     pub index: usize,
     /// Its id.
     pub id: String,
@@ -111,6 +111,14 @@ pub(crate) fn age(time: Timestamp) -> String {
 /// no conversation are left out.
 pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
     newest_of_each(session_files::of_project(homes, project), &homes.keys)
+}
+
+/// A session of ours by its full id, without a look into the others of its project.
+pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEntry> {
+    let files = session_files::of_id(homes, project, id)?;
+    let entries = newest_of_each(files, &homes.keys).into_iter();
+    let mut ours = entries.filter(|entry| entry.origin == Origin::Parallax && entry.id == id);
+    ours.next().map(|entry| SessionEntry { index: 0, ..entry })
 }
 
 /// The sessions of all projects, oldest first; their numbers are those of the
