@@ -394,6 +394,26 @@ proptest::proptest! {
     }
 }
 
+#[test]
+fn many_contents_of_one_role_in_a_row_take_no_longer_than_others() {
+    let place = tempfile::tempdir().expect("tempdir");
+    let file = place.path().join("c.json");
+    let taken = |roles: [&str; 2]| {
+        let content =
+            |at: usize| format!(r#"{{"role":"{}","parts":[{{"text":"a"}}]}}"#, roles[at % 2]);
+        let contents: Vec<String> = (0..20_000).map(content).collect();
+        write(&file, &format!("[{}]", contents.join(",")));
+        let begun = std::time::Instant::now();
+        let session = import(&file).expect("import");
+        (begun.elapsed(), session.contents.len())
+    };
+    let (alternating, count) = taken(["user", "model"]);
+    assert_eq!(count, 20_000);
+    let (in_a_row, count) = taken(["user", "user"]);
+    assert_eq!(count, 1);
+    assert!(in_a_row < alternating * 5, "{in_a_row:?} instead of {alternating:?}");
+}
+
 /// Two calls at once, whose results hang beside each other; a branch that was taken
 /// back; lines of a sub-agent, and of the program itself.
 const CLAUDE: &str = r#"{"type":"summary","summary":"Mending the parser","leafUuid":"u9"}
