@@ -15,6 +15,7 @@ mod snapshot;
 mod split;
 mod transcript;
 mod when;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;

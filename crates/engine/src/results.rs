@@ -121,7 +121,12 @@ fn longest(text: &str, setting: Option<usize>, left: u64) -> usize {
 
 /// The ends of a text, cut between lines where there are lines, with where the
 /// whole is. Blocking: the whole is written to a file.
-fn cut(tool: &str, whole: &str, most: usize, keep_output: Option<&KeepOutput>) -> String {
+pub(crate) fn cut(
+    tool: &str,
+    whole: &str,
+    most: usize,
+    keep_output: Option<&KeepOutput>,
+) -> String {
     let place = match keep_output.map(|keep| keep(tool, whole)) {
         Some(Ok(path)) => format!("The full output is in `{}`.", path.display()),
         Some(Err(_)) => "The full output could not be saved.".to_owned(),

@@ -1,6 +1,6 @@
-//! Chooses the model of a prompt, once: what stands in for one that cannot
-//! answer, a person's choice, the approval mode, what the prompt looks like,
-//! and only in doubt a small model that is asked.
+//! Chooses the model of a prompt, once, and again when plan mode begins or ends in its
+//! midst: what stands in for one that cannot answer, a person's choice, the approval
+//! mode, what the prompt looks like, and only in doubt a small model that is asked.
 
 mod ahead;
 mod classifier;
@@ -111,14 +111,25 @@ impl Session {
         }
     }
 
-    /// Chooses the model of the prompt, at its first request or after a person
-    /// took another; then it stays. Gives the request to it that is under way already.
+    /// Whether plan mode began or ended since the model was chosen: planning is for one
+    /// model, and the work on a plan for the other. A model that was named is not left.
+    fn changed_course(&self, route: &Route) -> bool {
+        let is_planning = self.inbox.mode == ApprovalMode::Plan;
+        self.routing.plan
+            && self.routed_planning != is_planning
+            && route.source != RouteSource::Override
+    }
+
+    /// Chooses the model of the prompt, at its first request, after a person took
+    /// another, and when plan mode begins or ends; else it stays. Gives the request to it that is under way already.
     pub(crate) async fn choose_model(
         &mut self,
         cancel: &CancellationToken,
     ) -> Result<Option<Ahead>, EndReason> {
         // A model that a person sets counts from the next request on.
-        if self.route.as_ref().is_some_and(|route| route.asked == self.inbox.model) {
+        let same = self.route.as_ref().filter(|route| route.asked == self.inbox.model);
+        let is_again = same.is_some();
+        if same.is_some_and(|route| !self.changed_course(route)) {
             return Ok(None);
         }
         let begun = Instant::now();
@@ -136,7 +147,7 @@ impl Session {
                 (model, Choice::new(true, RouteSource::Override, reason))
             }
             Some(routes) => {
-                let choice = self.choose(&routes, cancel).await;
+                let choice = self.choose(&routes, is_again, cancel).await;
                 if cancel.is_cancelled() {
                     return Err(EndReason::Cancelled);
                 }
@@ -168,10 +179,17 @@ impl Session {
             let record = RouteRecord { time: now(), route: route.clone() };
             self.history.record(&Record::Route(record));
         }
+        self.routed_planning = self.inbox.mode == ApprovalMode::Plan;
         self.route = Some(route);
     }
 
-    async fn choose(&mut self, routes: &Routes, cancel: &CancellationToken) -> Choice {
+    /// In the midst of a prompt, `is_again`, nobody waits for a small model.
+    async fn choose(
+        &mut self,
+        routes: &Routes,
+        is_again: bool,
+        cancel: &CancellationToken,
+    ) -> Choice {
         if self.routing.plan {
             if self.inbox.mode == ApprovalMode::Plan {
                 return Choice::new(true, RouteSource::ApprovalMode, "it is plan mode");
@@ -201,6 +219,9 @@ impl Session {
                 RouteSource::Default,
                 "no rule fits, and no model is asked (`model.routing`)",
             ),
+            Look::Unclear if is_again => {
+                Choice::new(true, RouteSource::Default, "plan mode is over, and no rule fits")
+            }
             Look::Unclear => self.classify(routes, &prompt, cancel).await,
         }
     }

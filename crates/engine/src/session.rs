@@ -195,6 +195,8 @@ pub(crate) struct Session {
     pub(crate) models: Availability,
     /// The model of the running prompt, once it is chosen.
     pub(crate) route: Option<Route>,
+    /// Whether it was plan mode when that was chosen.
+    pub(crate) routed_planning: bool,
     /// The model of the prompt before.
     pub(crate) last_model: Option<String>,
     /// The fast model did not get on with the prompt before.
@@ -321,6 +323,7 @@ pub(crate) fn launch(
         routing: options.routing,
         models: Availability::default(),
         route: None,
+        routed_planning: false,
         last_model: None,
         stuck: false,
         budget: options.budget,

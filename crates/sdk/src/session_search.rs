@@ -74,12 +74,12 @@ impl Launch {
             // The files themselves tell it as well, only not as fast.
             Err(error) if !search.rebuild => {
                 tracing::warn!(error = error.message, "searched without the index");
-                in_memory(&homes, &query, false)?
+                in_memory(&homes, &query, false, watch)?
             }
             Err(error) => return Err(error),
         };
         if encrypted.opened > 0 {
-            hits.extend(in_memory(&homes, &query, true)?.0);
+            hits.extend(in_memory(&homes, &query, true, watch)?.0);
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
@@ -159,9 +159,10 @@ fn in_memory(
     homes: &Homes,
     query: &SearchQuery,
     only_encrypted: bool,
+    watch: &dyn Fn(Step) -> bool,
 ) -> Result<(Vec<SearchHit>, EncryptedSessions), Failure> {
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
-        index.update(homes, &texts, &|_| true)?;
+        index.update(homes, &texts, watch)?;
         // Those that open are in it.
         let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(homes)? };
         Ok((index.search(query)?, encrypted))

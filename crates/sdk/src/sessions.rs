@@ -37,7 +37,7 @@ impl Launch {
     pub fn delete_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         let homes = self.homes();
         let project = &self.options.directory;
-        let entry = parallax_store::find(&homes, project, selector).map_err(input)?;
+        let entry = parallax_store::find_listed(&homes, project, selector).map_err(input)?;
         let id = SessionId::from(entry.id.as_str());
         let mut artifacts = parallax_store::belongings(&homes, project, &entry);
         artifacts.push(Homes::new(&homes.parallax, "").artifacts(project, &id).root().to_owned());

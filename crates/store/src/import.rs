@@ -296,7 +296,8 @@ pub(crate) fn build(
         builder.record(Record::Round(RoundRecord { results: calls.len(), tail, said: None }));
     }
     if lost > 0 {
-        builder.notice(format!("{lost} calls had no result"));
+        let calls = if lost == 1 { "call" } else { "calls" };
+        builder.notice(format!("{lost} {calls} had no result"));
     }
     builder.finish(path)
 }
@@ -305,6 +306,9 @@ pub(crate) fn build(
 /// cannot be sent.
 fn merge(messages: Vec<Message>) -> Vec<Message> {
     let mut merged: Vec<Message> = Vec::new();
+    // What the last of them holds: it may become as long as all of them, and is not
+    // looked through for each.
+    let (mut calls, mut responses) = (false, false);
     for mut message in messages {
         message.parts.retain(|part| match part.view() {
             PartView::Thought(_) => false,
@@ -316,18 +320,19 @@ fn merge(messages: Vec<Message>) -> Vec<Message> {
         });
         if !message.is_model {
             // Responses count only right behind their calls.
-            let after_calls = merged.last().is_some_and(|last| {
-                has_calls(last) || (!last.is_model && last.parts.iter().any(is_response))
-            });
-            if !after_calls {
+            let last_is_user = merged.last().is_some_and(|last| !last.is_model);
+            if !(calls || (last_is_user && responses)) {
                 message.parts.retain(|part| !is_response(part));
             }
         }
         if message.parts.is_empty() {
             continue;
         }
+        let (its_calls, its_responses) =
+            (has_calls(&message), message.parts.iter().any(is_response));
         match merged.last_mut() {
-            Some(last) if last.is_model == message.is_model && !has_calls(last) => {
+            Some(last) if last.is_model == message.is_model && !calls => {
+                (calls, responses) = (its_calls, responses || its_responses);
                 last.parts.append(&mut message.parts);
                 last.results.append(&mut message.results);
                 last.thoughts.append(&mut message.thoughts);
@@ -340,7 +345,10 @@ fn merge(messages: Vec<Message>) -> Vec<Message> {
                 last.model = message.model.or(last.model.take());
                 last.usage = message.usage.or(last.usage.take());
             }
-            _ => merged.push(message),
+            _ => {
+                (calls, responses) = (its_calls, its_responses);
+                merged.push(message);
+            }
         }
     }
     merged

@@ -16,7 +16,7 @@ use crate::cipher::{self, Cipher};
 use crate::import;
 use crate::keys::Keys;
 use crate::lines::{Lines, opened};
-use crate::load::read_record;
+use crate::load::{is_unknown_kind, read_record};
 use crate::paths::Homes;
 use crate::session_files::{self, SessionFile, gemini_folders};
 
@@ -47,7 +47,7 @@ pub enum Origin {
 /// One session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionEntry {
-    /// Its place by start time, from 1.
+    /// Its place by start time, from 1; 0: not asked for.
     pub index: usize,
     /// Its id.
     pub id: String,
@@ -111,6 +111,14 @@ pub(crate) fn age(time: Timestamp) -> String {
 /// no conversation are left out.
 pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
     newest_of_each(session_files::of_project(homes, project), &homes.keys)
+}
+
+/// A session of ours by its full id, without a look into the others of its project.
+pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEntry> {
+    let files = session_files::of_id(homes, project, id)?;
+    let entries = newest_of_each(files, &homes.keys).into_iter();
+    let mut ours = entries.filter(|entry| entry.origin == Origin::Parallax && entry.id == id);
+    ours.next().map(|entry| SessionEntry { index: 0, ..entry })
 }
 
 /// The sessions of all projects, oldest first; their numbers are those of the
@@ -237,16 +245,15 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     if cipher::is_encrypted(reader.fill_buf().ok()?) {
         return read_encrypted(path, keys);
     }
-    let mut head = None;
+    let (mut head, mut more, mut damaged) = (None, false, false);
     let mut line = Vec::new();
-    let mut more = false;
     loop {
         line.clear();
         if reader.read_until(b'\n', &mut line).ok()? == 0 {
             break;
         }
-        let record = std::str::from_utf8(&line).ok().and_then(|text| read_record(text.trim()));
-        match record {
+        let text = std::str::from_utf8(&line).ok().map(str::trim);
+        match text.and_then(read_record) {
             Some(Record::Session(found)) => head = head.or(Some(found)),
             Some(Record::Content(content)) => {
                 more = true;
@@ -256,14 +263,39 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                     return entry(path, Origin::Parallax, About::of_ours(&head, &title));
                 }
             }
-            _ => {}
+            Some(_) => {}
+            // One without its end is what a crash leaves, or is cut off by the limit.
+            None => {
+                damaged |= line.ends_with(b"\n")
+                    && (head.is_some() || line.starts_with(b"{"))
+                    && !line.trim_ascii().is_empty()
+                    && !text.is_some_and(is_unknown_kind);
+            }
         }
+    }
+    let name = named(&mut reader, path, None);
+    if damaged {
+        return damaged_entry(path, head, name.as_deref());
     }
     // A first prompt that is larger than what is read here.
     let head = head.filter(|_| more || reader.limit() == 0)?;
-    let title = named(&mut reader, path, None);
-    let title = title.as_deref().unwrap_or("(no prompt)");
+    let title = name.as_deref().unwrap_or("(no prompt)");
     entry(path, Origin::Parallax, About::of_ours(&head, title))
+}
+
+/// A session whose first prompt cannot be read any more. It is no empty one, and is
+/// listed so that it can be gone on with, or looked after.
+fn damaged_entry(
+    path: &Path,
+    head: Option<SessionHead>,
+    name: Option<&str>,
+) -> Option<SessionEntry> {
+    let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
+    let title = match name {
+        Some(name) => format!("(damaged) {name}"),
+        None => "(damaged: its first prompt cannot be read)".to_owned(),
+    };
+    entry(path, Origin::Parallax, About::of_ours(&head, &title))
 }
 
 /// What is called so in lists as long as its key is not to be had.
@@ -280,7 +312,9 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut lines = Lines::new(file.take(HEAD), path, keys);
     let (mut head, mut title, mut more) = (None, None, false);
+    let mut damaged = false;
     while let Some(line) = lines.next().ok()? {
+        damaged |= line.strange;
         match std::str::from_utf8(line.text).ok().and_then(read_record) {
             Some(Record::Session(found)) => head = head.or(Some(found)),
             Some(Record::Content(content)) => {
@@ -289,14 +323,19 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
             }
             _ => {}
         }
-        if title.is_some() {
+        if title.is_some() || damaged {
             break;
         }
     }
     let is_long = file_length(path)? > HEAD;
-    let head = head.filter(|_| more || is_long)?;
     // Names stand soon behind the prompt or near the end; each line opens by itself.
     let name = named(&mut std::io::empty(), path, Some(&cipher));
+    // With the first prompt there, what is wrong behind it is told when it is opened.
+    let is_cut = || !more && !is_long && lines.wrong_end().is_some();
+    if damaged || is_cut() {
+        return damaged_entry(path, head, name.as_deref());
+    }
+    let head = head.filter(|_| more || is_long)?;
     let mut near = || {
         let mut names = None;
         let mut bytes = 0;

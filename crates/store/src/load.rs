@@ -453,7 +453,11 @@ impl Builder {
         let head = match self.head.take() {
             Some(head) => head,
             None if self.records.is_empty() => {
-                let why = "no line of it is a record".to_owned();
+                let why = match self.broken {
+                    true => "it is encrypted and damaged from its first record on",
+                    false => "no line of it is a record",
+                };
+                let why = why.to_owned();
                 return Err(LoadError::NotASession { path: path.to_owned(), why });
             }
             None => {
@@ -513,7 +517,8 @@ pub(crate) fn read_record(text: &str) -> Option<Record> {
     serde_json::from_str(text).ok()
 }
 
-fn is_unknown_kind(text: &str) -> bool {
+/// Whether a line is a record of a kind that a newer version writes.
+pub(crate) fn is_unknown_kind(text: &str) -> bool {
     const KNOWN: [&str; 11] = [
         "session",
         "content",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::ids::SessionId;
 
-use crate::list::{Origin, SessionEntry, list};
+use crate::list::{Origin, SessionEntry, by_id, list};
 use crate::paths::Homes;
 
 /// A session that cannot be found.
@@ -41,11 +41,28 @@ pub enum FindError {
 }
 
 /// Finds a session: `latest` (the last used one), a full id, a number of the
-/// list, or the beginning of one id.
+/// list, or the beginning of one id. For a full id of ours only its own files are read;
+/// its number is 0 then.
 ///
 /// # Errors
 /// When none or several fit.
 pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
+    match by_id(homes, project, selector.trim()) {
+        Some(entry) => Ok(entry),
+        None => find_listed(homes, project, selector),
+    }
+}
+
+/// Finds a session as [`find`] does, and tells its number in the list, for which all
+/// sessions are looked at.
+///
+/// # Errors
+/// When none or several fit.
+pub fn find_listed(
+    homes: &Homes,
+    project: &Path,
+    selector: &str,
+) -> Result<SessionEntry, FindError> {
     let searched = homes.sessions(project);
     let selector = selector.trim();
     let mut entries = list(homes, project);

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 
 use crate::list::{Origin, files, read_start};
@@ -15,6 +16,9 @@ use crate::paths::{Homes, path_hash};
 const REGISTRY: u64 = 16 * 1024 * 1024;
 /// Folders of a home that are looked at.
 const MOST_FOLDERS: usize = 10_000;
+
+/// Characters of an id in the name of a record of Gemini CLI.
+const GEMINI_ID: usize = 8;
 
 /// A file that may hold a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +72,26 @@ pub(crate) fn of_project(homes: &Homes, project: &Path) -> Vec<SessionFile> {
     }
     found.extend(parallax_cli(homes));
     found
+}
+
+/// The journal of a session and the records of Gemini CLI that may be of the same one:
+/// their names hold the beginning of its id. `None`: there is no such journal.
+pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<SessionFile>> {
+    let id = SessionId::is_valid(id).then(|| SessionId::from(id))?;
+    let path = homes.journal(project, &id);
+    if !fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file()) {
+        return None;
+    }
+    let mut found = vec![SessionFile { path, origin: Origin::Parallax, project: None }];
+    let beginning: String = id.as_str().chars().take(GEMINI_ID).collect();
+    for folder in gemini_folders(homes, project) {
+        let mut records = chats(&folder, Some(project));
+        records.retain(|file| {
+            file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&beginning))
+        });
+        found.append(&mut records);
+    }
+    Some(found)
 }
 
 /// The files of all projects.

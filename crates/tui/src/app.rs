@@ -197,6 +197,7 @@ pub(crate) struct App {
     /// The sessions of the browser.
     browsed: std::sync::Arc<[parallax_sdk::SessionEntry]>,
     session_order: browser::Order,
+    searching: browser::Searching,
     /// What takes effect when it is asked for once more.
     confirm: Option<String>,
     /// Where a setting that is changed is written.
@@ -343,6 +344,7 @@ impl App {
             past_prompts: Vec::new(),
             browsed: std::sync::Arc::default(),
             session_order: browser::Order::default(),
+            searching: browser::Searching::default(),
             confirm: None,
             scope: SettingScope::User,
             settings_list: None,

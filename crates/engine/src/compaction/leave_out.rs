@@ -6,8 +6,9 @@ use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{Compaction, CompactionCause, CompactionHow, Level};
 
 use super::calls::answered;
-use super::shorten::{kept, place_of, with_notes};
+use super::shorten::{place_of, with_notes};
 use super::unchanged;
+use super::whole::kept;
 use crate::session::Session;
 
 /// How the result of `activate_skill` begins, before the name.
@@ -32,9 +33,7 @@ impl Session {
                 let is_meant = place_of(&view, &call).is_some_and(|place| places.contains(&place));
                 if is_meant && !call.text.starts_with(LEFT_OUT) {
                     let whole = kept(&call.name, &call.text, keep_output.as_ref());
-                    let (lines, bytes) = (call.text.lines().count(), call.text.len());
-                    let note =
-                        format!("{LEFT_OUT} The whole, {lines} lines and {bytes} bytes, {whole}.]");
+                    let note = format!("{LEFT_OUT} The whole output{whole}.]");
                     notes.entry(call.content).or_default().push((call.part, note));
                 }
             }

@@ -15,6 +15,7 @@ use parallax_protocol::tool::ToolKind;
 use serde_json::Value;
 
 use super::calls::{Answered, answered};
+use super::whole::{kept, without_note};
 use crate::tokens;
 use crate::view::{Entry, Origin};
 
@@ -141,7 +142,8 @@ pub(crate) fn shorten_newest(
         // What stands around it, and what escapes add.
         let stays = size.saturating_sub(left + left / 10 + 2 * FRAME);
         let share = u128::from(stays) * call.text.chars().count() as u128 / u128::from(size);
-        let part = ends(&call.text, usize::try_from(share / 2).unwrap_or(usize::MAX));
+        let part =
+            ends(&without_note(&call.text), usize::try_from(share / 2).unwrap_or(usize::MAX));
         let usual = preview(&call, kinds);
         let shown = if part.len() > usual.len() { part } else { usual };
         if let Some(text) = masked(&call, &shown, keep_output) {
@@ -182,31 +184,21 @@ fn is_whole_read(call: &Answered) -> bool {
 
 /// What is left of a bulky result.
 fn preview(call: &Answered, kinds: &HashMap<String, ToolKind>) -> String {
+    // Where all of it is, is told beneath.
+    let text = without_note(&call.text);
     match kinds.get(&call.name) {
-        Some(ToolKind::Execute) => ends_by_lines(&call.text),
-        _ => ends(&call.text, CHARACTERS),
+        Some(ToolKind::Execute) => ends_by_lines(&text),
+        _ => ends(&text, CHARACTERS),
     }
 }
 
 /// What stands for a bulky result; `None` when that would save nothing.
 fn masked(call: &Answered, preview: &str, keep_output: Option<&KeepOutput>) -> Option<String> {
-    let (lines, bytes) = (call.text.lines().count(), call.text.len());
     if tokens::of_text(preview) + FRAME >= tokens::of_text(&call.text) {
         return None;
     }
     let place = kept(&call.name, &call.text, keep_output);
-    Some(format!(
-        "{MASKED}\n{preview}\n[The whole output, {lines} lines and {bytes} bytes, {place}.]\n\
-         </tool_output_masked>"
-    ))
-}
-
-/// Keeps a whole text and says where it is.
-pub(crate) fn kept(tool: &str, text: &str, keep_output: Option<&KeepOutput>) -> String {
-    match keep_output.map(|keep| keep(tool, text)) {
-        Some(Ok(path)) => format!("is in {}: read it there if it matters", path.display()),
-        Some(Err(_)) | None => "was not kept: make the call again if it matters".to_owned(),
-    }
+    Some(format!("{MASKED}\n{preview}\n[The whole output{place}.]\n</tool_output_masked>"))
 }
 
 /// The first and last lines of a text.

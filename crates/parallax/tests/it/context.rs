@@ -1,6 +1,6 @@
 //! What stands in a request, and what is done when it grows.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Conversation, World, answers, finish, raw_contents};
 
@@ -329,4 +329,26 @@ fn an_output_that_is_cut_twice_names_the_file_with_all_of_it() {
         );
         assert_eq!(whole.lines().count(), 60_000);
     }
+}
+
+#[test]
+fn an_old_output_that_was_cut_names_the_file_with_all_of_it() {
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": "seq -f 'line %g' 9000"}}]},
+        {"calls": [{"name": "run_shell_command", "args": {"command": "echo more"}}]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&script.to_string());
+    let masking = json!({"protectionThresholdTokens": 0, "minPrunableThresholdTokens": 1});
+    let settings = json!({"contextManagement": {"tools": {"outputMasking": masking}}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    // The server would object to a history that becomes shorter.
+    assert_eq!(world.run(&["-y", "-p", "go"]).code(), 0);
+    let sent = String::from_utf8_lossy(&world.server.requests()[2].body).into_owned();
+    let note = sent.split("[The whole output").nth(1).expect("a note");
+    let path = note.strip_prefix(" is in ").and_then(|rest| rest.split_once(": read"));
+    let path = path.expect("where the whole is").0;
+    let whole = std::fs::read_to_string(path).expect("the file");
+    assert_eq!(whole.lines().count(), 9_000, "{note:.300}");
+    assert!(!sent.contains("Too long"), "one file is named as the whole");
 }

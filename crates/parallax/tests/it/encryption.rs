@@ -182,3 +182,43 @@ fn a_project_has_no_say_in_it() {
     assert!(done.err().contains("only in the user's own settings"), "{}", done.err());
     assert!(!holds(&world.home.parallax().join("sessions"), MARKER).is_empty());
 }
+
+#[test]
+fn a_damaged_session_is_listed_and_never_thrown_away_as_empty() {
+    let world = World::new(r#"[{"text": "answered"}, {"text": "again"}, {"text": "more"}]"#);
+    encrypted(&world, "file");
+    world.run_well(&["-p", "the first prompt", "--session-id", "hurt"]);
+    let journal = holds(&world.home.home().join(".parallax/sessions"), "encrypted").remove(0);
+    let whole = std::fs::read_to_string(&journal).expect("journal");
+    let lines: Vec<&str> = whole.lines().collect();
+    let without = |at: usize| {
+        let left = lines.iter().enumerate().filter(|(line, _)| *line != at);
+        left.map(|(_, line)| format!("{line}\n")).collect::<String>()
+    };
+    let changed =
+        whole.replace(lines[3], &lines[3].replace("\"encrypted\":\"", "\"encrypted\":\"A"));
+    // A person who kept it long enough for the clean-up.
+    let age = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 60 * 60);
+    let text = |args: &[&str]| {
+        let done = world.run(args);
+        done.out() + &done.err()
+    };
+    for (what, damaged, resumed) in [
+        ("its key", without(0), "no session"),
+        ("the head", without(2), "damaged from its first record"),
+        ("the first prompt", without(3), "left out"),
+        ("a byte", changed, "left out"),
+        ("the end", whole[..lines[..3].join("\n").len() + 40].to_owned(), "cut off"),
+    ] {
+        std::fs::write(&journal, &damaged).expect("damaged");
+        let file = std::fs::File::options().append(true).open(&journal).expect("file");
+        file.set_modified(age).expect("older");
+        let listed = text(&["sessions", "list"]);
+        assert!(listed.contains("hurt") && listed.contains("(damaged"), "{what}: {listed}");
+        let gone = text(&["sessions", "gc"]);
+        assert!(gone.contains("0 went into the trash"), "{what}: {gone}");
+        let said = text(&["-r", "hurt", "-p", "on"]);
+        assert!(said.contains(resumed) && !said.contains("no previous"), "{what}: {said}");
+        assert_eq!(std::fs::read_to_string(&journal).expect("journal"), damaged, "{what}");
+    }
+}

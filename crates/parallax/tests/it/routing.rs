@@ -96,7 +96,8 @@ fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
     let world = world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
     world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
     world.run_well(&["-p", "Now refactor all of it", "-r"]);
-    assert_eq!(asked(&world)[2..], ["gemini-3.1-pro-preview", "gemini-3.8-flash"]);
+    // The end of the first prompt follows the plan already.
+    assert_eq!(asked(&world)[2..], ["gemini-3.8-flash"; 2]);
 }
 
 #[test]
@@ -133,4 +134,37 @@ fn a_chain_of_the_settings_says_who_stands_in_and_whether_one_is_asked() {
     let done = world.run(&["-p", "go"]);
     assert_eq!(done.code(), 52, "{}", done.err());
     assert!(done.err().contains("modelConfigs.modelChains"), "{}", done.err());
+}
+
+#[test]
+fn the_model_changes_where_plan_mode_begins_and_ends_in_one_prompt() {
+    let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
+    let plan = [
+        call("write_file", json!({"file_path": "notes/p.md", "content": "# P"})),
+        call("exit_plan_mode", json!({"plan_filename": "p.md"})),
+        call("write_file", json!({"file_path": "a.txt", "content": "a"})),
+        { json!({"text": "done"}) },
+    ];
+    let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
+    let script = Value::from(plan.to_vec());
+    let out = world(&script.to_string(), settings);
+    let done = out.run_well(&["-p", "Refactor all of it", "--approval-mode", "plan", "-o", "json"]);
+    let (strong, fast) = ("gemini-3.1-pro-preview", "gemini-3.8-flash");
+    assert_eq!(asked(&out), [strong, strong, fast, fast]);
+    let routing = &said(&done)["stats"]["routing"];
+    assert!(routing[0]["reason"].to_string().contains("plan mode"), "{routing}");
+    assert!(routing[1]["reason"].to_string().contains("follows the plan"), "{routing}");
+    // The other way, and back: what the fast model began, the strong one plans.
+    let script: Value = [call("enter_plan_mode", json!({"reason": "it is large"}))]
+        .into_iter()
+        .chain(plan)
+        .collect();
+    let into = world(&script.to_string(), settings);
+    let prompt = ["-p", "What is in a.txt?", "--approval-mode", "auto_edit"];
+    into.run_well(&prompt);
+    assert_eq!(asked(&into), [fast, strong, strong, fast, fast]);
+    // Who named a model keeps it.
+    let named = World::in_home(into.home, &script.to_string());
+    named.run_well(&[&prompt[..], &["-m", "gemini-3.8-flash"]].concat());
+    assert_eq!(asked(&named), [fast; 5]);
 }

@@ -5,7 +5,7 @@ use parallax_protocol::content::{Role, SYNTHETIC_SIGNATURE};
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
     DeleteError, FindError, Homes, Journal, Keys, LoadError, LoadedSession, Origin, SessionEntry,
-    delete, find, list,
+    delete, find, find_listed, list,
 };
 use proptest::prelude::*;
 
@@ -231,6 +231,11 @@ fn all_sessions_of_a_project_are_listed_and_found() {
         let error = by(wrong).expect_err(wrong).to_string();
         assert!(error.contains("sessions/my-app-"), "{error}");
     }
+    // A full id is found without the others, of which only the list needs to know.
+    let (alone, listed) = (find(homes, project, "abd-1"), find_listed(homes, project, "abd-1"));
+    let (alone, listed) = (alone.expect("found"), listed.expect("found"));
+    assert!(alone.index == 0 && listed.index > 1, "{alone:?}, {listed:?}");
+    assert_eq!(SessionEntry { index: 0, ..listed }, alone);
     // Last used, not last begun.
     let old = homes.journal(project, &"abd-1".into());
     let file = fs::File::options().append(true).open(&old).expect("open");
@@ -293,6 +298,8 @@ fn what_gemini_cli_wrote_apart_from_us_has_an_entry_of_its_own() {
     assert_eq!(listed(), [entry, ours(Some(&theirs))]);
     let by = |selector: &str| find(&home.homes, &home.project, selector).map(|e| (e.id, e.origin));
     assert_eq!(by(id), Ok((id.to_owned(), Origin::Parallax)));
+    let found = find(&home.homes, &home.project, id).expect("found");
+    assert_eq!(found.elsewhere.as_deref(), Some(theirs.as_str()));
     assert_eq!(by("9f6f"), Ok((id.to_owned(), Origin::Parallax)));
     assert_eq!(by("gemini-9f6f"), Ok((theirs, Origin::GeminiCli)));
 }
@@ -385,6 +392,26 @@ proptest::proptest! {
             proptest::prop_assert!(none_is_empty);
         }
     }
+}
+
+#[test]
+fn many_contents_of_one_role_in_a_row_take_no_longer_than_others() {
+    let place = tempfile::tempdir().expect("tempdir");
+    let file = place.path().join("c.json");
+    let taken = |roles: [&str; 2]| {
+        let content =
+            |at: usize| format!(r#"{{"role":"{}","parts":[{{"text":"a"}}]}}"#, roles[at % 2]);
+        let contents: Vec<String> = (0..20_000).map(content).collect();
+        write(&file, &format!("[{}]", contents.join(",")));
+        let begun = std::time::Instant::now();
+        let session = import(&file).expect("import");
+        (begun.elapsed(), session.contents.len())
+    };
+    let (alternating, count) = taken(["user", "model"]);
+    assert_eq!(count, 20_000);
+    let (in_a_row, count) = taken(["user", "user"]);
+    assert_eq!(count, 1);
+    assert!(in_a_row < alternating * 5, "{in_a_row:?} instead of {alternating:?}");
 }
 
 /// Two calls at once, whose results hang beside each other; a branch that was taken

@@ -2,10 +2,12 @@
 //! as the index has answered, with the last words of the one under the cursor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parallax_screen::Line;
 use parallax_sdk::past::PastItem;
-use parallax_sdk::session_search::{Found, MARKS, Search, SearchHit};
+use parallax_sdk::session_search::{Found, IndexStep, MARKS, Search, SearchHit};
 use parallax_sdk::session_tree::tree;
 use parallax_sdk::{Launch, SessionChoice, SessionEntry};
 
@@ -14,6 +16,7 @@ use super::lists::clean;
 use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
+use crate::face::Deliver;
 use crate::theme::Theme;
 
 /// Sessions that a search finds at most.
@@ -24,6 +27,37 @@ const LEAST_TYPED: usize = 2;
 const PREVIEWED: usize = 2;
 /// Copies of copies further down are shown no further in.
 const DEEPEST: usize = 8;
+
+/// How often it is told how many sessions were read.
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// The search in what was said: one at a time, of which the newest text is the one that
+/// counts. The first one reads all sessions, and more at once would do that as often.
+#[derive(Debug, Default)]
+pub(super) struct Searching {
+    is_running: bool,
+    /// What is looked for once the running one is through.
+    next: Option<String>,
+}
+
+impl Searching {
+    /// A text is to be looked for; gives whether to begin now.
+    fn wants(&mut self, text: &str) -> bool {
+        if self.is_running {
+            self.next = Some(text.to_owned());
+            return false;
+        }
+        self.is_running = true;
+        true
+    }
+
+    /// One is through; gives the text to begin with now.
+    fn ended(&mut self) -> Option<String> {
+        let next = self.next.take();
+        self.is_running = next.is_some();
+        next
+    }
+}
 
 /// What the browser is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -171,24 +205,45 @@ impl App {
         if text.chars().count() < LEAST_TYPED || list.looked_for(&text) {
             return;
         }
+        if self.launch.is_some() && self.searching.wants(&text) {
+            self.begin_search(text);
+        }
+    }
+
+    /// Searches on a thread, and tells how far the reading of sessions is. When the
+    /// browser is closed that ends; what was read so far stays in the index.
+    fn begin_search(&mut self, text: String) {
         let Some(launch) = self.launch.clone() else { return };
-        self.effect(Effect::Run(Box::new(move || {
-            let hits = look(&launch, &text);
-            Box::new(move |app| {
-                let theme = app.theme.clone();
-                let Some(list) = app.sessions_list() else { return };
-                match hits {
-                    Ok(Found { hits, left_out }) => {
-                        list.notice = left_out;
-                        let found = hits.iter().map(|hit| (hit.id.clone(), found_row(hit, &theme)));
-                        list.found(&text, found.collect());
-                    }
-                    Err(why) => list.notice = Some(why),
-                }
-                let current = list.current().map(|item| item.id.clone());
-                app.preview_session(&current.unwrap_or_default());
-            })
+        self.effect(Effect::Tell(Box::new(move |deliver| {
+            let reading = Reading::new(deliver.clone());
+            let hits = look(&launch, &text, &|step| reading.tell(step));
+            // Of what was not read to its end nobody knows what is in it.
+            let hits = (!reading.is_stopped()).then_some(hits);
+            deliver.send(Box::new(move |app| app.searched(&text, hits)));
         })));
+    }
+
+    fn searched(&mut self, text: &str, hits: Option<Result<Found, String>>) {
+        let next = self.searching.ended();
+        let theme = self.theme.clone();
+        if let Some(list) = self.sessions_list() {
+            list.under_way = None;
+            match hits {
+                Some(Ok(Found { hits, left_out })) => {
+                    list.notice = left_out;
+                    let found = hits.iter().map(|hit| (hit.id.clone(), found_row(hit, &theme)));
+                    list.found(text, found.collect());
+                }
+                Some(Err(why)) => list.notice = Some(why),
+                None => {}
+            }
+            let current = list.current().map(|item| item.id.clone());
+            self.preview_session(&current.unwrap_or_default());
+            if let Some(next) = next {
+                return self.begin_search(next);
+            }
+        }
+        self.searching = Searching::default();
     }
 
     fn sessions_list(&mut self) -> Option<&mut ListDialog> {
@@ -270,9 +325,48 @@ impl App {
     }
 }
 
-fn look(launch: &Launch, text: &str) -> Result<Found, String> {
+/// How far the reading of sessions is, for the browser.
+struct Reading {
+    deliver: Deliver,
+    begun: Instant,
+    /// When it was told last, from the beginning on.
+    told: std::cell::Cell<Duration>,
+    /// The browser is closed.
+    stopped: Arc<AtomicBool>,
+}
+
+impl Reading {
+    fn new(deliver: Deliver) -> Self {
+        let stopped = Arc::new(AtomicBool::new(false));
+        Self { deliver, begun: Instant::now(), told: Default::default(), stopped }
+    }
+
+    /// Tells it where that is due; gives whether to go on.
+    fn tell(&self, step: IndexStep) -> bool {
+        let since = self.begun.elapsed();
+        if step.read < step.of && since - self.told.get() >= BETWEEN {
+            self.told.set(since);
+            let stopped = Arc::clone(&self.stopped);
+            self.deliver.send_soon(Box::new(move |app| match app.sessions_list() {
+                Some(list) => list.under_way = Some(reading_row(step)),
+                None => stopped.store(true, Ordering::Relaxed),
+            }));
+        }
+        !self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+fn reading_row(step: IndexStep) -> String {
+    format!("reading sessions for the search: {} of {}", step.read, step.of)
+}
+
+fn look(launch: &Launch, text: &str, watch: &dyn Fn(IndexStep) -> bool) -> Result<Found, String> {
     let search = Search { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
-    launch.search_sessions(&search, &|_| true).map_err(|failure| failure.message)
+    launch.search_sessions(&search, watch).map_err(|failure| failure.message)
 }
 
 /// The snippet with what was found marked.
@@ -295,4 +389,21 @@ fn preview_rows(items: &[PastItem], theme: &Theme) -> Vec<Line> {
         _ => None,
     });
     rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_search_runs_and_then_the_newest_text() {
+        let mut searching = Searching::default();
+        assert!(searching.wants("wa"));
+        assert!(!searching.wants("wal") && !searching.wants("walr"));
+        assert_eq!(searching.ended().as_deref(), Some("walr"));
+        assert!(!searching.wants("walru"));
+        assert_eq!(searching.ended().as_deref(), Some("walru"));
+        assert_eq!(searching.ended(), None);
+        assert!(searching.wants("seal"));
+    }
 }

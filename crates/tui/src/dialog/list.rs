@@ -71,6 +71,8 @@ pub(crate) struct ListDialog {
     looked: String,
     /// Something to be told beneath the list.
     pub(crate) notice: Option<String>,
+    /// What is still being done to find more.
+    pub(crate) under_way: Option<String>,
 }
 
 impl ListDialog {
@@ -92,6 +94,7 @@ impl ListDialog {
             found: None,
             looked: String::new(),
             notice: None,
+            under_way: None,
         }
     }
 
@@ -343,7 +346,7 @@ impl ListDialog {
             cursor = Some((column + 2, rows.len()));
             rows.push(Line::styled("⌕ ", theme.secondary).and(text, theme.text));
         }
-        let shown = SHOWN.min(height.saturating_sub(rows.len() + 2)).max(1);
+        let shown = SHOWN.min(height.saturating_sub(rows.len() + self.foot_rows())).max(1);
         let first = self.first_shown(shown);
         let label_width = self.label_width(width);
         let mut cut_short = None;
@@ -367,7 +370,11 @@ impl ListDialog {
             }
         }
         if self.matching.is_empty() {
-            let why = if self.items.is_empty() { &self.empty } else { "nothing fits" };
+            let why = match &self.under_way {
+                _ if self.items.is_empty() => &self.empty,
+                Some(_) => "nothing fits so far",
+                None => "nothing fits",
+            };
             rows.push(Line::styled(format!("  {why}"), theme.secondary));
         }
         if let Some(text) = cut_short {
@@ -511,9 +518,14 @@ impl ListDialog {
         (line, is_whole)
     }
 
+    /// Rows that the foot needs in any case.
+    fn foot_rows(&self) -> usize {
+        2 + usize::from(self.under_way.is_some())
+    }
+
     fn foot(&self, rows: &mut Vec<Line>, width: usize, height: usize, shown: usize, theme: &Theme) {
         if let Some(item) = self.current() {
-            let room = height.saturating_sub(rows.len() + 2);
+            let room = height.saturating_sub(rows.len() + self.foot_rows());
             let preview = self.found_row(&item.id).into_iter().chain(&item.preview);
             let wrapped: Vec<Line> =
                 preview.flat_map(|line| wrap(line, width, &[])).take(room).collect();
@@ -521,6 +533,9 @@ impl ListDialog {
                 rows.push(Line::styled("─".repeat(width.min(40)), theme.border));
                 rows.extend(wrapped);
             }
+        }
+        if let Some(under_way) = &self.under_way {
+            rows.push(Line::styled(format!("  {under_way}"), theme.secondary));
         }
         if let Some(notice) = &self.notice {
             rows.extend(wrap(&Line::styled(notice.clone(), theme.warning), width, &[]));

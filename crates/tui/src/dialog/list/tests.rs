@@ -119,3 +119,21 @@ fn alone_in_a_tiny_window_the_chosen_item_takes_the_rows() {
     assert_eq!(shown(&list)[1..3], ["❯ 2. Try it without", "     a key"]);
     assert_eq!(shown(&list).len(), 4);
 }
+
+#[test]
+fn while_more_is_looked_for_nobody_is_told_that_nothing_fits() {
+    let mut list = list(30).searched();
+    press(&mut list, KeyCode::Char('~'));
+    let rows = |list: &ListDialog, height: usize| -> Vec<String> {
+        list.view(60, height, &Theme::default()).rows.iter().map(Line::text).collect()
+    };
+    assert!(rows(&list, 20).contains(&"  nothing fits".to_owned()));
+    list.under_way = Some("reading: 3 of 9".to_owned());
+    let told = rows(&list, 20);
+    assert!(told.contains(&"  nothing fits so far".to_owned()), "{told:#?}");
+    assert!(told.contains(&"  reading: 3 of 9".to_owned()), "{told:#?}");
+    press(&mut list, KeyCode::Backspace);
+    for height in 5..20 {
+        assert!(rows(&list, height).len() <= height, "{height}: {:#?}", rows(&list, height));
+    }
+}
