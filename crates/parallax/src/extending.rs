@@ -127,6 +127,8 @@ pub(crate) struct Said {
     pub(crate) json: Value,
     /// What failed, for people.
     pub(crate) errors: String,
+    /// What people are told beside a document for programs, which has no place for it.
+    pub(crate) beside: String,
     pub(crate) code: ExitCode,
     /// Whether the text is a document, printed as it is in any format.
     pub(crate) raw: bool,
@@ -135,7 +137,14 @@ pub(crate) struct Said {
 impl Said {
     /// What went well.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, errors: String::new(), code: ExitCode::SUCCESS, raw: false }
+        Self {
+            text: text.into(),
+            json,
+            errors: String::new(),
+            beside: String::new(),
+            code: ExitCode::SUCCESS,
+            raw: false,
+        }
     }
 }
 
@@ -209,6 +218,7 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     }
     let written = match format {
         OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
+            let _ = io::stderr().write_all(said.beside.as_bytes());
             writeln!(stdout, "{:#}", said.json)
         }
         _ => stdout.write_all(said.text.as_bytes()),

@@ -27,7 +27,7 @@ pub(crate) enum SessionsAction {
         #[arg(long)]
         tree: bool,
         /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", value_parser = above_zero, default_value = "100")]
         limit: usize,
     },
     /// Show what was said in a session
@@ -44,7 +44,7 @@ pub(crate) enum SessionsAction {
         #[arg(long)]
         here: bool,
         /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", value_parser = above_zero, default_value = "20")]
         limit: usize,
         /// Make the index anew first
         #[arg(long)]
@@ -122,4 +122,9 @@ impl From<Form> for ExportForm {
             Form::Codex => Self::Codex,
         }
     }
+}
+
+fn above_zero(text: &str) -> Result<usize, String> {
+    let number = text.trim().parse::<usize>().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "give a number above zero".to_owned())
 }

@@ -87,6 +87,10 @@ fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
     let all = sessions.len();
     sessions.truncate(limit);
     let json = sessions.iter().map(facts).collect::<Vec<_>>().into();
+    let more = match all.saturating_sub(limit) {
+        0 => String::new(),
+        more => format!("and {more} more; `--limit {all}` lists them\n"),
+    };
     if sessions.is_empty() {
         return Said::new("No sessions.\n", json);
     }
@@ -106,10 +110,8 @@ fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
         let title = one_line(&entry.title);
         let _ = writeln!(text, "{indent}{id}  {title} ({}{foreign})", entry.age());
     }
-    if all > limit {
-        let _ = writeln!(text, "and {} more; `--limit {all}` lists them", all - limit);
-    }
-    Said::new(text, json)
+    text.push_str(&more);
+    Said { beside: more, ..Said::new(text, json) }
 }
 
 fn place(project: &Path) -> String {

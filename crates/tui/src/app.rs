@@ -198,6 +198,8 @@ pub(crate) struct App {
     browsed: std::sync::Arc<[parallax_sdk::SessionEntry]>,
     session_order: browser::Order,
     searching: browser::Searching,
+    /// How one is signed in and what is read, as it was last said.
+    summary_said: String,
     /// What takes effect when it is asked for once more.
     confirm: Option<String>,
     /// Where a setting that is changed is written.
@@ -345,6 +347,7 @@ impl App {
             browsed: std::sync::Arc::default(),
             session_order: browser::Order::default(),
             searching: browser::Searching::default(),
+            summary_said: String::new(),
             confirm: None,
             scope: SettingScope::User,
             settings_list: None,

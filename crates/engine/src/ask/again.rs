@@ -11,6 +11,10 @@ use crate::answer::Answer;
 use crate::session::Session;
 use crate::verdict::ATTEMPTS;
 
+/// What a person can do about a conversation that is too long.
+pub(super) const TOO_LONG: &str = "`/compress` makes it shorter, `/context` shows what fills it; \
+    else name fewer or smaller files, choose a model that takes more, or begin a new session";
+
 /// What to do after an attempt that gave no answer.
 pub(super) enum Again {
     /// Wait and send the same again, not sooner than the service asks.
@@ -43,7 +47,8 @@ pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut 
     }
     let failure = failure_of(error);
     if is_overflow(error) {
-        return Again::MakeRoom(Failure { kind: FailureKind::Overflow, ..failure });
+        let message = format!("{}; {TOO_LONG}", failure.message.trim_end_matches('.'));
+        return Again::MakeRoom(Failure { kind: FailureKind::Overflow, message, ..failure });
     }
     match error {
         ModelError::Broken { retryable: true, delay, .. } if number < ATTEMPTS => {

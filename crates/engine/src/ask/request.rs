@@ -7,6 +7,7 @@ use parallax_protocol::model::{Request, ToolSet};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 
+use super::again::TOO_LONG;
 use crate::coordinating;
 use crate::registry::Declared;
 use crate::session::Session;
@@ -28,7 +29,7 @@ impl Session {
                 kind: FailureKind::Overflow,
                 message: format!(
                     "the conversation has about {estimate} tokens and `{model}` takes {limit}; \
-                     begin a new session, or send less at once"
+                     {TOO_LONG}"
                 ),
                 status: None,
             }));

@@ -273,7 +273,8 @@ async fn what_the_service_finds_too_long_is_sent_once_more() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].cause, CompactionCause::Overflow);
     let (reason, _) = rig.turn("again").await;
-    assert!(matches!(reason, EndReason::Failed(_)), "{reason:?}");
+    let EndReason::Failed(failure) = reason else { panic!("{reason:?}") };
+    assert!(failure.message.contains("allowed (8); `/compress` makes"), "{}", failure.message);
 }
 
 #[tokio::test]

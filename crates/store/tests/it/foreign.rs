@@ -414,6 +414,19 @@ fn many_contents_of_one_role_in_a_row_take_no_longer_than_others() {
     assert!(in_a_row < alternating * 5, "{in_a_row:?} instead of {alternating:?}");
 }
 
+#[test]
+fn calls_without_a_result_are_counted() {
+    let place = tempfile::tempdir().expect("tempdir");
+    let file = place.path().join("c.json");
+    for (calls, told) in [(1, "1 call had no result"), (2, "2 calls had no result")] {
+        let call = r#"{"functionCall":{"name":"look"}}"#;
+        let calls = vec![call; calls].join(",");
+        let asked = r#"{"role":"user","parts":[{"text":"go"}]}"#;
+        write(&file, &format!(r#"[{asked},{{"role":"model","parts":[{calls}]}}]"#));
+        assert_eq!(import(&file).expect("import").notices, [told]);
+    }
+}
+
 /// Two calls at once, whose results hang beside each other; a branch that was taken
 /// back; lines of a sub-agent, and of the program itself.
 const CLAUDE: &str = r#"{"type":"summary","summary":"Mending the parser","leafUuid":"u9"}

@@ -139,6 +139,7 @@ impl App {
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
         let is_prompt = |item: &PastItem| matches!(item, PastItem::User { .. });
+        let was_prompted = self.prompted;
         self.prompted = skipped > 0 || items.iter().any(is_prompt);
         if let Some(todos) = last_todos(&items) {
             self.todos = todos;
@@ -156,7 +157,7 @@ impl App {
             // Until the next answer tells.
             self.facts.routed.clone_from(&self.stats.before.model);
             self.facts.quota = None;
-            self.summary(open);
+            self.summary(open, was_prompted);
             if !items.is_empty() {
                 // How full the window is; the footer tells.
                 self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
@@ -175,8 +176,9 @@ impl App {
     }
 
     /// How one is signed in and what the session reads besides prompts, in one
-    /// row.
-    fn summary(&mut self, open: &OpenSession) {
+    /// row. Where nothing was asked since, `anew` is false, and the same row is not said
+    /// again.
+    fn summary(&mut self, open: &OpenSession, anew: bool) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;
         }
@@ -205,8 +207,9 @@ impl App {
                 words.push(many(servers, "MCP server"));
             }
         }
-        if !words.is_empty() {
-            let text = format!("  {}", words.join(" · "));
+        let text = format!("  {}", words.join(" · "));
+        if !words.is_empty() && (anew || self.summary_said != text) {
+            self.summary_said.clone_from(&text);
             self.say(vec![Line::styled(text, self.theme.secondary)]);
         }
     }

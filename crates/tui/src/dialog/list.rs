@@ -66,7 +66,7 @@ pub(crate) struct ListDialog {
     /// Digits typed so far, for lists without a search.
     digits: String,
     /// What was found elsewhere: for which text, and the items with a row each.
-    found: Option<(String, HashMap<String, Line>)>,
+    found: Option<Box<(String, HashMap<String, Line>)>>,
     /// The text that was last looked for elsewhere.
     looked: String,
     /// Something to be told beneath the list.
@@ -172,14 +172,14 @@ impl ListDialog {
     /// It counts as long as that is the text.
     pub(crate) fn found(&mut self, text: &str, found: Vec<(String, Line)>) {
         if self.search_text().trim() == text {
-            self.found = Some((text.to_owned(), found.into_iter().collect()));
+            self.found = Some(Box::new((text.to_owned(), found.into_iter().collect())));
             self.filter();
         }
     }
 
     /// The row of an item that was found elsewhere.
     fn found_row(&self, id: &str) -> Option<&Line> {
-        let (text, found) = self.found.as_ref()?;
+        let (text, found) = self.found.as_deref()?;
         found.get(id).filter(|_| self.search_text().trim() == text)
     }
 

@@ -194,6 +194,11 @@ fn the_browser_finds_what_was_said_and_shows_it() {
     let seat = again(seat, "[]", &arguments);
     seat.sees("about furniture");
     seat.sees("about animals");
+    seat.press(Key::Enter);
+    seat.sees("a lamp");
+    seat.settles();
+    let rows = seat.lines().into_iter().filter(|line| line.contains("signed in")).count();
+    assert_eq!(rows, 1, "{}", seat.window());
 }
 
 #[test]
