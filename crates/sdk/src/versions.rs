@@ -133,8 +133,13 @@ pub(crate) fn open(
     parallax_store::Checkpoints::open(options)
 }
 
-/// Whether the line names a folder `.git`, which it may take away.
-fn names_git(command: &str) -> bool {
+/// Whether the line may take away what git has: it names a folder `.git`, or has git
+/// drop objects.
+fn may_lose_objects(command: &str) -> bool {
+    let drops = [" gc", "prune", "repack"].iter().any(|word| command.contains(word));
+    if command.contains("git") && drops {
+        return true;
+    }
     let goes_on = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let mut pieces = command.split(".git");
     let before = pieces.next().unwrap_or_default();
@@ -265,7 +270,7 @@ impl Checkpoints for Versions {
             }
             Change::Command(command) => {
                 let running = Running::new(&self.shared);
-                let mark = match names_git(command) {
+                let mark = match may_lose_objects(command) {
                     true => store.begin_command_without_git(turn),
                     false => store.begin_command(turn),
                 };
@@ -571,6 +576,16 @@ fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_may_take_gits_objects_away_are_known() {
+        for line in ["rm -rf .git", "mv n/.git /tmp", "python3 -c 'rmtree(\".git\")'", "git gc"] {
+            assert!(may_lose_objects(line), "{line}");
+        }
+        for line in ["cat .gitignore", "ls .github/x", "echo x > a.gitx", "git status"] {
+            assert!(!may_lose_objects(line), "{line}");
+        }
+    }
 
     #[test]
     fn a_watch_waits_for_commands_that_may_have_leave() {
