@@ -121,7 +121,8 @@ impl Session {
     }
 
     /// Chooses the model of the prompt, at its first request, after a person took
-    /// another, and when plan mode begins or ends; else it stays. Gives the request to it that is under way already.
+    /// another, and when plan mode begins or ends; else it stays. Gives the request to it
+    /// that is under way already.
     pub(crate) async fn choose_model(
         &mut self,
         cancel: &CancellationToken,
