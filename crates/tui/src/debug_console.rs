@@ -148,7 +148,12 @@ impl DebugConsole {
         let mut rows = vec![title(&format!("requests ({key} closes)"))];
         let skipped = self.requests.len().saturating_sub(requests);
         let told = self.requests.iter().skip(skipped);
-        rows.extend(newest(told.flat_map(|text| row(text, theme.secondary)).collect(), requests));
+        let mut told: Vec<Vec<Line>> = told.map(|text| row(text, theme.secondary)).collect();
+        if let Some(last) = told.last_mut() {
+            // What it was asked and how long it took stand first.
+            last.truncate(requests);
+        }
+        rows.extend(newest(told.concat(), requests));
         rows.push(title("log"));
         let most = room - requests.min(room - 1);
         let mut logged = Vec::new();
@@ -198,6 +203,17 @@ mod tests {
         assert!(rows.concat().contains("HTTP 429"), "{rows:?}");
         assert!(rows.last().is_some_and(|row| row.ends_with("THE-END")), "{rows:?}");
         assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= 40), "{rows:?}");
+    }
+
+    #[test]
+    fn of_a_request_that_does_not_fit_the_beginning_is_shown() {
+        let mut console = DebugConsole::default();
+        for model in ["older", "newest"] {
+            console.requests.push_back(format!("turn 1 main {model} 0.8s {}", "x".repeat(60)));
+        }
+        let rows: Vec<String> =
+            console.rows(20, 3, "F12", &Theme::default()).iter().map(Line::text).collect();
+        assert!(rows[1].starts_with("turn 1 main newest"), "{rows:?}");
     }
 
     #[test]
