@@ -243,9 +243,12 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
     let run = tool("run", Sharing::Shared, move |n, run: Run| {
-        run.progress.control(Arc::new(Line(Arc::clone(&line))));
-        let rows = vec!["row".to_owned()];
-        run.progress.screen(Screen { rows, ..Screen::default() });
+        // Of the other call the process might be there after the window's size.
+        if n == 1 {
+            run.progress.control(Arc::new(Line(Arc::clone(&line))));
+            let rows = vec!["row".to_owned()];
+            run.progress.screen(Screen { rows, ..Screen::default() });
+        }
         Box::pin(async move {
             if n == 1 {
                 run.cancel.cancelled().await;

@@ -212,6 +212,8 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     assert!(exists(&seat, "made.txt"));
     seat.sees("auto-edit");
     seat.prompts("/plan copy");
+    // What is typed right behind Enter might be one paste with it.
+    seat.sees(COMPOSER);
     seat.prompts("/model why");
     seat.sees("chosen by you");
 }
