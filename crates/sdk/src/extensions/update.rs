@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use parallax_config::extensions::{
-    Extension, ExtensionHome, ExtensionScope, InstallKind, InstallMetadata, Manifest,
-    keep_extension_values, locked, set_extension_value,
+    Extension, ExtensionHome, ExtensionScope, InstallKind, InstallMetadata, Locked, Manifest,
+    content_hash, keep_extension_values, locked, set_extension_value,
 };
 use parallax_protocol::event::Failure;
 
@@ -172,6 +172,19 @@ impl Launch {
         let (homes, name) = (&self.config.homes, extension.name());
         let keychain = &self.config.keychain;
         let _alone = self.change_alone()?;
+        // Who looked while another process was between its files and their hash took
+        // them for altered ones.
+        let fetched = &update.fetched;
+        let same = |noted: Locked| {
+            noted.install == fetched.metadata
+                && noted.commit == fetched.commit
+                && [&extension.installed, &fetched.folder]
+                    .iter()
+                    .all(|folder| content_hash(folder).is_ok_and(|hash| hash == noted.hash))
+        };
+        if locked(homes, name).is_some_and(same) {
+            return Ok(false);
+        }
         let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);
         match now {
             Ok(now) if now == update.from => {}
