@@ -93,7 +93,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 const BUDGET: &str = "budget";
 
 /// Keys that no project has a say in, whoever accepted its file.
-const THE_USERS: [&str; 1] = ["general.sessionEncryption"];
+const THE_USERS: [&str; 2] = ["general.sessionEncryption", "general.sessionRedaction"];
 
 /// Lists of refusals: a project's would take the place of the user's.
 const REFUSALS: [&str; 2] =

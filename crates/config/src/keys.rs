@@ -108,6 +108,12 @@ pub const KEYS: &[Key] = &[
         "\"off\"",
         "Whether sessions are encrypted, and where the key lies (ours; not a project's)",
     ),
+    key(
+        "general.sessionRedaction",
+        Flag,
+        "false",
+        "Secrets are taken out of sessions before they are written (ours; not a project's)",
+    ),
     key("general.topicUpdateNarration", Flag, "true", "The model names its topic as it works"),
     key(
         "output.format",

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_protocol::secret::Redact;
 use parallax_sandbox::Plan;
 use tokio::sync::mpsc;
 
@@ -83,6 +85,9 @@ pub struct Command {
     pub mode: Mode,
     /// Where the complete copy of an output goes that is not kept whole.
     pub copy: Option<PathBuf>,
+    /// What takes secrets out of that copy, and of the log of a process in the
+    /// background.
+    pub redact: Option<Arc<dyn Redact>>,
     /// Its bounds.
     pub limits: Limits,
     /// Whether people see its colours.

@@ -8,6 +8,8 @@ use std::ffi::OsString;
 mod names;
 mod secrets;
 
+use parallax_protocol::secret::Secret;
+
 use names::{ALWAYS_ALLOWED, ALWAYS_ALLOWED_PREFIXES, NEVER_ALLOWED, OF_SYSTEM, OWN_CREDENTIALS};
 use secrets::{is_bare_key, is_secret_value, secret_part};
 
@@ -136,16 +138,7 @@ pub fn pass(
 ) -> Environment {
     let parent: Vec<_> = parent.into_iter().collect();
     let strict = is_strict(&parent);
-    let upper = |names: &[String]| -> HashSet<String> {
-        names.iter().map(|name| name.to_uppercase()).collect()
-    };
-    let judge = Judge {
-        enabled: redaction.enabled || strict,
-        strict,
-        allowed: upper(&redaction.allowed),
-        blocked: upper(&redaction.blocked),
-        dotenv: upper(&redaction.dotenv_names),
-    };
+    let judge = Judge::new(redaction, strict);
     let mut variables = Vec::with_capacity(parent.len());
     let mut dropped = Vec::new();
     for (name, value) in parent {
@@ -180,6 +173,22 @@ pub fn of_hook(
     let mut environment = pass(parent.iter().filter(|(name, _)| kept(name)).cloned(), redaction);
     environment.variables.extend(set);
     environment
+}
+
+/// The values of variables that are secrets by their name or their look, for
+/// [`crate::Redactor`]. Names of files are none.
+pub fn secret_values(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    redaction: &Redaction,
+) -> Vec<Secret> {
+    let redaction = Redaction { dotenv_names: Vec::new(), ..redaction.clone() };
+    let judge = Judge::new(&redaction, false);
+    let secrets = variables.into_iter().filter_map(|(name, value)| {
+        let value = value.into_string().ok()?;
+        let why = judge.refuses(&name.to_string_lossy(), &value)?;
+        (why != Why::KnownName && !value.starts_with('/')).then(|| Secret::new(value))
+    });
+    secrets.collect()
 }
 
 /// Whether a text of that name is a secret, by its name or by its look: for logs.
@@ -230,6 +239,19 @@ struct Judge {
 }
 
 impl Judge {
+    fn new(redaction: &Redaction, strict: bool) -> Self {
+        let upper = |names: &[String]| -> HashSet<String> {
+            names.iter().map(|name| name.to_uppercase()).collect()
+        };
+        Self {
+            enabled: redaction.enabled || strict,
+            strict,
+            allowed: upper(&redaction.allowed),
+            blocked: upper(&redaction.blocked),
+            dotenv: upper(&redaction.dotenv_names),
+        }
+    }
+
     /// Why a variable stays here. The first rule that speaks decides.
     fn refuses(&self, name: &str, value: &str) -> Option<Why> {
         let name = name.to_uppercase();

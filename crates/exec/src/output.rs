@@ -2,6 +2,7 @@
 //! output for people.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use crate::command::TerminalSize;
 use crate::record::{AtLimit, OutputFile, Recorder};
 use crate::terminal::Emulator;
 use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
+use parallax_protocol::secret::Redact;
 use parallax_protocol::shell::Screen;
 
 /// Live output is merged over this time.
@@ -49,6 +51,7 @@ pub(crate) struct OutputSink {
     bytes: u64,
     live: Live,
     coloured: Option<Newest>,
+    redact: Option<Arc<dyn Redact>>,
     text: String,
 }
 
@@ -85,8 +88,16 @@ impl OutputSink {
             bytes: 0,
             live: Live::new(colour),
             coloured: colour.then(|| Newest::new(LIVE_LIMIT)),
+            redact: None,
             text: String::new(),
         }
+    }
+
+    /// The same; secrets are taken out of what goes to files.
+    pub(crate) fn redacted(mut self, redact: Option<Arc<dyn Redact>>) -> Self {
+        self.copy = self.copy.map(|copy| copy.redacted(redact.clone()));
+        self.redact = redact;
+        self
     }
 
     pub(crate) async fn accept(&mut self, bytes: &[u8]) {
@@ -163,7 +174,8 @@ impl OutputSink {
     /// From now on all text goes to a log too, beginning with what is kept.
     pub(crate) async fn start_log(&mut self, path: PathBuf) {
         self.settle().await;
-        let mut log = Recorder::new(path, LOG_LIMIT, AtLimit::KeepNewest);
+        let mut log =
+            Recorder::new(path, LOG_LIMIT, AtLimit::KeepNewest).redacted(self.redact.clone());
         let kept = self.capture.kept();
         log.append(&kept.head).await;
         if let Some(tail) = &kept.tail {
@@ -208,7 +220,7 @@ impl OutputSink {
         }
         self.keep(&text).await;
         if let Some(log) = &mut self.log {
-            log.flush().await;
+            log.flush_lines().await;
         }
     }
 

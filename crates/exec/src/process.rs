@@ -71,7 +71,7 @@ impl Running {
         let family = Family { root, mark, reaper: processes.cell_pid() };
         let (control, messages) = Control::new();
         let guard = processes.enter(family.clone(), control.clone());
-        let Command { text, copy, limits, colour, .. } = command;
+        let Command { text, copy, redact, limits, colour, .. } = command;
         let copy = copy.map(|path| (path, limits.copy_bytes));
         let (terminal, size) = terminal.unzip();
         Ok(Self {
@@ -82,7 +82,7 @@ impl Running {
             waiter,
             source,
             at_end: false,
-            sink: OutputSink::new(limits.capture, copy, size, colour),
+            sink: OutputSink::new(limits.capture, copy, size, colour).redacted(redact),
             terminal,
             control,
             messages,

@@ -1,11 +1,14 @@
 //! Output on disk: the complete copy of a long output, and the logs of
 //! processes in the background.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use parallax_protocol::secret::Redact;
 use rustix::fs::OFlags;
 
 /// Text is collected up to this size before it goes to the disk.
@@ -46,6 +49,7 @@ pub(crate) struct Recorder {
     written: u64,
     full: bool,
     problem: Option<String>,
+    redact: Option<Arc<dyn Redact>>,
 }
 
 impl Recorder {
@@ -61,7 +65,13 @@ impl Recorder {
             written: 0,
             full: false,
             problem: None,
+            redact: None,
         }
+    }
+
+    /// The same; secrets are taken out of the text before it is written.
+    pub(crate) fn redacted(self, redact: Option<Arc<dyn Redact>>) -> Self {
+        Self { redact, ..self }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -74,7 +84,7 @@ impl Recorder {
         }
         self.pending.extend_from_slice(text.as_bytes());
         if self.pending.len() >= BATCH {
-            self.flush().await;
+            self.flush_lines().await;
         }
     }
 
@@ -83,6 +93,18 @@ impl Recorder {
         if !self.pending.is_empty() {
             self.create().await;
         }
+    }
+
+    /// The same, but for what may be the beginning of a secret, which waits for
+    /// the rest of it.
+    pub(crate) async fn flush_lines(&mut self) {
+        let certain = match self.redact {
+            Some(_) => redactable(&self.pending),
+            None => self.pending.len(),
+        };
+        let held = self.pending.split_off(certain);
+        self.flush().await;
+        self.pending = held;
     }
 
     /// As [`Recorder::flush`], and the file is there afterwards even if empty.
@@ -95,6 +117,7 @@ impl Recorder {
             file: self.file.take(),
             created: self.created,
             text: std::mem::take(&mut self.pending),
+            redact: self.redact.clone(),
             written: self.written,
             full: false,
         };
@@ -135,6 +158,7 @@ struct Batch {
     file: Option<File>,
     created: bool,
     text: Vec<u8>,
+    redact: Option<Arc<dyn Redact>>,
     written: u64,
     full: bool,
 }
@@ -146,6 +170,12 @@ impl Batch {
             None => create_private(&self.path)?,
         };
         self.created = true;
+        if let Some(redact) = &self.redact {
+            let text = String::from_utf8_lossy(&self.text);
+            if let Cow::Owned(redacted) = redact.redact(&text) {
+                self.text = redacted.into_bytes();
+            }
+        }
         let mut text = self.text.as_slice();
         if self.written + text.len() as u64 > self.limit {
             match self.at_limit {
@@ -162,6 +192,23 @@ impl Batch {
         self.file = Some(file);
         Ok(())
     }
+}
+
+/// How many bytes can be judged: whole lines, but for a key that has begun.
+/// Of an endless line all but its last word, of an endless key all.
+fn redactable(pending: &[u8]) -> usize {
+    let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|at| at + 1);
+    let lines = match after(b'\n') {
+        Some(lines) => lines,
+        None if pending.len() < BATCH => return 0,
+        None => return after(b' ').unwrap_or(pending.len()),
+    };
+    let whole = pending.get(..lines).unwrap_or_default();
+    let begun = memchr::memmem::rfind(whole, b"-----BEGIN ").filter(|begun| {
+        let key = whole.get(*begun..).unwrap_or_default();
+        key.len() < BATCH / 4 && memchr::memmem::find(key, b"-----END ").is_none()
+    });
+    begun.unwrap_or(lines)
 }
 
 fn start_over(file: &mut File) -> io::Result<u64> {
@@ -220,6 +267,7 @@ fn no_follow() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_protocol::secret::Secret;
     use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
@@ -238,6 +286,32 @@ mod tests {
         assert!(!recorder.file().unwrap().complete);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1234567890");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_comes_in_pieces_is_none_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let redact: Arc<dyn Redact> =
+            Arc::new(crate::Redactor::new(vec![Secret::new("abcdefgh1234")]));
+        let mut recorder = Recorder::new(path.clone(), 1 << 20, AtLimit::KeepNewest)
+            .redacted(Some(Arc::clone(&redact)));
+        let pieces = [
+            "one\nx abcd",
+            "efgh12",
+            "34 y\n-----BEGIN PRIVATE KEY-----\nMII\n",
+            "abc\n",
+            "-----END PRIVATE KEY-----\nz",
+        ];
+        for piece in pieces {
+            recorder.append(piece).await;
+            recorder.flush_lines().await;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let key = "-----BEGIN PRIVATE KEY-----[redacted]\n";
+        assert_eq!(text, format!("one\nx [redacted] y\n{key}"));
+        recorder.flush().await;
+        assert!(std::fs::read_to_string(&path).unwrap().ends_with(&format!("{key}z")));
     }
 
     #[tokio::test]

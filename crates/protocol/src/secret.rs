@@ -1,5 +1,7 @@
 //! A text that no log, error or journal ever shows.
 
+use std::borrow::Cow;
+
 /// An API key or token. `Debug` and `Display` print a fixed mark; the text is
 /// reached only through [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
@@ -30,4 +32,11 @@ impl std::fmt::Display for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[secret]")
     }
+}
+
+/// What takes secrets out of texts before they are written to a file of the
+/// session.
+pub trait Redact: Send + Sync + std::fmt::Debug {
+    /// The text without its secrets; borrowed when there is none.
+    fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;
 }

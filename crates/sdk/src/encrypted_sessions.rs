@@ -1,16 +1,22 @@
 //! Sessions that are encrypted at rest, by the user's settings.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parallax_config::Config;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::secret::Redact;
 use parallax_store::{Homes, KeyPlace, Keys};
 
 use crate::launch::{Launch, failure};
 
 /// The setting; one of a project does not count.
 const SETTING: &str = "general.sessionEncryption";
+
+/// The same of this one.
+const REDACTION: &str = "general.sessionRedaction";
 
 /// Where sessions are, and what opens and encrypts them.
 pub(crate) fn homes(config: &Config) -> Homes {
@@ -20,11 +26,34 @@ pub(crate) fn homes(config: &Config) -> Homes {
         Some("file") => Some(KeyPlace::File),
         _ => None,
     };
-    homes.keys = Keys::new(config.keychain.clone(), &config.homes.parallax, new);
+    homes.keys =
+        Keys::new(config.keychain.clone(), &config.homes.parallax, new).redacting(redactor(config));
     match new {
         None => homes.or_elsewhere(&std::env::temp_dir()),
         Some(_) => homes.in_memory(config.environment.get("XDG_RUNTIME_DIR").map(Path::new)),
     }
+}
+
+/// What takes secrets out of what sessions leave on the disk, where the user wants
+/// that: by their look, and the values of variables that are secrets.
+fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
+    if !config.settings.flag(REDACTION) {
+        return None;
+    }
+    let settings = config.settings.environment_redaction();
+    let redaction = parallax_exec::environment::Redaction {
+        enabled: true,
+        allowed: settings.allowed,
+        blocked: settings.blocked,
+        dotenv_names: Vec::new(),
+    };
+    let environment = &config.environment;
+    let of_files = environment.dotenv_names().filter_map(|name| {
+        environment.get(name).map(|value| (OsString::from(name), OsString::from(value)))
+    });
+    let variables = std::env::vars_os().chain(of_files);
+    let values = parallax_exec::environment::secret_values(variables, &redaction);
+    Some(Arc::new(parallax_exec::Redactor::new(values)))
 }
 
 /// Removes what a session left outside the home; outputs that the model may ask for

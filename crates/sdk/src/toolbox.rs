@@ -226,6 +226,7 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
         allowed: redaction.allowed,
         blocked: redaction.blocked,
     };
+    options.redact = launch.homes().keys.redact();
     let environment = &launch.config.environment;
     options.dotenv_names = environment.names_of_project().map(str::to_owned).collect();
     let pairs = environment.of_users_file();

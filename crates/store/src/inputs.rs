@@ -60,7 +60,7 @@ pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<(
     if homes.keys.encrypts() {
         return Ok(());
     }
-    append(&log(homes, project), text)
+    append(&log(homes, project), &homes.keys.redacted(text))
 }
 
 /// Takes texts out of our log again: their session is to leave nothing behind.
@@ -75,12 +75,12 @@ pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Res
     }
     let lock = OpenOptions::new().append(true).create(true).open(path.with_extension("lock"))?;
     lock.lock()?;
-    let mut left: Vec<&String> = texts.iter().collect();
+    let mut left: Vec<_> = texts.iter().map(|text| homes.keys.redacted(text)).collect();
     let text = fs::read_to_string(&path)?;
     let mut kept: Vec<&str> = Vec::new();
     for line in text.lines().rev() {
         let typed = serde_json::from_str::<Line>(line).ok().map(|line| line.text);
-        match typed.and_then(|typed| left.iter().position(|text| **text == typed)) {
+        match typed.and_then(|typed| left.iter().position(|text| *text == typed)) {
             Some(at) => drop(left.swap_remove(at)),
             None => kept.push(line),
         }
@@ -137,7 +137,7 @@ pub fn remember_shell(homes: &Homes, project: &Path, line: &str) -> io::Result<(
     if homes.keys.encrypts() {
         return Ok(());
     }
-    append(&shell_log(homes, project), line)
+    append(&shell_log(homes, project), &homes.keys.redacted(line))
 }
 
 fn shell_log(homes: &Homes, project: &Path) -> PathBuf {

@@ -289,6 +289,11 @@ impl Store for Journal {
             }
             inner.new_entry = true;
         }
+        let Some(record) = self.keys.redacted_record(record) else {
+            let why = io::Error::other("secrets cannot be taken out of what was to be recorded");
+            return Err(self.error("write to", &why));
+        };
+        let record = record.as_ref();
         self.make_again(&mut inner).map_err(|error| self.error("make again", &error))?;
         if let Some(head) = inner.head.clone() {
             if let Some(file) = &mut inner.file {

@@ -1,14 +1,17 @@
 //! The key that encrypts sessions: in the system's keychain, or in a file where
 //! the person says so.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use parallax_keychain::{Keychain, KeychainError};
-use parallax_protocol::secret::Secret;
+use parallax_protocol::secret::{Redact, Secret};
+use parallax_protocol::store::Record;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
@@ -85,12 +88,14 @@ pub enum KeyError {
 
 /// What opens encrypted sessions, and whether new ones are encrypted. Without a
 /// keychain ([`Default`]) nothing is encrypted and nothing can be opened. Cheap to
-/// clone; no key is looked for before it is needed.
+/// clone; no key is looked for before it is needed. Also what is taken out of texts
+/// before they are written, encrypted or not.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     keychain: Keychain,
     home: Option<PathBuf>,
     new: Option<KeyPlace>,
+    redact: Option<Arc<dyn Redact>>,
 }
 
 /// A key.
@@ -125,7 +130,31 @@ impl Keys {
     /// The keys of a home of ours. `new`: where the key of new sessions is kept;
     /// `None`: these are not encrypted.
     pub fn new(keychain: Keychain, home: &Path, new: Option<KeyPlace>) -> Self {
-        Self { keychain, home: Some(home.to_owned()), new }
+        Self { keychain, home: Some(home.to_owned()), new, redact: None }
+    }
+
+    /// The same; secrets are taken out of all that is written.
+    #[must_use]
+    pub fn redacting(self, redact: Option<Arc<dyn Redact>>) -> Self {
+        Self { redact, ..self }
+    }
+
+    /// What takes the secrets out.
+    pub fn redact(&self) -> Option<Arc<dyn Redact>> {
+        self.redact.clone()
+    }
+
+    /// A text as it may be written.
+    pub fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redact.as_ref().map_or(Cow::Borrowed(text), |redact| redact.redact(text))
+    }
+
+    /// A record as it may be written; `None`: it cannot be made.
+    pub(crate) fn redacted_record<'a>(&self, record: &'a Record) -> Option<Cow<'a, Record>> {
+        match &self.redact {
+            None => Some(Cow::Borrowed(record)),
+            Some(redact) => crate::redact::record(record, redact.as_ref()),
+        }
     }
 
     /// Whether what is written is encrypted.

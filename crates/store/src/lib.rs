@@ -22,6 +22,7 @@ mod mend;
 mod moving;
 mod outputs;
 mod paths;
+mod redact;
 mod retention;
 mod scan;
 mod search;

@@ -526,6 +526,7 @@ impl Invocation for Call {
                 sandbox: prepared.plan.clone(),
                 mode: self.mode,
                 copy: Some(self.copy),
+                redact: self.options.redact.clone(),
                 limits: self.options.limits(),
                 colour: self.options.show_color,
             };

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_exec::TerminalSize;
@@ -10,6 +11,7 @@ use parallax_exec::environment::{
     Environment, GitConfiguration, Redaction, build, of_hook, of_person, pass,
 };
 
+use parallax_protocol::secret::Redact;
 use parallax_protocol::shell::BackgroundCompletion;
 
 use crate::sandbox_options::SandboxOptions;
@@ -38,6 +40,8 @@ pub struct ShellOptions {
     pub truncate_threshold: usize,
     /// Which variables commands do not get.
     pub redaction: RedactionOptions,
+    /// What takes secrets out of copies of outputs and of logs; `None` leaves them.
+    pub redact: Option<Arc<dyn Redact>>,
     /// Variables that the project's `.env` brought into this process.
     pub dotenv_names: Vec<String>,
     /// What the user's own `.env` adds to the variables of this process.
@@ -89,6 +93,7 @@ impl ShellOptions {
             output_efficiency: true,
             truncate_threshold: 40_000,
             redaction: RedactionOptions::default(),
+            redact: None,
             dotenv_names: Vec::new(),
             own_variables: Vec::new(),
             trusted_folder: true,

@@ -27,6 +27,7 @@ impl Place {
             directory: self.folder.path().to_owned(),
             environment: vec![("PATH".into(), path)],
             mode: Mode::Pipe,
+            redact: None,
             copy: Some(self.folder.path().join("outputs/copy.txt")),
             limits: Limits { capture: CaptureLimits::of_threshold(40_000), ..Limits::default() },
             colour: false,

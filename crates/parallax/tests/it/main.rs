@@ -37,6 +37,7 @@ mod mcp_sandbox;
 mod own_tools;
 mod plan;
 mod privacy;
+mod redaction;
 mod routing;
 mod routing_ahead;
 mod safety;

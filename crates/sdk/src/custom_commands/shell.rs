@@ -118,6 +118,7 @@ async fn command(
         environment,
         mode: Mode::Pipe,
         copy: None,
+        redact: None,
         limits,
         colour: false,
         sandbox,

@@ -41,6 +41,7 @@ impl Launch {
                 .unwrap_or(standard.protect_newest),
             longest_result: settings.truncate_tool_output_threshold(),
             keep_output: Some(Arc::new(move |tool, text| {
+                let text = &homes.keys.redacted(text);
                 let kept = match homes.keys.encrypts() {
                     false => parallax_store::keep_output(&outputs, tool, text),
                     true if homes.is_temporary_at_home() => {

@@ -75,6 +75,7 @@ impl Shell for PersonShell {
                 environment: self.options.of_person(),
                 mode,
                 copy: Some(outputs.join(format!("{name}.txt"))),
+                redact: self.options.redact.clone(),
                 // A person sees whether it is stuck, and ends it.
                 limits: Limits { inactivity: None, runtime: None, ..self.options.limits() },
                 colour: self.options.show_color,

@@ -1,0 +1,158 @@
+//! Secrets in texts that go to a file: found by their look, or known by value.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use parallax_protocol::secret::{Redact, Secret};
+use regex::{Captures, Regex, RegexSet};
+
+/// What stands in the place of a secret.
+const REDACTED: &str = "[redacted]";
+/// Shorter values are no secrets, and replacing them would garble texts.
+const SHORTEST: usize = 8;
+
+/// The looks of secrets in running text. What the group `kept` holds stays: it
+/// tells what the secret was of.
+const SHAPES: [&str; 15] = [
+    // A key that is cut off counts to the end of the text.
+    r"(?s)(?P<kept>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
+    r#"(?i)(?P<kept>\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:)[^/\s@"'<>]+@"#,
+    r"(?i)\b(?:gh[a-z]_[a-z0-9_]{36,}|github_pat_[a-z0-9_]{22,})",
+    r"(?i)\bAIzaSy[a-z0-9_-]{33}",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
+    r"\b(?:[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|xox[a-z]-[A-Za-z0-9-]{8,})",
+    r"(?i)(?P<kept>\b(?:hooks\.(?:slack\.com/services|zapier\.com/hooks)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com)/)[^\s]+",
+    r"\bsk-(?:(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,}|[A-Za-z0-9]{32,})",
+    r"\b(?:gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{32,}|do[opr]_v1_[a-f0-9]{32,})",
+    r"\b(?:ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|pypi-[A-Za-z0-9_-]{32,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}|dckr_pat_[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32}|hv[sb]\.[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[A-Za-z0-9]*|[0-9]{8,10}:AA[A-Za-z0-9_-]{30,})",
+    r"(?i)(?P<kept>\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=)[^;\s]+",
+    r#"(?i)(?P<kept>\bauthorization["']?\s*[:=]\s*["']?(?:basic|bearer)\s+)[^\s"']{8,}"#,
+    // A variable of a shell or of an `.env` file whose name tells of a secret.
+    r#"(?P<kept>\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_KEY|ACCESS_KEY)[A-Z0-9_]*=["']?)[^\s"'$()<>{}]{8,}"#,
+    // The same in code and documents, where the right side looks like no word and
+    // like no call.
+    r#"(?i)(?P<kept>\b[a-z0-9_]*(?:password|passwd|secret|token|api_?key|private_?key|access_?key)["']?\s*[:=]\s*["']?)(?P<value>[A-Za-z0-9+/_~^!@#%-]{8,}=*)(?P<next>[(.\[:]?)"#,
+];
+
+static FOUND: LazyLock<Option<(RegexSet, Vec<Regex>)>> = LazyLock::new(|| {
+    let each: Result<Vec<Regex>, _> = SHAPES.iter().map(|shape| Regex::new(shape)).collect();
+    Some((RegexSet::new(SHAPES).ok()?, each.ok()?))
+});
+
+/// Takes out what looks like a secret, and the values that are known to be one.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    values: Vec<Secret>,
+}
+
+impl Redactor {
+    /// One that knows some values beside the looks; short ones count as none.
+    pub fn new(mut values: Vec<Secret>) -> Self {
+        values.retain(|value| value.expose().len() >= SHORTEST);
+        // One that holds another goes first, so that nothing of it is left.
+        values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
+        Self { values }
+    }
+}
+
+impl Redact for Redactor {
+    fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for value in &self.values {
+            if text.contains(value.expose()) {
+                text = Cow::Owned(text.replace(value.expose(), REDACTED));
+            }
+        }
+        let Some((set, each)) = FOUND.as_ref() else { return text };
+        let matched = set.matches(&text);
+        for shape in matched.iter().filter_map(|index| each.get(index)) {
+            let put = |found: &Captures<'_>| match is_word_or_call(found) {
+                true => found[0].to_owned(),
+                false => {
+                    let part = |name| found.name(name).map_or("", |part| part.as_str());
+                    let at = if found[0].ends_with('@') { "@" } else { "" };
+                    format!("{}{REDACTED}{at}{}", part("kept"), part("next"))
+                }
+            };
+            let replaced = shape.replace_all(&text, put).into_owned();
+            if replaced != text {
+                text = Cow::Owned(replaced);
+            }
+        }
+        text
+    }
+}
+
+/// Whether the right side of an assignment is none that a secret would be.
+fn is_word_or_call(found: &Captures<'_>) -> bool {
+    let Some(value) = found.name("value") else { return false };
+    let (digits, letters) =
+        value.as_str().bytes().fold((false, false), |(digits, letters), byte| {
+            (digits || byte.is_ascii_digit(), letters || byte.is_ascii_alphabetic())
+        });
+    let next = found.name("next").is_some_and(|next| !next.is_empty());
+    next || !digits || !letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(text: &str) -> String {
+        Redactor::new(vec![Secret::new("correct horse battery"), Secret::new("short")])
+            .redact(text)
+            .into_owned()
+    }
+
+    #[test]
+    fn the_patterns_are_patterns() {
+        assert!(FOUND.is_some());
+    }
+
+    #[test]
+    fn secrets_go_and_what_they_were_of_stays() {
+        let github = format!("ghp_{}", "a1".repeat(18));
+        let google = format!("AIzaSy{}", "b".repeat(33));
+        for (text, wanted) in [
+            (format!("a {github}, b"), "a [redacted], b"),
+            (format!("key={google}"), "key=[redacted]"),
+            (
+                "git clone https://me:pa55word@host/x".to_owned(),
+                "git clone https://me:[redacted]@host/x",
+            ),
+            ("Authorization: Bearer abcdefgh12345".to_owned(), "Authorization: Bearer [redacted]"),
+            ("{\"api_key\": \"abcd1234efgh\"}".to_owned(), "{\"api_key\": \"[redacted]\"}"),
+            ("DB_PASSWORD=correcthorse\nX=1".to_owned(), "DB_PASSWORD=[redacted]\nX=1"),
+            ("a correct horse battery b".to_owned(), "a [redacted] b"),
+            ("a short b".to_owned(), "a short b"),
+            (
+                "x\n-----BEGIN RSA PRIVATE KEY-----\nMII\nabc\n-----END RSA PRIVATE KEY-----\ny"
+                    .to_owned(),
+                "x\n-----BEGIN RSA PRIVATE KEY-----[redacted]\ny",
+            ),
+            (
+                "-----BEGIN PRIVATE KEY-----\nMII".to_owned(),
+                "-----BEGIN PRIVATE KEY-----[redacted]",
+            ),
+        ] {
+            assert_eq!(redacted(&text), wanted);
+        }
+    }
+
+    #[test]
+    fn code_and_prose_stay() {
+        for text in [
+            "let token = parse_token_stream(input);",
+            "the token: authentication by it",
+            "password = getpass.getpass('Password: ')",
+            "if api_key == settings.api_key2.value:",
+            "SECRET_KEY=${SECRET_KEY_FILE}",
+            "https://example.com:8080/a@b",
+            "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
+            "sk-learn-and-other-packages",
+        ] {
+            assert_eq!(redacted(text), text);
+        }
+    }
+}
