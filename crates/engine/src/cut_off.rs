@@ -56,7 +56,9 @@ impl Session {
                 .filter_map(|(index, wire)| Some((index, response_of(&wire)?)))
                 .collect();
             let calls = self.calls_of_last();
+            self.went_back = true;
             step = self.answer_open_calls(calls, finished, &mut guard, cancel).await;
+            self.went_back = false;
         } else if !open.is_empty() {
             self.answer_lost(&open);
         } else if is_half && self.history.last_role() == Some(Role::Model) {

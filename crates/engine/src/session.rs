@@ -225,6 +225,8 @@ pub(crate) struct Session {
     pub(crate) began_in_yolo: bool,
     /// Tools that are called though they changed, of which people know.
     pub(crate) told_doubts: HashSet<String>,
+    /// Whether calls are run again that a person went back to before.
+    pub(crate) went_back: bool,
     /// The mode to go back to after a prompt that wanted another.
     pub(crate) mode_before: Option<ApprovalMode>,
     /// The hooks of the start, while they run.
@@ -342,6 +344,7 @@ pub(crate) fn launch(
         yolo_by_rule: false,
         began_in_yolo: options.mode == ApprovalMode::Yolo,
         told_doubts: HashSet::new(),
+        went_back: false,
         mode_before: None,
         starting: JoinSet::new(),
         notified: JoinSet::new(),

@@ -11,6 +11,7 @@ use parallax_protocol::tool::{Outcome, Scope, ToolError, ToolErrorKind, ToolKind
 use super::{add_note, crashed};
 use crate::agents::AgentRole;
 use crate::board::{Again, Board, Call, Finish, Prepared, Refused};
+use crate::guarded::changes_files;
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::session::Session;
 impl Session {
@@ -119,6 +120,16 @@ impl Session {
         {
             verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
             verdict.why = doubt;
+            verdict.each_time = true;
+        }
+        // Who took a change back thinks again, also where changes run unasked.
+        if self.went_back
+            && self.interactive
+            && verdict.decision == Decision::Allow
+            && changes_files(kind, &effects)
+        {
+            verdict.decision = Decision::Ask;
+            "you went back to before this change".clone_into(&mut verdict.why);
             verdict.each_time = true;
         }
         // Leave to run without the sandbox holds for the one call.

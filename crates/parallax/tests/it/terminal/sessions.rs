@@ -294,10 +294,14 @@ fn a_change_is_gone_back_to_and_asked_about_again() {
         seat.sees(answer);
         seat.is_idle();
     }
+    // Also where changes run unasked: who takes one back thinks again.
+    seat.press(Key::BackTab);
+    seat.sees("auto-edit");
     seat.prompts("/restore");
     seat.sees("a.txt-write_file");
     seat.press(Key::Enter);
     // The call is asked about once more; the file is as before it.
+    seat.sees("you went back to before this change");
     seat.sees("1. Yes, allow once");
     assert_eq!(seat.world.read("a.txt"), "first\n");
     seat.press(Key::Char('1'));
