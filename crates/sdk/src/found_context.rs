@@ -1,13 +1,16 @@
 //! Context files of folders below, read when a tool first touches something
 //! there.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_config::{MemoryFile, beneath};
+use parallax_engine::EventHub;
 use parallax_files::Workspace;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::FolderContext;
+use parallax_protocol::event::{EventBody, ItemDone, Level};
 
 use crate::launch::Launch;
 use crate::memory::{Outside, with_options};
@@ -22,15 +25,24 @@ pub(crate) struct FoundContext {
     /// Files that went with the first prompt.
     begun_with: Vec<PathBuf>,
     found: Mutex<Vec<MemoryFile>>,
+    /// Who is told of files that could not be used as they are; each once.
+    hub: EventHub,
+    told: Arc<Mutex<HashSet<String>>>,
 }
 
 impl FoundContext {
     /// For a session whose first prompt came with these files.
-    pub(crate) fn new(launch: Launch, workspace: Arc<Workspace>, begun_with: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(
+        launch: Launch,
+        workspace: Arc<Workspace>,
+        begun_with: Vec<PathBuf>,
+        hub: EventHub,
+    ) -> Self {
         // Tools name files by where they really are.
         let real = |path: PathBuf| parallax_files::real_path(&path).unwrap_or(path);
         let begun_with = begun_with.into_iter().map(real).collect();
-        Self { launch, workspace, begun_with, found: Mutex::default() }
+        let (found, told) = (Mutex::default(), Arc::default());
+        Self { launch, workspace, begun_with, found, hub, told }
     }
 
     /// What was found so far and is still in the history.
@@ -61,9 +73,21 @@ impl FoundContext {
                 // Its text is what the tool gives.
                 || touched.iter().any(|file| file == path)
         };
-        with_options(&self.launch, &self.workspace, &Outside::default(), |options| {
-            beneath(options, folder, root, &known).project
-        })
+        let memory = with_options(&self.launch, &self.workspace, &Outside::default(), |options| {
+            beneath(options, folder, root, &known)
+        });
+        self.tell(memory.warnings);
+        memory.project
+    }
+
+    fn tell(&self, warnings: Vec<String>) {
+        for text in warnings {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.insert(text.clone()) {
+                let done = ItemDone::Notice { level: Level::Warning, text };
+                self.hub.send(EventBody::ItemDone { item: "notice-context".into(), done });
+            }
+        }
     }
 }
 
@@ -102,6 +126,8 @@ impl FolderContext for FoundContext {
             workspace: Arc::clone(&self.workspace),
             begun_with: self.begun_with.clone(),
             found: Mutex::default(),
+            hub: self.hub.clone(),
+            told: Arc::clone(&self.told),
         })
     }
 

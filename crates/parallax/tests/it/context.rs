@@ -136,6 +136,25 @@ fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
 }
 
 #[test]
+fn what_is_wrong_with_the_rules_of_a_folder_is_told_once() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/a.txt"}}]},
+            {"calls":[{"name":"read_file","args":{"file_path":"sub/b.txt"}}]},
+            {"text":"done"}]"#,
+    );
+    let key = world.home.write_home(".ssh/id_rsa", "KEY OF THE USER").expect("file");
+    for name in ["sub/a.txt", "sub/b.txt"] {
+        world.home.write(name, "x").expect("file");
+    }
+    let link = world.home.project().join("sub/GEMINI.md");
+    std::os::unix::fs::symlink(&key, link).expect("a link");
+    let done = world.run_well(&["-p", "go"]);
+    assert_eq!(done.err().matches("link to what lies outside").count(), 1, "{}", done.err());
+    let sent = raw_contents(&world.server.requests()[2]).join("\n");
+    assert!(!sent.contains("KEY OF"), "{sent}");
+}
+
+#[test]
 fn a_folder_tells_its_rules_when_it_is_first_touched() {
     let world = World::new(
         r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/deep/a.txt"}}]},

@@ -256,7 +256,9 @@ impl Launch {
     ) -> Result<Joined, Failure> {
         let Means { shell, plans, toolbox, versions, .. } = means;
         let workspace = Arc::clone(&ground.workspace);
-        let found = Arc::new(FoundContext::new(self.clone(), workspace, memory.files.clone()));
+        let begun_with = memory.files.clone();
+        let found = FoundContext::new(self.clone(), workspace, begun_with, hub.clone());
+        let found = Arc::new(found);
         let discovered =
             self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
         let kept = |name| self.keeps_clear_text().then(|| ground.artifacts.join(name));
