@@ -27,6 +27,7 @@ as one JSON line. The words of `--do`:
     shallow    none is
     many       2,500 tools               html       calls are answered with a page
     json       requests are answered with JSON, not with events
+    scope      calls want another scope      nameless  does not say who it is
 """
 
 import http.server
@@ -247,6 +248,8 @@ def answer(message, session):
         if "mute" in DO:
             return None
         version = "2024-11-05" if "oldest" in DO else params.get("protocolVersion", "2025-06-18")
+        if "nameless" in DO:
+            return {"protocolVersion": version, "capabilities": {"tools": {}}}
         return {
             "protocolVersion": version,
             "capabilities": {"tools": {"listChanged": True}} if "empty" in DO
@@ -519,6 +522,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         if "html" in DO and message.get("method") == "tools/call":
             return self.reply(200, b"<html>", kind="text/html")
+        if "scope" in DO and message.get("method") == "tools/call":
+            challenge = 'Bearer error="insufficient_scope", scope="files:write"'
+            return self.reply(403, headers=[("WWW-Authenticate", challenge)])
         if path.path == "/messages":
             number = int(dict(urllib.parse.parse_qsl(path.query)).get("id", -1))
             stream = STREAMS[number]

@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 
-use crate::connect::{not_sent, wants_sign_in};
+use crate::connect::{is_refusal, not_sent, wants_sign_in};
 use crate::error::McpError;
 use crate::messages::UNREADABLE;
 
@@ -159,7 +159,13 @@ fn failed(error: ServiceError) -> McpError {
         ServiceError::TransportSend(error) if wants_sign_in(&error) => {
             McpError::SignIn { again: true }
         }
-        ServiceError::TransportSend(error) => McpError::Sending { why: not_sent(&error) },
+        ServiceError::TransportSend(error) => {
+            let why = not_sent(&error);
+            match is_refusal(&error) {
+                true => McpError::Refused { why },
+                false => McpError::Sending { why },
+            }
+        }
         ServiceError::Cancelled { .. } => McpError::Cancelled,
         other => McpError::Protocol { message: other.to_string() },
     }

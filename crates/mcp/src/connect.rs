@@ -13,6 +13,7 @@ use parallax_http::chain;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use parallax_http::reqwest::{self, Client};
 use parallax_http::{ClientOptions, Redirects};
+use rmcp::model::{InitializeResult, ServerResult};
 use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
@@ -306,6 +307,15 @@ fn refused(error: &ClientInitializeError) -> McpError {
         ClientInitializeError::JsonRpcError(error) if error.code.0 == UNREADABLE => {
             McpError::Protocol { message: error.message.to_string() }
         }
+        ClientInitializeError::ExpectedInitResult(Some(ServerResult::CustomResult(result))) => {
+            let wrong = serde_json::from_value::<InitializeResult>(result.0.clone()).err();
+            let wrong = wrong.map_or_else(|| "it is another one".to_owned(), |it| it.to_string());
+            McpError::Protocol { message: format!("that to `initialize`: {wrong}") }
+        }
+        ClientInitializeError::ExpectedInitResult(_)
+        | ClientInitializeError::ExpectedInitResponse(_) => {
+            McpError::Protocol { message: "that to `initialize` is another one".to_owned() }
+        }
         _ if why.contains("401") => McpError::SignIn { again: false },
         _ => McpError::Start { why: plain(&cause(error)) },
     }
@@ -356,7 +366,39 @@ pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(client)) => plain(&chain(client)),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
+        Some(StreamableHttpError::InsufficientScope(error)) => {
+            let wanted = match &error.required_scope {
+                Some(scope) => format!("the scope `{scope}`"),
+                None => "another scope".to_owned(),
+            };
+            format!(
+                "your sign-in does not reach so far. It wants {wanted}: name it in `oauth.scopes` \
+                 of the server's entry and sign in again"
+            )
+        }
         _ => plain(&chain(error)),
+    }
+}
+
+/// Whether a request that could not be sent has been answered with a no, so that it
+/// does not help to send it again.
+pub(crate) fn is_refusal(error: &DynamicTransportError) -> bool {
+    let is_no = |status: u16| (400..500).contains(&status) && status != 408 && status != 429;
+    match innermost(error.error.as_ref()) {
+        Some(StreamableHttpError::Client(error)) => {
+            error.status().is_some_and(|status| is_no(status.as_u16()))
+        }
+        Some(StreamableHttpError::HttpStatus(error)) => is_no(error.status),
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+            let status = text.strip_prefix("HTTP ").and_then(|rest| rest.get(..3)?.parse().ok());
+            status.is_some_and(is_no)
+        }
+        Some(
+            StreamableHttpError::InsufficientScope(_)
+            | StreamableHttpError::UnexpectedContentType(_)
+            | StreamableHttpError::ResponseBodyTooLarge { .. },
+        ) => true,
+        _ => false,
     }
 }
 

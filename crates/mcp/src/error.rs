@@ -35,6 +35,12 @@ pub enum McpError {
         /// Why.
         why: String,
     },
+    /// The network brought the request there, and it was refused.
+    #[error("it refused the request: {why}")]
+    Refused {
+        /// Its words, or what they mean.
+        why: String,
+    },
     /// It did not answer in time.
     #[error("it gave no answer within {} ms", after.as_millis())]
     Timeout {
@@ -65,7 +71,11 @@ impl McpError {
     pub(crate) fn is_quoted(&self) -> bool {
         matches!(
             self,
-            Self::Start { .. } | Self::Sending { .. } | Self::Server { .. } | Self::Protocol { .. }
+            Self::Start { .. }
+                | Self::Sending { .. }
+                | Self::Refused { .. }
+                | Self::Server { .. }
+                | Self::Protocol { .. }
         )
     }
 

@@ -74,6 +74,19 @@ fn a_page_in_the_place_of_an_answer_is_told_in_words() {
 }
 
 #[test]
+fn a_call_that_was_refused_is_not_made_again() {
+    let world = World::new(&call("echo", &json!({"text": "far"})));
+    let remote = Remote::start(&world, "--http", "scope");
+    set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].to_string();
+    assert!(error.contains("It wants the scope `files:write`"), "{error}");
+    let calls = told(&world).into_iter().filter(|it| it["http"] == "POST");
+    // The greeting and that it was heard, four lists, the call.
+    assert_eq!(calls.count(), 7, "{:?}", told(&world));
+}
+
+#[test]
 fn servers_are_reached_over_http_and_the_older_stream() {
     let echo = call("echo", &json!({"text": "far"}));
     for (how, r#do, kind) in [

@@ -81,11 +81,16 @@ fn the_first_request_waits_for_servers_that_get_on_and_not_for_those_that_hang()
 #[test]
 fn servers_that_are_not_there_are_told_to_programs_too() {
     let world = World::new(r#"[{"text": "done"}]"#);
-    set(&world, &json!({"mcpServers": {"gone": {"command": "no-such-program"}}}));
+    let nameless = stdio(&world, "nameless");
+    let servers = json!({"gone": {"command": "no-such-program"}, "shy": nameless});
+    set(&world, &json!({"mcpServers": servers}));
     let done = world.run_well(&["-p", "go", "-o", "json"]);
     let out: Value = serde_json::from_str(&done.out()).expect("JSON");
     let warning = out["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
+    // In words, not in the form of our types.
+    assert!(warning.contains("missing field `serverInfo`"), "{warning}");
+    assert!(!warning.contains("CustomResult"), "{warning}");
 }
 
 #[test]
