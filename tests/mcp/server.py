@@ -27,6 +27,8 @@ as one JSON line. The words of `--do`:
     shallow    none is
     many       2,500 tools               html       calls are answered with a page
     json       requests are answered with JSON, not with events
+    secret     programs that register get a secret, and have to show it
+    closed     programs cannot register        denied    nobody is signed in
     scope      calls want another scope      nameless  does not say who it is
 """
 
@@ -439,6 +441,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path.path == "/authorize":
             query = dict(urllib.parse.parse_qsl(path.query))
             TOKENS["code"] = "code-1"
+            if "denied" in DO:
+                where = query["redirect_uri"] + "?" + urllib.parse.urlencode(
+                    {"error": "access_denied", "error_description": "Not for you.",
+                     "state": query.get("state", "")})
+                return self.reply(302, headers=[("Location", where)])
             where = query["redirect_uri"] + "?" + urllib.parse.urlencode(
                 {"code": "code-1", "state": query.get("state", ""),
                  "iss": self.base + ("/tenant" if "hidden" in DO else "")})
@@ -456,12 +463,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.reply(404)
 
     def metadata(self, issuer):
+        register = {} if "closed" in DO else {"registration_endpoint": self.base + "/register"}
         return self.json(200, {
             "issuer": issuer, "authorization_endpoint": self.base + "/authorize",
-            "token_endpoint": self.base + "/token", "registration_endpoint": self.base + "/register",
+            "token_endpoint": self.base + "/token", **register,
             "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
-            "token_endpoint_auth_methods_supported": ["none"]})
+            "token_endpoint_auth_methods_supported":
+                ["client_secret_post"] if "secret" in DO else ["none"]})
 
     def stream(self, first):
         stream = Stream()
@@ -489,7 +498,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path.path == "/register":
             log({"http": "register", "body": json.loads(body)})
             registered = json.loads(body)
-            return self.json(201, {**registered, "client_id": "client-1"})
+            secret = {"client_secret": "s3cret"} if "secret" in DO else {}
+            return self.json(201, {**registered, "client_id": "client-1", **secret})
         if path.path == ("/tok" if "tok" in DO else "/token"):
             form = dict(urllib.parse.parse_qsl(body.decode()))
             log({"http": "token", "form": form})
@@ -497,6 +507,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     and form.get("code_verifier")) or (
                         form.get("grant_type") == "refresh_token"
                         and form.get("refresh_token") == TOKENS["refresh"])
+            if "secret" in DO and form.get("client_secret") != "s3cret":
+                return self.json(401, {"error": "invalid_client"})
             if not good:
                 return self.json(400, {"error": "invalid_grant"})
             TOKENS["count"] += 1

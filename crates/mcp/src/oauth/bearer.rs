@@ -74,7 +74,9 @@ async fn prepared(
     let mut manager = manager(&tokens.url).await?;
     let mut tokens = tokens;
     let tokens_at = tokens.url.clone();
-    let metadata = match settings.token_url.clone().or(known.token_url) {
+    // How a secret is shown there only the service tells.
+    let kept = known.token_url.filter(|_| known.client_secret.is_none());
+    let metadata = match settings.token_url.clone().or(kept) {
         Some(token_url) => {
             let mut metadata = AuthorizationMetadata::default();
             let authorize = settings.authorization_url.clone();
@@ -93,18 +95,20 @@ async fn prepared(
         }
     };
     tokens.token_url = Some(metadata.token_endpoint.clone());
+    tokens.client_secret.clone_from(&known.client_secret);
     manager.set_metadata(metadata);
     manager.set_credential_store(tokens);
     if !manager.initialize_from_store().await? {
         return Ok(None);
     }
-    if let (Some(id), Some(secret)) = (&settings.client_id, &settings.client_secret)
-        && known.client_id.as_ref() == Some(id)
-    {
+    let of_settings = match (&settings.client_id, &settings.client_secret) {
+        (Some(id), Some(secret)) if known.client_id.as_ref() == Some(id) => Some(secret.clone()),
+        _ => None,
+    };
+    if let (Some(id), Some(secret)) = (known.client_id, of_settings.or(known.client_secret)) {
         // The library keeps a client's name, not its secret; nothing comes back
         // to this address when a token is renewed.
-        let config =
-            OAuthClientConfig::new(id.clone(), tokens_at).with_client_secret(secret.expose());
+        let config = OAuthClientConfig::new(id, tokens_at).with_client_secret(secret.expose());
         manager.configure_client(config)?;
     }
     Ok(Some(manager))

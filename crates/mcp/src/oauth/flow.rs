@@ -2,6 +2,7 @@
 
 use parallax_config::mcp::{McpServer, OAuthSettings};
 use parallax_protocol::BoxFuture;
+use parallax_protocol::secret::Secret;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution,
     AuthorizationRequest, AuthorizationSession,
@@ -11,6 +12,12 @@ use crate::oauth::bearer::manager;
 use crate::oauth::callback::Callback;
 use crate::oauth::challenge::{Greeting, greeting};
 use crate::oauth::store::{ServerTokens, TokenFiles};
+
+/// What this program calls itself.
+const NAME: &str = "Parallax";
+
+const NO_REGISTRATION: &str = "its service registers no programs by itself: register one there, and \
+                               name it in `oauth.clientId` (and `oauth.clientSecret`) of the server";
 
 /// What the face does for a sign-in.
 pub trait SignIn: Send + Sync {
@@ -40,21 +47,34 @@ pub async fn sign_in(
     let metadata = metadata(&manager, url, settings).await?;
     let mut tokens = ServerTokens::new(files, &server.name, url);
     tokens.token_url = Some(metadata.token_endpoint.clone());
-    manager.set_credential_store(tokens);
+    let registers = metadata.registration_endpoint.is_some();
     manager.set_metadata(metadata);
     let callback = Callback::listen(settings.redirect_uri.as_deref(), port)
         .await
         .map_err(|error| format!("no port to come back to: {error}"))?;
-    let mut request = AuthorizationRequest::new(callback.redirect()).with_client_name("Parallax");
-    request = match settings.scopes.is_empty() {
-        true => request.with_initial_scope_selection(),
-        false => request.with_scopes(settings.scopes.iter().cloned()),
+    let mut request = AuthorizationRequest::new(callback.redirect()).with_client_name(NAME);
+    let scopes = match settings.scopes.is_empty() {
+        true => manager.select_initial_scopes(&[]).await,
+        false => settings.scopes.clone(),
     };
-    if let Some(id) = &settings.client_id {
-        request = request.with_preregistered_client(id.clone());
-        if let Some(secret) = &settings.client_secret {
-            request = request.with_client_secret(secret.expose());
+    let (id, secret) = match &settings.client_id {
+        Some(id) => (id.clone(), settings.client_secret.clone()),
+        None if !registers => return Err(NO_REGISTRATION.to_owned()),
+        None => {
+            let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+            let client = manager.register_client(NAME, callback.redirect(), &scopes).await;
+            let client =
+                client.map_err(|error| format!("this program cannot be registered: {error}"))?;
+            // The library forgets it, and without it tokens are not renewed.
+            let secret = client.client_secret.map(Secret::new);
+            tokens.client_secret.clone_from(&secret);
+            (client.client_id, secret)
         }
+    };
+    manager.set_credential_store(tokens);
+    request = request.with_scopes(scopes).with_preregistered_client(id);
+    if let Some(secret) = &secret {
+        request = request.with_client_secret(secret.expose());
     }
     let session = AuthorizationSession::new(manager, request)
         .await
@@ -75,11 +95,31 @@ pub async fn sign_in(
         Some(pasted) = face.pasted() => Some(pasted),
     };
     let back = back.ok_or("the browser did not come back within five minutes")?;
+    if let Some(why) = refusal(back.trim()) {
+        return Err(format!("the sign-in was refused: {why}"));
+    }
     session
         .handle_callback_url(back.trim())
         .await
         .map_err(|error| format!("the sign-in failed: {error}"))?;
     Ok(())
+}
+
+/// Why the browser came back without a code, in the words of the service.
+fn refusal(back: &str) -> Option<String> {
+    let back = url::Url::parse(back).ok()?;
+    let given = |name: &str| {
+        let mut pairs = back.query_pairs().filter(|(key, _)| key == name);
+        pairs.next().map(|(_, value)| value.chars().take(500).collect::<String>())
+    };
+    if given("code").is_some() {
+        return None;
+    }
+    let error = given("error")?;
+    Some(match given("error_description").filter(|text| !text.trim().is_empty()) {
+        Some(text) => format!("{text} ({error})"),
+        None => error,
+    })
 }
 
 /// Where to sign in, as the server says. The library asks its address and reads the

@@ -32,6 +32,9 @@ struct Entry {
     token: Token,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<String>,
+    /// What the service gave this program when it was registered there (ours).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     token_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,11 +118,15 @@ impl TokenFiles {
                 })
                 .ok()??;
             let kept: Hidden = serde_json::from_str(kept.expose()).ok()?;
-            (entry.token.access_token, entry.token.refresh_token) = match kept {
-                Hidden::Entry { token } | Hidden::Tokens(token) => {
-                    (token.access_token, token.refresh_token)
+            let token = match kept {
+                Hidden::Entry { token, client_secret } => {
+                    entry.client_secret = client_secret;
+                    token
                 }
+                Hidden::Tokens(token) => token,
             };
+            (entry.token.access_token, entry.token.refresh_token) =
+                (token.access_token, token.refresh_token);
         }
         Some(entry)
     }
@@ -138,6 +145,7 @@ impl TokenFiles {
             entry.keychain = true;
             entry.token.access_token.clear();
             entry.token.refresh_token = None;
+            entry.client_secret = None;
         }
     }
 
@@ -155,7 +163,11 @@ impl TokenFiles {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Hidden {
-    Entry { token: Tokens },
+    #[serde(rename_all = "camelCase")]
+    Entry {
+        token: Tokens,
+        client_secret: Option<String>,
+    },
     Tokens(Tokens),
 }
 
@@ -188,6 +200,8 @@ pub(crate) struct ServerTokens {
     pub(crate) url: String,
     /// Where they are renewed; kept with them.
     pub(crate) token_url: Option<String>,
+    /// What this program shows there, where it was given one; kept with them.
+    pub(crate) client_secret: Option<Secret>,
 }
 
 /// What is needed to renew a token, besides the token.
@@ -196,6 +210,7 @@ pub(crate) struct Renewal {
     pub(crate) token_url: Option<String>,
     pub(crate) issuer: Option<String>,
     pub(crate) client_id: Option<String>,
+    pub(crate) client_secret: Option<Secret>,
 }
 
 /// What the methods of the library's trait give.
@@ -208,13 +223,16 @@ impl ServerTokens {
             server: server.to_owned(),
             url: url.to_owned(),
             token_url: None,
+            client_secret: None,
         }
     }
 
     /// How they are renewed; `None` when there are none. Blocking.
     pub(crate) fn where_renewed(&self) -> Option<Renewal> {
         let entry = self.files.find(&self.server, &self.url)?;
+        let entry = self.files.revealed(entry)?;
         Some(Renewal {
+            client_secret: entry.client_secret.map(Secret::new),
             token_url: entry.token_url.filter(|url| !url.is_empty()),
             issuer: entry.issuer,
             client_id: entry.client_id,
@@ -265,12 +283,16 @@ impl ServerTokens {
         let response: Value =
             serde_json::to_value(response).map_err(|error| failed(error.to_string()))?;
         let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
+        let given = text("access_token").unwrap_or_default();
+        if given.is_empty() || given.chars().any(|char| !char.is_ascii_graphic()) {
+            return Err(failed("the token that was given fits into no header".to_owned()));
+        }
         let updated_at = now();
         let expires_in = response.get("expires_in").and_then(Value::as_u64);
         let entry = Entry {
             server_name: self.server.clone(),
             token: Token {
-                access_token: text("access_token").unwrap_or_default(),
+                access_token: given,
                 refresh_token: text("refresh_token"),
                 expires_at: expires_in.map(|seconds| updated_at + seconds.saturating_mul(1000)),
                 token_type: "Bearer".to_owned(),
@@ -280,6 +302,7 @@ impl ServerTokens {
                 }),
             },
             client_id: Some(credentials.client_id.clone()).filter(|id| !id.is_empty()),
+            client_secret: self.client_secret.as_ref().map(|it| it.expose().to_owned()),
             token_url: self.token_url.clone(),
             mcp_server_url: Some(self.url.clone()),
             issuer: credentials.issuer.clone(),

@@ -52,6 +52,48 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
 }
 
 #[test]
+fn what_a_service_gave_this_program_is_shown_when_tokens_are_renewed() {
+    let script = call("echo", &json!({"text": "signed"}));
+    let world = World::new(&script);
+    let remote = Remote::start(&world, "--http", "auth,secret");
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+    sign_in(&world);
+    post(&format!("{}/expire", remote.base()));
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+    let shown = world.run(&["mcp", "list", "--json"]).out();
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
+fn a_sign_in_that_is_refused_says_why() {
+    let world = World::new("[]");
+    for (how, wanted) in [
+        ("auth,denied", "the sign-in was refused: Not for you. (access_denied)"),
+        ("auth,closed", "name it in `oauth.clientId`"),
+    ] {
+        let remote = Remote::start(&world, "--http", how);
+        set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+        let mut command = world.command(&["mcp", "auth", "test", "--no-browser"]);
+        command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let mut lines =
+            std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("stderr")));
+        let mut said = String::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            if line.starts_with("http") {
+                let back = follow(&line);
+                let stdin = child.stdin.as_mut().expect("stdin");
+                std::io::Write::write_all(stdin, format!("{back}\n").as_bytes()).expect("pasted");
+            }
+            said.push_str(&line);
+        }
+        assert!(!child.wait().expect("ended").success());
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
 fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
     let script = call("echo", &json!({"text": "renewed"}));
     let world = World::new(&script);
