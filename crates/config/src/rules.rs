@@ -222,7 +222,9 @@ fn text_of(path: &Path, links: Links) -> Option<Result<String, String>> {
 /// folder above them: else anybody could be the administrator.
 fn keep_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut RuleFiles) {
     for file in files {
-        match not_owned(&file.path, administrator) {
+        // One that is not there is nobody's; that it is missing is told.
+        let is_missing = file.text.is_err() && file.path.symlink_metadata().is_err();
+        match not_owned(&file.path, administrator).filter(|_| !is_missing) {
             None => found.files.push(file),
             Some(why) => found.warnings.push(format!(
                 "The rules of the administrator in `{}` (from `{}`) do not count: {why}",

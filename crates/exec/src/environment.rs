@@ -78,6 +78,9 @@ pub enum Why {
     Blocked,
     /// Its name is on the list of names that tell of accounts.
     KnownName,
+    /// A function of a shell: it would run in the place of the command of its name,
+    /// which is what was judged.
+    Function,
     /// Only known names pass on a build runner.
     Runner,
     /// Its name contains this word.
@@ -92,6 +95,7 @@ impl std::fmt::Display for Why {
             Self::SecretValue => f.write_str("its value looks like a secret"),
             Self::Blocked => write!(f, "the setting `{BLOCKED}` names it"),
             Self::KnownName => f.write_str("its name is known to tell of accounts"),
+            Self::Function => f.write_str("a function would run in the place of a command"),
             Self::Runner => f.write_str("only known names pass on a build runner"),
             Self::NamePart(part) => write!(f, "its name contains `{part}`"),
         }
@@ -273,6 +277,9 @@ impl Judge {
         }
         if self.blocked.contains(name) {
             return Some(Why::Blocked);
+        }
+        if name.starts_with("BASH_FUNC_") {
+            return Some(Why::Function);
         }
         if ALWAYS_ALLOWED.contains(&name)
             || ALWAYS_ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -25,7 +25,7 @@ const SHAPES: [&str; 15] = [
     r"(?i)(?P<kept>\b(?:hooks\.(?:slack\.com/services|zapier\.com/hooks)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com)/)[^\s]+",
     r"\bsk-(?:(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,}|[A-Za-z0-9]{32,})",
     r"\b(?:gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{32,}|do[opr]_v1_[a-f0-9]{32,})",
-    r"\b(?:ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|pypi-[A-Za-z0-9_-]{32,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}|dckr_pat_[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32}|hv[sb]\.[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[A-Za-z0-9]*|[0-9]{8,10}:AA[A-Za-z0-9_-]{30,})",
+    r"\b(?:ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|pypi-[A-Za-z0-9_-]{32,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}|dckr_pat_[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32}|r8_[A-Za-z0-9]{30,}|xai-[A-Za-z0-9]{32,}|lin_api_[A-Za-z0-9]{20,}|pul-[a-f0-9]{32,}|ATATT3x[A-Za-z0-9_=-]{20,}|hv[sb]\.[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[A-Za-z0-9]*|[0-9]{8,10}:AA[A-Za-z0-9_-]{30,})",
     r"(?i)(?P<kept>\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=)[^;\s]+",
     r#"(?i)(?P<kept>\bauthorization["']?\s*[:=]\s*["']?(?:basic|bearer)\s+)[^\s"']{8,}"#,
     // A variable of a shell or of an `.env` file whose name tells of a secret.

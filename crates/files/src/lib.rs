@@ -28,7 +28,7 @@ pub use exchange::exchange;
 pub use hidden_places::{Followed, HiddenPlaces};
 pub use ignore_rules::{IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
 pub use lines::{LineRange, Lines, lines_of, read_capped, read_head, read_lines};
-pub use names::is_kept_from_tools;
+pub use names::{is_kept_from_tools, is_secret_file};
 pub use parallax_protocol::paths::lexical;
 pub use resolve::real_path;
 pub use seen::{Freshness, Hash, SeenFiles, Snapshot, hash};

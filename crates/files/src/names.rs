@@ -1,5 +1,9 @@
 //! Names inside a workspace that no tool may touch.
 
+use std::ffi::OsStr;
+
+use parallax_protocol::protected_names::{fold, is_secret_environment};
+
 /// Code points that some file systems leave out when they compare names.
 fn is_invisible(character: char) -> bool {
     matches!(character,
@@ -40,9 +44,28 @@ pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
     }
 }
 
+/// Whether a file (no folder) of this name holds the secrets of a project, as it does
+/// for commands: copies of `.env` too. Who may write `.envrc` is asked about.
+pub fn is_secret_file(name: &OsStr) -> bool {
+    let name = fold(&name.to_string_lossy());
+    name != ".envrc" && is_secret_environment(&name)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_kept_from_tools;
+    use super::{is_kept_from_tools, is_secret_file};
+
+    #[test]
+    fn copies_of_env_files_are_secret_too() {
+        for name in [".env~", ".env#", ".ENV_backup", ".env.template.local", ".env-prod", ".env"] {
+            assert!(is_secret_file(name.as_ref()), "{name}");
+        }
+        for name in
+            [".env.example", ".env_sample", ".envrc", "env", "x.env", ".environment.md.dist"]
+        {
+            assert!(!is_secret_file(name.as_ref()), "{name}");
+        }
+    }
 
     #[test]
     fn kept_names_in_every_disguise() {

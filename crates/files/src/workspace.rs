@@ -9,7 +9,7 @@ use crate::confined::Confined;
 use crate::error::PathError;
 use crate::hidden_places::{HiddenPlaces, Moved};
 use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
-use crate::names::is_kept_from_tools;
+use crate::names::{is_kept_from_tools, is_secret_file};
 use crate::resolve::real_path;
 
 /// Which ignore files count (`context.fileFiltering`).
@@ -308,11 +308,16 @@ impl Workspace {
             below(shown, |place| &place.real),
             below(real, |place| &place.real),
         ];
-        candidates.into_iter().flatten().find_map(|rest| {
+        let kept = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()
                 .map(|name| name.to_string_lossy())
                 .find(|name| is_kept_from_tools(name, self.allow_node_modules))
                 .map(std::borrow::Cow::into_owned)
+        });
+        let is_secret = |path: &&Path| path.file_name().is_some_and(is_secret_file);
+        kept.or_else(|| {
+            let secret = [shown, real].into_iter().find(is_secret).filter(|_| !real.is_dir())?;
+            secret.file_name().map(|name| name.to_string_lossy().into_owned())
         })
     }
 

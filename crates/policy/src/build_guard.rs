@@ -43,6 +43,16 @@ const BUILD_FILES: &[&str] = &[
     "settings.gradle.kts",
     "Dockerfile",
     "Containerfile",
+    "build.rs",
+    "conftest.py",
+    "Rakefile",
+    "Gemfile",
+    "Justfile",
+    "justfile",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pre-commit-config.yaml",
+    ".gitlab-ci.yml",
 ];
 const BUILD_PREFIXES: &[&str] = &["Dockerfile.", "Containerfile."];
 const BUILD_EXTENSIONS: &[&str] = &["bzl", "bazel", "bzlmod", "mk", "cmake"];

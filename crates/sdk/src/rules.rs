@@ -1,15 +1,16 @@
 //! The rules of a session: found, read, and kept when a person agrees to more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use parallax_config::{
     CommandSubstitution, Homes, RuleFiles, RulePlaces, let_workspace_rules_allow, policy_files,
     save_rule, workspace_rules_may_allow,
 };
-use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
+use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, ProblemKind, RuleFile, Tier};
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
 
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
 use crate::{agents, skills};
 
 /// The file of rules that were agreed to.
@@ -77,6 +78,29 @@ impl Launch {
         });
         warnings.extend(policy.notices().iter().cloned());
         (policy, warnings)
+    }
+
+    /// Refuses to go on without rules that were counted on: those of a file that was
+    /// named for this session, and, where nobody sees a warning, of a whole file of the
+    /// user's or the administrator's.
+    pub(crate) fn require_rules(&self, policy: &Policy) -> Result<(), Failure> {
+        let named = |path: &Path| {
+            let options = &self.options;
+            let mut named = options.policy_paths.iter().chain(&options.admin_policy_paths);
+            named.any(|given| path.starts_with(options.directory.join(self.expand_home(given))))
+        };
+        let lost = policy.problems().iter().find(|problem| {
+            matches!(problem.kind, ProblemKind::FileRead | ProblemKind::TomlParse)
+                && matches!(problem.tier, Tier::User | Tier::Admin)
+                && (!self.options.interactive || named(&problem.path))
+        });
+        lost.map_or(Ok(()), |lost| {
+            let lint = "mend it (`parallax policy lint FILE` looks at it) or take it away";
+            Err(failure(
+                FailureKind::Config,
+                format!("{lost}: what they forbid would happen; {lint}"),
+            ))
+        })
     }
 
     /// Whether the folder is trusted.

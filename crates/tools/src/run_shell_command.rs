@@ -450,8 +450,10 @@ struct Call {
 /// Names the variables that commands (or hooks: `who`) do not get, and what keeps
 /// each.
 pub fn tell_dropped(who: &str, dropped: &[Dropped]) -> Vec<String> {
-    let told = dropped.iter().filter(|variable| variable.why != Why::OwnCredential);
-    let told = told.map(|Dropped { name, why, keep }| {
+    // That they get no key of this program alone is no news; what other programs use
+    // too would be missed.
+    let is_ours = |it: &&Dropped| it.why == Why::OwnCredential && !it.name.starts_with("GOOGLE_");
+    let told = dropped.iter().filter(|it| !is_ours(it)).map(|Dropped { name, why, keep }| {
         let keep = match keep {
             Some(setting) => format!("the setting `{setting}` keeps it"),
             None => "nothing keeps it".to_owned(),

@@ -108,6 +108,7 @@ async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
         history: history.clone(),
         tools: vec![edit],
         checkpoints: Some(versions.clone()),
+        unattended: true,
         ..Setup::default()
     };
     let mut rig = rig(vec![says("done again")], setup);

@@ -18,8 +18,11 @@ const SECRET_NAME_PARTS: [&str; 10] = [
 ];
 
 /// Words of a name, parted by `_`, that tell of a secret by themselves.
-const SECRET_WORDS: [&str; 17] = [
+const SECRET_WORDS: [&str; 20] = [
     "PASS",
+    "PAT",
+    "PSWD",
+    "HMAC",
     "PWD",
     "PW",
     "PASSPHRASE",
@@ -55,6 +58,10 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
     };
     if name.split('_').any(joined) {
         return Some("PASS");
+    }
+    // Those of password managers; sessions of desktops are none.
+    if name == "BW_SESSION" || name.starts_with("OP_SESSION") {
+        return Some("SESSION");
     }
     // `SALT_MASTER` is a server.
     if name.rsplit('_').next() == Some("SALT") {
@@ -110,6 +117,12 @@ static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
         r"\bAGE-SECRET-KEY-1",
         r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
         r"(?i)\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=[^;\s]+",
+        r"\br8_[A-Za-z0-9]{30,}",
+        r"\bxai-[A-Za-z0-9]{32,}",
+        r"\blin_api_[A-Za-z0-9]{20,}",
+        r"\bpul-[a-f0-9]{32,}",
+        r"\bATATT3x[A-Za-z0-9_=-]{20,}",
+        r"^1//0[A-Za-z0-9_-]{20,}",
         r"(?i)(?:^|[?&])sig=[a-z0-9%+/=_-]{4,}",
         r"(?i)^(?:basic|bearer)\s+\S{8,}",
     ])
@@ -143,6 +156,10 @@ mod tests {
             "FOO_BEARER",
             "OTP",
             "MNEMONIC",
+            "GH_PAT",
+            "PSWD",
+            "BW_SESSION",
+            "OP_SESSION_MY",
             "PHRASE",
             "SEED_PHRASE",
             "JWT",
@@ -161,6 +178,9 @@ mod tests {
             "PASSENGER_APP",
             "CONNECT_TIMEOUT",
             "OTPS",
+            "XDG_SESSION_ID",
+            "PATH",
+            "PATCH",
             "SASS_PATH",
             "PHRASES_FILE",
             "REMOTE_ACCESS",

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::measure::Finished;
 
 use crate::support::{World, finish};
@@ -138,6 +138,32 @@ fn settings_that_loosen_count_once_accepted_and_only_as_they_are() {
     world.home.write(".gemini/settings.json", &format!("{settings}\n")).expect("file");
     assert!(run(&world, &["-p", "3"]).err().contains("`tools.allowed`"));
     assert!(!world.home.project().join("again").exists());
+}
+
+#[test]
+fn nothing_runs_without_rules_that_were_counted_on() {
+    let call = json!({"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]});
+    let world = World::new(&json!([call, {"text": "done"}]).to_string());
+    let refused = |args: &[&str], wanted: &str| {
+        let done = world.run(args);
+        assert_eq!(done.code(), 52, "{args:?}: {}{}", done.out(), done.err());
+        let said = done.out() + &done.err();
+        assert!(said.contains(wanted) && said.contains("what they forbid would happen"), "{said}");
+    };
+    refused(&["-y", "-p", "1", "--policy", "none.toml"], "none.toml");
+    refused(&["-y", "-p", "1", "--admin-policy", "none.toml", "-o", "json"], "none.toml");
+    let text = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\n\
+                decision = \"deny\"\npriority = 900\n[[rule\n";
+    let file = world.home.write_home(".parallax/policies/mine.toml", text).expect("file");
+    refused(&["-y", "-p", "1"], "mine.toml:6");
+    assert!(world.server.requests().is_empty());
+    // What looks at rules goes on.
+    assert_eq!(world.run(&["policy", "list"]).code(), 0);
+    // What a project brings keeps nobody from work.
+    std::fs::remove_file(file).expect("removed");
+    world.home.write(".parallax/policies/theirs.toml", "[[rule").expect("file");
+    let done = world.run_well(&["-y", "-p", "1", "--skip-trust"]);
+    assert!(done.err().contains("theirs.toml"), "{}", done.err());
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Launch {
         let hub = EventHub::new();
         let events = hub.subscribe();
         let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
-        let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings);
+        let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
         let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
         warnings.extend(memory.warnings.iter().cloned());
         let joined = self.join(&resumed.id, &ground, &means, &memory, &hub, &mut warnings)?;
@@ -205,7 +205,7 @@ impl Launch {
         voice: &Voice,
         hub: &EventHub,
         warnings: &mut Vec<String>,
-    ) -> Means {
+    ) -> Result<Means, Failure> {
         let Ground { workspace, seen, artifacts } = ground;
         let shell = toolbox::shell_options(self, artifacts.clone());
         let (skills, notices) = self.session_skills(workspace);
@@ -232,6 +232,7 @@ impl Launch {
             agent_servers: trusted_servers(&set),
             agent_rules: crate::agents::rules(&set),
         });
+        self.require_rules(&policy)?;
         warnings.extend(notices);
         let (servers, notices) =
             self.open_servers(workspace, processes(), sandbox(), &versions, hub);
@@ -240,7 +241,7 @@ impl Launch {
             servers.start();
         }
         let judge = Arc::new(policy);
-        Means { shell, skills, plans, toolbox, versions, agents, judge, servers }
+        Ok(Means { shell, skills, plans, toolbox, versions, agents, judge, servers })
     }
 
     /// What finds context, tools and orders while the session runs. Behind the servers
