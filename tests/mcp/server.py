@@ -98,6 +98,8 @@ def tools():
         found.append(tool("extra", "It came later."))
     if "ask" in DO:
         found.append(tool("ask", "Asks the person."))
+        found.append(tool("ask_much", "Asks the person for a form of many kinds."))
+        found.append(tool("ask_url", "Asks the person to open what is no page."))
         found.append(tool("ask_often", "Asks the person twenty things at once."))
     if "sample" in DO:
         found.append(tool("sample", "Asks the model."))
@@ -223,6 +225,16 @@ def call(params, session, identity):
             "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}},
                                 "required": ["name"]}})
         return text(json.dumps(answer))
+    if name == "ask_much":
+        form = {"type": "object", "required": ["age", "colours"], "properties": {
+            "age": {"type": "integer", "maximum": 9, "default": 3},
+            "code": {"type": "string", "minLength": 3},
+            "colours": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": ["red", "green"]}}}}
+        return text(json.dumps(session.ask("elicitation/create", {
+            "mode": "form", "message": "Some things?", "requestedSchema": form})))
+    if name == "ask_url":
+        return text(json.dumps(session.ask("elicitation/create", {
+            "mode": "url", "message": "Look there", "elicitationId": "1", "url": "javascript:alert(1)"})))
     if name == "ask_often":
         for number in range(20):
             session.send({"jsonrpc": "2.0", "id": f"often-{number}", "method": "elicitation/create",

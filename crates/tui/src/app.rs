@@ -32,6 +32,7 @@ mod plain;
 mod plan;
 mod run_command;
 mod running_shell;
+mod server_form;
 mod server_questions;
 mod settings;
 mod setup;

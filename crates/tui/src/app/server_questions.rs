@@ -5,20 +5,20 @@ use std::collections::VecDeque;
 use parallax_protocol::Object;
 use parallax_screen::Line;
 use parallax_sdk::mcp_view::{Answer, Question, open_address};
-use serde_json::{Number, Value};
 use tokio::sync::oneshot;
 
 use super::App;
 use super::lists::clean;
 use super::overlay::{Overlay, Purpose};
+use super::server_form::{Choice, FormField, Kind, fields};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
-/// Fields of one form; of more it is no question for people.
-const MOST: usize = 30;
 /// Characters of a server's text.
 const LONGEST: usize = 2_000;
 /// The answer that ends all questions of a server.
 const NO_MORE: &str = "No, and no more questions from this server in this session";
+/// The row that ends the choice of several. No value of a server is a control character.
+const CHOSEN: &str = "\u{4}";
 /// Characters, and rows, of a prompt for the model: the choices stay in the window.
 const SHOWN: usize = 700;
 const ROWS: usize = 8;
@@ -30,6 +30,8 @@ pub(crate) struct ServerQuestion {
     asked: Asked,
     /// What is still to be asked.
     fields: VecDeque<FormField>,
+    /// What is chosen so far of a field that takes several.
+    chosen: Vec<String>,
     values: Object,
     reply: oneshot::Sender<Answer>,
 }
@@ -42,24 +44,6 @@ enum Asked {
     SignIn,
     /// To have the model answer; with what a person should know of it.
     Sample(Vec<String>),
-}
-
-/// A field of a form.
-#[derive(Debug, Clone, PartialEq)]
-struct FormField {
-    name: String,
-    title: String,
-    description: String,
-    required: bool,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Kind {
-    Text,
-    Number { whole: bool },
-    Choice(Vec<String>),
-    YesNo,
 }
 
 impl App {
@@ -86,13 +70,16 @@ impl App {
             Question::Form { message, schema } => match fields(&schema) {
                 Some(fields) => (message, Asked::Form, fields),
                 None => {
-                    self.warn(format!("`{server}` asks something that no form here can hold."));
-                    // Whoever asked may be gone.
-                    let _ = reply.send(Answer::Decline);
-                    return;
+                    return self.cannot_ask(server, "something that no form here can hold", reply);
                 }
             },
         };
+        if let Asked::Url(url) = &asked
+            && !is_page(url)
+        {
+            let what = format!("to open `{}`, which is no web page", clean(url));
+            return self.cannot_ask(server, &what, reply);
+        }
         self.note_question();
         let message = message.chars().take(LONGEST).collect();
         let values = Object::new();
@@ -102,10 +89,18 @@ impl App {
             message,
             asked,
             fields,
+            chosen: Vec::new(),
             values,
             reply,
         });
         self.next_server_question();
+    }
+
+    /// What no person can answer is declined.
+    fn cannot_ask(&mut self, server: &str, what: &str, reply: oneshot::Sender<Answer>) {
+        self.warn(format!("The MCP server `{}` asks {what}: it was told no.", clean(server)));
+        // Whoever asked may be gone.
+        let _ = reply.send(Answer::Decline);
     }
 
     /// Calls are over: what was asked during them is asked no more.
@@ -177,7 +172,8 @@ impl App {
         self.overlay = None;
         match (id, self.server_questions.front()) {
             ("yes", Some(ServerQuestion { asked: Asked::Url(url), .. })) => {
-                open_address(url);
+                // As a browser reads it: what turns letters around is written out.
+                open_address(url::Url::parse(url).as_ref().map_or(url, url::Url::as_str));
                 self.reply(Answer::Accept);
             }
             ("yes", Some(ServerQuestion { asked: Asked::SignIn, .. })) => {
@@ -202,44 +198,80 @@ impl App {
     }
 
     fn next_field(&mut self) {
-        let Some(question) = self.server_questions.front() else { return };
+        let Some(question) = self.server_questions.front_mut() else { return };
         let Some(field) = question.fields.front() else {
             return self.reply(Answer::Accept);
         };
+        question.chosen = match field.kind {
+            Kind::Several(_) => field.default.clone(),
+            _ => Vec::new(),
+        };
+        self.show_field(None);
+    }
+
+    /// Opens the dialog of the first field; `at` is the row that was left.
+    fn show_field(&mut self, at: Option<&str>) {
+        let Some(question) = self.server_questions.front() else { return };
+        let Some(field) = question.fields.front() else { return };
         let title = format!("{}: {}", clean(&question.server), clean(&field.title));
         let mut intro = vec![clean(&field.description)];
         intro.retain(|text| !text.is_empty());
         if !field.required {
             intro.push("It may be left empty.".to_owned());
         }
-        let choices = match &field.kind {
-            Kind::Choice(choices) => choices.clone(),
-            Kind::YesNo => vec!["true".to_owned(), "false".to_owned()],
+        let default = field.default.first().cloned().unwrap_or_default();
+        let mut at = at.unwrap_or(&default).to_owned();
+        let mut items: Vec<ListItem> = match &field.kind {
             Kind::Text | Kind::Number { .. } => {
-                let dialog = FieldDialog::new(title, intro, Field::default());
+                let dialog = FieldDialog::new(title, intro, Field::with(default));
                 return self.open(Overlay::field(Purpose::ServerField, dialog));
             }
+            Kind::YesNo => {
+                vec![ListItem::new("true", "Yes", ""), ListItem::new("false", "No", "")]
+            }
+            Kind::Choice(choices) => {
+                let item = |it: &Choice| ListItem::new(it.value.clone(), clean(&it.title), "");
+                choices.iter().map(item).collect()
+            }
+            Kind::Several(choices) => {
+                let item = |it: &Choice| {
+                    let mark = if question.chosen.contains(&it.value) { "[x]" } else { "[ ]" };
+                    ListItem::new(it.value.clone(), format!("{mark} {}", clean(&it.title)), "")
+                };
+                let done = ListItem::new(CHOSEN, "Done", "");
+                choices.iter().map(item).chain([done]).collect()
+            }
         };
-        let label = |choice: &String| match (&field.kind, choice.as_str()) {
-            (Kind::YesNo, "true") => "Yes".to_owned(),
-            (Kind::YesNo, _) => "No".to_owned(),
-            (_, choice) => clean(choice),
-        };
-        let mut items: Vec<ListItem> =
-            choices.iter().map(|it| ListItem::new(it.clone(), label(it), "")).collect();
-        if !field.required {
+        if !field.required && !matches!(field.kind, Kind::Several(_)) {
             items.push(ListItem::new("", "(nothing)", ""));
         }
+        if at.is_empty() {
+            at = items.first().map(|item| item.id.clone()).unwrap_or_default();
+        }
         let rows = intro.into_iter().map(|row| Line::styled(row, self.theme.text)).collect();
-        let list = ListDialog::new(title, items).intro(rows);
+        let list = ListDialog::new(title, items).intro(rows).at(&at);
         self.open(Overlay::list(Purpose::ServerField, list));
     }
 
-    /// A field was filled in.
+    /// A field was filled in, or one of several choices taken or left.
     pub(super) fn server_field(&mut self, typed: &str) {
         let Some(question) = self.server_questions.front_mut() else { return };
         let Some(field) = question.fields.front() else { return };
-        match field.read(typed) {
+        let read = match &field.kind {
+            Kind::Several(_) if typed == CHOSEN => field.read_several(&question.chosen),
+            Kind::Several(choices) => {
+                match question.chosen.iter().position(|it| it == typed) {
+                    Some(place) => drop(question.chosen.remove(place)),
+                    None => question.chosen.push(typed.to_owned()),
+                }
+                // In the order in which the server has them.
+                let order = |it: &String| choices.iter().position(|choice| choice.value == *it);
+                question.chosen.sort_by_key(order);
+                return self.show_field(Some(typed));
+            }
+            _ => field.read(typed),
+        };
+        match read {
             Ok(value) => {
                 if let Some(value) = value {
                     question.values.insert(field.name.clone(), value);
@@ -289,97 +321,7 @@ fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, 
     (shown, facts)
 }
 
-impl FormField {
-    /// The value of what was typed; `None`: left out.
-    fn read(&self, typed: &str) -> Result<Option<Value>, &'static str> {
-        let trimmed = typed.trim();
-        if trimmed.is_empty() {
-            return if self.required { Err("it must be filled in") } else { Ok(None) };
-        }
-        Ok(Some(match &self.kind {
-            Kind::Text | Kind::Choice(_) => Value::String(typed.to_owned()),
-            Kind::YesNo => Value::Bool(trimmed == "true"),
-            Kind::Number { whole: true } => {
-                Value::from(trimmed.parse::<i64>().map_err(|_| "it must be a whole number")?)
-            }
-            Kind::Number { whole: false } => {
-                let number = trimmed.parse::<f64>().ok().and_then(Number::from_f64);
-                Value::Number(number.ok_or("it must be a number")?)
-            }
-        }))
-    }
-}
-
-/// The fields of a flat form; `None` when it is none.
-fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
-    let properties = schema.get("properties").and_then(Value::as_object)?;
-    if properties.len() > MOST {
-        return None;
-    }
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let field = |(name, property): (&String, &Value)| {
-        let text = |key: &str| property.get(key).and_then(Value::as_str).unwrap_or_default();
-        let texts = |list: &Value, key: Option<&str>| -> Option<Vec<String>> {
-            let items = list.as_array()?.iter();
-            let item = |it: &Value| match key {
-                Some(key) => it.get(key)?.as_str().map(str::to_owned),
-                None => it.as_str().map(str::to_owned),
-            };
-            items.map(item).collect()
-        };
-        let choices = match (property.get("enum"), property.get("oneOf")) {
-            (Some(list), _) => Some(texts(list, None)?),
-            (None, Some(list)) => Some(texts(list, Some("const"))?),
-            (None, None) => None,
-        };
-        let kind = match (choices, text("type")) {
-            (Some(choices), _) => Kind::Choice(choices),
-            (None, "boolean") => Kind::YesNo,
-            (None, "integer") => Kind::Number { whole: true },
-            (None, "number") => Kind::Number { whole: false },
-            (None, "string") => Kind::Text,
-            (None, _) => return None,
-        };
-        let title = if text("title").is_empty() { name } else { text("title") };
-        Some(FormField {
-            title: title.to_owned(),
-            description: text("description").chars().take(LONGEST).collect(),
-            required: required.contains(&name.as_str()),
-            name: name.clone(),
-            kind,
-        })
-    };
-    properties.iter().map(field).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_flat_form_is_read_and_its_values_have_their_types() {
-        let schema = json!({"type": "object", "required": ["n", "s"], "properties": {
-            "s": {"type": "string", "title": "Name"}, "n": {"type": "integer"},
-            "x": {"type": "number"}, "b": {"type": "boolean"},
-            "c": {"type": "string", "enum": ["a", "b"]}}});
-        let fields = fields(&schema).expect("a form");
-        let read = |name: &str, typed: &str| {
-            fields.iter().find(|field| field.name == name).expect("a field").read(typed)
-        };
-        assert_eq!(read("s", " a "), Ok(Some(json!(" a "))));
-        assert!(read("s", "").is_err() && read("n", "1.5").is_err());
-        assert_eq!(read("n", " 7 "), Ok(Some(json!(7))));
-        assert_eq!((read("x", "1.5"), read("x", "")), (Ok(Some(json!(1.5))), Ok(None)));
-        assert_eq!(read("b", "false"), Ok(Some(json!(false))));
-        assert_eq!(read("c", "b"), Ok(Some(json!("b"))));
-        assert_eq!(super::fields(&json!({"properties": {"o": {"type": "object"}}})), None);
-    }
+/// Whether an address may be opened in a browser.
+fn is_page(address: &str) -> bool {
+    url::Url::parse(address).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }

@@ -393,6 +393,51 @@ fn a_person_can_want_no_more_questions_of_a_server() {
 }
 
 #[test]
+fn a_form_of_a_server_is_filled_in_until_it_fits() {
+    let seat = asking(
+        r#"[{"calls": [{"name": "mcp_test_ask_much", "args": {}}]},
+            {"calls": [{"name": "mcp_test_ask_url", "args": {}}]}, {"text": "the end"}]"#,
+    );
+    seat.prompts("go");
+    seat.sees("The MCP server `test` asks");
+    seat.press(Key::Enter);
+    // The default is there, and what is out of bounds stays in the field.
+    seat.sees("test: age");
+    seat.types("9");
+    seat.press(Key::Enter);
+    seat.sees("it must be at most 9");
+    for _ in 0..2 {
+        seat.press(Key::Backspace);
+    }
+    seat.types("7");
+    seat.press(Key::Enter);
+    seat.sees("test: code");
+    seat.types("aa");
+    seat.press(Key::Enter);
+    seat.sees("it must be at least 3 characters long");
+    seat.types("a");
+    seat.press(Key::Enter);
+    seat.sees("[ ] red");
+    seat.press(Key::Down);
+    seat.press(Key::Enter);
+    seat.sees("[x] green");
+    seat.press(Key::Down);
+    seat.press(Key::Enter);
+    seat.has_seen("which is no web page");
+    seat.has_seen("the end");
+    let body = |number: usize| {
+        let body = seat.world.server.requests()[number].body.to_vec();
+        String::from_utf8_lossy(&body).replace('\\', "")
+    };
+    assert!(
+        body(1).contains(r#""content": {"age": 7, "code": "aaa", "colours": ["green"]}"#),
+        "{}",
+        body(1)
+    );
+    assert!(body(2).contains("decline"), "{}", body(2));
+}
+
+#[test]
 fn a_server_asks_and_gets_what_the_person_says() {
     let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
     let seat = seat_with_server(script, "ask");

@@ -1,0 +1,315 @@
+//! The form that an MCP server asks to be filled in: its fields, as a person
+//! answers them (SEP-1330 and `requestedSchema` of protocol 2025-11-25).
+
+use std::collections::VecDeque;
+
+use serde_json::{Number, Value};
+
+/// Fields of one form; of more it is no question for people.
+const MOST: usize = 30;
+/// Characters of a server's text.
+const LONGEST: usize = 2_000;
+
+/// A field of a form.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FormField {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) description: String,
+    pub(super) required: bool,
+    pub(super) kind: Kind,
+    /// What it holds until somebody says otherwise, as it is typed; of several
+    /// choices each.
+    pub(super) default: Vec<String>,
+    bounds: Bounds,
+}
+
+/// What a field takes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    Text,
+    Number { whole: bool },
+    Choice(Vec<Choice>),
+    Several(Vec<Choice>),
+    YesNo,
+}
+
+/// One of the choices of a field.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Choice {
+    /// What the server gets.
+    pub(super) value: String,
+    /// What people read.
+    pub(super) title: String,
+}
+
+/// What a value must keep to: of a number, of the letters of a text, of how many are
+/// chosen.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Bounds {
+    least: Option<f64>,
+    most: Option<f64>,
+    format: String,
+}
+
+impl Bounds {
+    fn of(property: &Value, kind: &Kind) -> Self {
+        let number = |key: &str| property.get(key).and_then(Value::as_f64);
+        let (least, most) = match kind {
+            Kind::Number { .. } => ("minimum", "maximum"),
+            Kind::Several(_) => ("minItems", "maxItems"),
+            _ => ("minLength", "maxLength"),
+        };
+        let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
+        Self { least: number(least), most: number(most), format: format.to_owned() }
+    }
+
+    /// Why a size is none that may be; `of` says of what.
+    fn refuse(&self, size: f64, of: &str) -> Result<(), String> {
+        match (self.least, self.most) {
+            (Some(least), _) if size < least => Err(format!("it must be at least {least}{of}")),
+            (_, Some(most)) if size > most => Err(format!("it must be at most {most}{of}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a text does not have the form that it must have.
+    fn refuse_form(&self, text: &str) -> Result<(), String> {
+        let (fits, what) = match self.format.as_str() {
+            "email" => (is_email(text), "an address like name@example.org"),
+            "uri" => (url::Url::parse(text).is_ok(), "an address like https://example.org"),
+            "date" => (text.parse::<jiff::civil::Date>().is_ok(), "a date like 2026-01-31"),
+            "date-time" => (
+                text.parse::<jiff::Timestamp>().is_ok(),
+                "a date and time like 2026-01-31T12:00:00Z",
+            ),
+            _ => return Ok(()),
+        };
+        if fits { Ok(()) } else { Err(format!("it must be {what}")) }
+    }
+}
+
+fn is_email(text: &str) -> bool {
+    let blank = text.chars().any(|char| char.is_whitespace() || char.is_control());
+    text.split_once('@').is_some_and(|(name, host)| {
+        !blank && !name.is_empty() && !host.is_empty() && !host.contains('@')
+    })
+}
+
+impl FormField {
+    /// The value of what was typed or chosen; `None`: left out.
+    ///
+    /// # Errors
+    /// What it must be, for people.
+    pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
+        let trimmed = typed.trim();
+        if trimmed.is_empty() {
+            let why = "it must be filled in".to_owned();
+            return if self.required { Err(why) } else { Ok(None) };
+        }
+        Ok(Some(match &self.kind {
+            Kind::Text => {
+                // Lengths are limits of people's text, far below where they lose digits.
+                let length = u32::try_from(typed.chars().count()).unwrap_or(u32::MAX);
+                self.bounds.refuse(f64::from(length), " characters long")?;
+                self.bounds.refuse_form(typed)?;
+                Value::String(typed.to_owned())
+            }
+            Kind::Choice(_) => Value::String(typed.to_owned()),
+            Kind::Several(_) => return self.read_several(&[typed.to_owned()]),
+            Kind::YesNo => Value::Bool(trimmed == "true"),
+            Kind::Number { whole } => {
+                let what = if *whole { "it must be a whole number" } else { "it must be a number" };
+                let number = trimmed.parse::<f64>().ok().and_then(Number::from_f64);
+                let number = match (whole, trimmed.parse::<i64>()) {
+                    (true, Ok(number)) => Some(Number::from(number)),
+                    (true, Err(_)) => None,
+                    (false, _) => number,
+                };
+                let number = number.ok_or(what)?;
+                self.bounds.refuse(number.as_f64().unwrap_or_default(), "")?;
+                Value::Number(number)
+            }
+        }))
+    }
+
+    /// The value of what was chosen of several; `None`: left out.
+    ///
+    /// # Errors
+    /// As [`FormField::read`].
+    pub(super) fn read_several(&self, chosen: &[String]) -> Result<Option<Value>, String> {
+        if chosen.is_empty() && !self.required {
+            return Ok(None);
+        }
+        let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+        self.bounds.refuse(f64::from(count), " of them")?;
+        Ok(Some(chosen.iter().cloned().map(Value::String).collect()))
+    }
+}
+
+/// The fields of a flat form; `None` when it is none.
+pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
+    let properties = schema.get("properties").and_then(Value::as_object)?;
+    if properties.len() > MOST {
+        return None;
+    }
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
+    let field = |(name, property): (&String, &Value)| {
+        let kind = kind(property)?;
+        let text = |key: &str| property.get(key).and_then(Value::as_str).unwrap_or_default();
+        let title = if text("title").is_empty() { name } else { text("title") };
+        Some(FormField {
+            title: title.to_owned(),
+            description: text("description").chars().take(LONGEST).collect(),
+            required: required.contains(&name.as_str()),
+            name: name.clone(),
+            default: default(property, &kind),
+            bounds: Bounds::of(property, &kind),
+            kind,
+        })
+    };
+    properties.iter().map(field).collect()
+}
+
+fn kind(property: &Value) -> Option<Kind> {
+    let declared = property.get("type").and_then(Value::as_str).unwrap_or_default();
+    if let Some(choices) = choices(property, "oneOf")? {
+        return Some(Kind::Choice(choices));
+    }
+    Some(match declared {
+        "array" => Kind::Several(choices(property.get("items")?, "anyOf")??),
+        "boolean" => Kind::YesNo,
+        "integer" => Kind::Number { whole: true },
+        "number" => Kind::Number { whole: false },
+        "string" => Kind::Text,
+        _ => return None,
+    })
+}
+
+/// The choices of a schema, which has them by value or, under `titled`, with titles;
+/// the outer `None`: they cannot be read.
+#[expect(clippy::option_option, reason = "no choices are not choices that cannot be read")]
+fn choices(schema: &Value, titled: &str) -> Option<Option<Vec<Choice>>> {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    if let Some(values) = schema.get("enum") {
+        let titles = schema.get("enumNames");
+        let choice = |(at, value): (usize, &Value)| {
+            let value = text(Some(value))?;
+            let title = text(titles.and_then(|titles| titles.get(at)));
+            Some(Choice { title: title.unwrap_or_else(|| value.clone()), value })
+        };
+        return values.as_array()?.iter().enumerate().map(choice).collect::<Option<_>>().map(Some);
+    }
+    let Some(values) = schema.get(titled) else { return Some(None) };
+    let choice = |item: &Value| {
+        let value = text(item.get("const"))?;
+        Some(Choice { title: text(item.get("title")).unwrap_or_else(|| value.clone()), value })
+    };
+    values.as_array()?.iter().map(choice).collect::<Option<_>>().map(Some)
+}
+
+/// The default of a field, where it is one of its kind.
+fn default(property: &Value, kind: &Kind) -> Vec<String> {
+    let known = |choices: &[Choice], value: &str| choices.iter().any(|it| it.value == value);
+    let Some(default) = property.get("default") else { return Vec::new() };
+    let given: Vec<String> = match (kind, default) {
+        (Kind::Text | Kind::Choice(_), Value::String(text)) => vec![text.clone()],
+        (Kind::YesNo, Value::Bool(_)) | (Kind::Number { .. }, Value::Number(_)) => {
+            vec![default.to_string()]
+        }
+        (Kind::Several(_), Value::Array(items)) => {
+            items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    };
+    let fits = |value: &String| match kind {
+        Kind::Choice(choices) | Kind::Several(choices) => known(choices, value),
+        // A row of a field is one line.
+        _ => !value.contains(char::is_control) && value.chars().count() <= LONGEST,
+    };
+    given.into_iter().filter(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn form(properties: &Value, required: &[&str]) -> VecDeque<FormField> {
+        fields(&json!({"type": "object", "required": required, "properties": properties}))
+            .expect("a form")
+    }
+
+    #[test]
+    fn a_flat_form_is_read_and_its_values_have_their_types() {
+        let properties = json!({
+            "s": {"type": "string", "title": "Name"}, "n": {"type": "integer"},
+            "x": {"type": "number"}, "b": {"type": "boolean"},
+            "c": {"type": "string", "enum": ["a", "b"]}});
+        let fields = form(&properties, &["n", "s"]);
+        let read = |name: &str, typed: &str| {
+            fields.iter().find(|field| field.name == name).expect("a field").read(typed)
+        };
+        assert_eq!(read("s", " a "), Ok(Some(json!(" a "))));
+        assert!(read("s", "").is_err() && read("n", "1.5").is_err());
+        assert_eq!(read("n", " 7 "), Ok(Some(json!(7))));
+        assert_eq!((read("x", "1.5"), read("x", "")), (Ok(Some(json!(1.5))), Ok(None)));
+        assert_eq!(read("b", "false"), Ok(Some(json!(false))));
+        assert_eq!(read("c", "b"), Ok(Some(json!("b"))));
+        for broken in [json!({"o": {"type": "object"}}), json!({"a": {"type": "array"}})] {
+            assert_eq!(super::fields(&json!({"properties": broken})), None);
+        }
+    }
+
+    #[test]
+    fn values_keep_to_their_bounds() {
+        let properties = json!({
+            "age": {"type": "integer", "minimum": 1, "maximum": 9},
+            "nick": {"type": "string", "minLength": 2, "maxLength": 3},
+            "mail": {"type": "string", "format": "email"}, "day": {"type": "string", "format": "date"},
+            "at": {"type": "string", "format": "date-time"}, "page": {"type": "string", "format": "uri"}});
+        let fields = form(&properties, &[]);
+        for (name, bad, good) in [
+            ("age", "55", "9"),
+            ("age", "0", "1"),
+            ("nick", "x", "xy"),
+            ("nick", "日本語x", "日本語"),
+            ("mail", "notmail", "a@b"),
+            ("mail", "a b@c", "a@b.c"),
+            ("day", "2026-02-30", "2026-02-28"),
+            ("at", "noon", "2026-02-28T10:00:00+01:00"),
+            ("page", "x y", "https://a.b/c"),
+        ] {
+            let field = fields.iter().find(|field| field.name == name).expect("a field");
+            assert!(field.read(bad).is_err(), "{name}: {bad}");
+            assert!(field.read(good).is_ok(), "{name}: {good}");
+        }
+    }
+
+    #[test]
+    fn several_are_chosen_and_defaults_are_there() {
+        let properties = json!({
+            "colours": {"type": "array", "minItems": 1, "maxItems": 2, "default": ["red", "mauve"],
+                "items": {"type": "string", "enum": ["red", "green", "blue"]}},
+            "sizes": {"type": "array", "items": {"anyOf": [{"const": "s", "title": "Small"}]}},
+            "one": {"type": "string", "oneOf": [{"const": "l", "title": "Large"}], "default": "l"},
+            "name": {"type": "string", "default": "Ada"}, "n": {"type": "integer", "default": 3},
+            "b": {"type": "boolean", "default": true}, "odd": {"type": "integer", "default": "x"}});
+        let fields = form(&properties, &["colours"]);
+        let of = |name: &str| fields.iter().find(|field| field.name == name).expect("a field");
+        assert_eq!(of("colours").default, ["red"]);
+        assert!(of("colours").read_several(&[]).is_err());
+        let three = ["red", "green", "blue"].map(str::to_owned);
+        assert!(of("colours").read_several(&three).is_err());
+        assert_eq!(of("colours").read_several(&three[..2]), Ok(Some(json!(["red", "green"]))));
+        assert_eq!(of("sizes").read_several(&[]), Ok(None));
+        let Kind::Several(sizes) = &of("sizes").kind else { panic!("several") };
+        assert_eq!(sizes[0].title, "Small");
+        for (name, default) in [("one", "l"), ("name", "Ada"), ("n", "3"), ("b", "true")] {
+            assert_eq!(of(name).default, [default], "{name}");
+        }
+        assert!(of("odd").default.is_empty());
+    }
+}
