@@ -218,6 +218,16 @@ pub fn find_agents(
             }
             let path = file.display();
             if let Some(weaker) = found.get(&agent.name) {
+                // Of one folder the first counts, of several the last.
+                if let Some(first) = weaker.file.as_ref().filter(|it| it.parent() == file.parent())
+                {
+                    warnings.push(format!(
+                        "the agent `{}` of `{path}` is not used: `{}` has its name",
+                        agent.name,
+                        first.display()
+                    ));
+                    continue;
+                }
                 let of = match &weaker.file {
                     Some(file) => format!("of `{}`", file.display()),
                     None => "of the program".to_owned(),
@@ -314,6 +324,19 @@ mod tests {
         assert_eq!(found.agents[0].description, "project");
         assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
         assert_eq!(find(root, false, serde_json::json!({})).agents[0].description, "user");
+    }
+
+    #[test]
+    fn of_equal_names_in_a_folder_the_first_counts() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path();
+        let agent = |text: &str| format!("---\nname: mine\ndescription: {text}\n---\nDo it.");
+        write(root, "home/.gemini/agents/a.md", &agent("first"));
+        write(root, "home/.gemini/agents/b.md", &agent("second"));
+        let found = find(root, true, serde_json::json!({}));
+        let mine = found.agents.iter().find(|agent| agent.name == "mine").expect("an agent");
+        assert_eq!(mine.description, "first");
+        assert!(found.warnings[0].contains("b.md` is not used"), "{:?}", found.warnings);
     }
 
     fn homes(root: &Path) -> Homes {

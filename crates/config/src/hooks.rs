@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parallax_protocol::Object;
 use parallax_protocol::hooks::HookEvent;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::ConfigError;
 use crate::extensions::{Extension, Extensions, HOOKS};
@@ -297,14 +297,34 @@ fn read_file(
             }
             continue;
         };
-        for group in groups.as_array().into_iter().flatten() {
+        let groups = match groups.as_array() {
+            Some(groups) => groups.as_slice(),
+            None => std::slice::from_ref(groups),
+        };
+        for group in groups {
             let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
             let matcher = match theirs.is_some() {
                 true => our_matcher(text("matcher")),
                 false => text("matcher").to_owned(),
             };
             let sequential = group.get("sequential").and_then(Value::as_bool).unwrap_or(false);
-            for written in group.get("hooks").and_then(Value::as_array).into_iter().flatten() {
+            let (own, broken);
+            let hooks = match group.get("hooks").and_then(Value::as_array) {
+                Some(hooks) => hooks.as_slice(),
+                // A guard that was meant is none by a slip of its form.
+                None if demands(group) => {
+                    broken = json!({"type": MISPLACED, "failClosed": true});
+                    own = [broken];
+                    &own
+                }
+                None => {
+                    warn(format!(
+                        "an entry of `{name}` has no list `hooks`, so nothing of it runs"
+                    ));
+                    continue;
+                }
+            };
+            for written in hooks {
                 if found.len() >= MOST {
                     warn(format!("more than {MOST} hooks are not read"));
                     return found;
@@ -327,6 +347,20 @@ fn read_file(
         }
     }
     found
+}
+
+/// The type of a hook that stands where none is read.
+const MISPLACED: &str = "misplaced";
+
+/// Whether something in it must agree.
+fn demands(written: &Value) -> bool {
+    match written {
+        Value::Object(fields) => {
+            fail_closed(fields.get("failClosed")).0 || fields.values().any(demands)
+        }
+        Value::Array(items) => items.iter().any(demands),
+        _ => false,
+    }
 }
 
 /// `theirs`: it stands under the name that another agent has for the event.
@@ -455,8 +489,6 @@ pub fn accept_hooks(homes: &Homes, project: &Path, hooks: &[Hook]) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(hooks: &Value) -> (Vec<Hook>, Vec<String>) {
@@ -488,6 +520,27 @@ mod tests {
         assert_eq!((theirs.event, theirs.timeout), (HookEvent::BeforeTool, Duration::from_secs(5)));
         assert_eq!(theirs.matcher, "run_shell_command|write_file");
         assert_eq!(theirs.alias.as_deref(), Some("PreToolUse"));
+    }
+
+    #[test]
+    fn a_guard_of_a_wrong_form_is_no_leave() {
+        for (entry, refuses) in [
+            (json!([{"type": "command", "command": "exit 2", "failClosed": true}]), true),
+            (
+                json!([{"matcher": "glob", "hooks": {"command": "exit 2", "failClosed": true}}]),
+                true,
+            ),
+            (json!({"hook": [{"command": "exit 2", "failClosed": "yes"}]}), true),
+            (json!([{"hook": [{"command": "exit 2"}]}]), false),
+            (json!([{"command": "exit 2", "failClosed": false}]), false),
+            (json!("exit 2"), false),
+        ] {
+            let (hooks, warnings) = read(&json!({"BeforeTool": entry}));
+            assert_eq!(hooks.len(), usize::from(refuses), "{entry}");
+            assert!(hooks.iter().all(|hook| matches!(hook.kind, HookKind::Broken(_))), "{entry}");
+            assert_eq!(warnings.len(), 1, "{entry}: {warnings:?}");
+        }
+        assert!(read(&json!({"BeforeTool": []})).1.is_empty());
     }
 
     #[test]

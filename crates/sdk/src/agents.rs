@@ -351,6 +351,11 @@ impl SessionAgents {
         self.state().definitions.iter().any(|agent| agent.name == name)
     }
 
+    /// The names of all that can be started.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.state().definitions.iter().map(|agent| agent.name.clone()).collect()
+    }
+
     /// What the system prompt says of them; empty without any.
     pub(crate) fn section(&self) -> Arc<str> {
         Arc::clone(&self.state().section)

@@ -36,6 +36,7 @@ pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
 pub(crate) use template::shell_blocks;
 
+use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
 use crate::skills::SessionSkills;
 
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     processes: Processes,
     servers: Option<Servers>,
     skills: Arc<SessionSkills>,
+    agents: Option<Arc<SessionAgents>>,
     interactive: bool,
     trusted: bool,
     /// Commands that a person agreed to for the session, word for word.
@@ -77,6 +79,8 @@ pub(crate) struct Surroundings {
     pub(crate) servers: Option<Servers>,
     /// The skills, which are commands too.
     pub(crate) skills: Arc<SessionSkills>,
+    /// The agents that a command may be for.
+    pub(crate) agents: Option<Arc<SessionAgents>>,
 }
 
 impl Launch {
@@ -96,7 +100,8 @@ impl Launch {
     }
 
     pub(crate) fn commands(&self, around: Surroundings) -> Commands {
-        let Surroundings { workspace, seen, judge, shell, processes, servers, skills } = around;
+        let Surroundings { workspace, seen, judge, shell, processes, servers, skills, agents } =
+            around;
         Commands {
             shared: Arc::new(Shared {
                 folders: self.command_folders(),
@@ -108,11 +113,27 @@ impl Launch {
                 processes,
                 servers,
                 skills,
+                agents,
                 interactive: self.options.interactive,
                 trusted: self.config.trust.trusted,
                 agreed: Mutex::default(),
             }),
         }
+    }
+}
+
+impl Shared {
+    /// The agent that a command is for, or, where there is none of its name, what
+    /// people should hear: commands of other programs have agents of theirs.
+    fn agent(&self, name: &str) -> (Option<String>, Option<String>) {
+        let agents = self.agents.as_ref();
+        if agents.is_some_and(|agents| agents.has(name)) {
+            return (Some(name.to_owned()), None);
+        }
+        let known = agents.map(|agents| agents.names()).unwrap_or_default();
+        let near = crate::near::near(name, known.iter().map(String::as_str));
+        let near = near.first().map(|near| format!(" (perhaps `{near}`?)")).unwrap_or_default();
+        (None, Some(format!("there is no agent `{name}`{near}, so the work is handed to none")))
     }
 }
 

@@ -56,6 +56,9 @@ impl HookKind {
                 "notify" => Ok((Self::Notify(text("message").to_owned()), "notify".to_owned())),
                 other => Err(format!("its `builtin` `{other}` is neither `log` nor `notify`")),
             },
+            Some(super::MISPLACED) => {
+                Err("it does not stand in a list `hooks` of an entry of its event".to_owned())
+            }
             Some(other) => {
                 Err(format!("its type `{other}` is not `command`, `process` or `builtin`"))
             }

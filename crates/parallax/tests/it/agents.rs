@@ -47,6 +47,20 @@ fn last(world: &World, index: usize) -> String {
 }
 
 #[test]
+fn a_command_is_for_an_agent_that_is_there() {
+    let world = world(&[json!({"text": "done"}), json!({"text": "done"})]);
+    for (name, agent) in [("good", "scout"), ("bad", "scoot")] {
+        let text = format!("---\nagent: {agent}\n---\nLook at the notes.");
+        world.home.write_home(&format!(".parallax/commands/{name}.md"), &text).expect("command");
+    }
+    world.run_well(&["-p", "/good"]);
+    assert!(last(&world, 0).contains("sub-agent(s) `scout`"));
+    let done = world.run_well(&["-p", "/bad"]);
+    assert!(done.err().contains("there is no agent `scoot` (perhaps `scout`?)"), "{}", done.err());
+    assert!(!last(&world, 1).contains("sub-agent"), "{}", last(&world, 1));
+}
+
+#[test]
 fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
     let world = world(&[
         json!({"calls": [invoke("scout", "read notes.txt")]}),

@@ -80,13 +80,17 @@ impl Prepared {
             .map_err(|why| failure(FailureKind::Input, format!("`/{name}`: {why}")))?;
         let (mut wishes, notices) = wishes_of(&command.wishes, &command.source);
         wishes.mode = (mode != now).then_some(mode);
-        let notices = notices.into_iter().chain(refused).chain(making.notices);
+        let (agent, nobody) = match &command.wishes.agent {
+            Some(agent) => shared.agent(agent),
+            None => (None, None),
+        };
+        let notices = notices.into_iter().chain(refused).chain(nobody).chain(making.notices);
         let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
         let has_none = wishes == PromptWishes::default();
         Ok(Self {
             timeout: wishes.timeout,
             wishes: (!has_none).then(|| Box::new(wishes)),
-            agent: command.wishes.agent.clone(),
+            agent,
             notices,
             ..Self::plain(
                 Arc::clone(shared),

@@ -326,6 +326,7 @@ impl Launch {
             processes: means.toolbox.processes(),
             servers: means.servers.clone(),
             skills: Arc::clone(&means.skills),
+            agents: means.agents.clone(),
         })
     }
 
