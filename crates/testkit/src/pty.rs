@@ -56,6 +56,9 @@ pub struct Terminal {
     limit: Duration,
 }
 
+/// How long the last bytes of a program that ended are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
@@ -252,13 +255,19 @@ impl Terminal {
     /// It goes on: what was shown last.
     pub fn wait_end(&self) -> Result<Ended, String> {
         let deadline = Instant::now() + self.limit;
+        let mut reading_until = None;
         let mut state = self.shared.state();
         loop {
             if let Some(ended) = &state.ended {
-                return Ok(ended.clone());
+                // What it wrote last may still be on its way; what it started may go on.
+                let last = *reading_until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+                if state.closed || Instant::now() >= last {
+                    return Ok(ended.clone());
+                }
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let until = reading_until.unwrap_or(deadline);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() && state.ended.is_none() {
                 return Err(format!("the program goes on:\n{}", state.emulator.dump()));
             }
             let waited = self.shared.changed.wait_timeout(state, left);
@@ -293,8 +302,9 @@ impl Shared {
         while let Ok(read @ 1..) = reader.read(&mut buffer) {
             let answers = self.state().emulator.feed(buffer.get(..read).unwrap_or_default());
             self.changed.notify_all();
-            if !answers.is_empty() && self.write(&answers).is_err() {
-                break;
+            if !answers.is_empty() {
+                // Who asked may be gone; what it wrote last is still to be read.
+                let _ = self.write(&answers);
             }
         }
         self.state().closed = true;

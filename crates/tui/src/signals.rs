@@ -12,12 +12,19 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn listen() -> Self {
         let kinds = [
-            (1, SignalKind::hangup()),
-            (2, SignalKind::interrupt()),
-            (3, SignalKind::quit()),
-            (15, SignalKind::terminate()),
+            SignalKind::hangup(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::terminate(),
+            // Nobody means these for this program; they would end it in raw mode.
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+            SignalKind::alarm(),
         ];
-        let listen = |(number, kind)| signal(kind).ok().map(|signal| (number, signal));
+        let listen = |kind: SignalKind| {
+            let number = u8::try_from(kind.as_raw_value()).ok()?;
+            signal(kind).ok().map(|signal| (number, signal))
+        };
         Self { listened: kinds.into_iter().filter_map(listen).collect() }
     }
 

@@ -67,7 +67,9 @@ fn a_typed_quit_leaves() {
 
 #[test]
 fn a_signal_ends_it_and_its_commands_and_gives_the_terminal_back() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
+    let signals =
+        [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::USR1, 138)];
+    for (signal, code) in signals {
         let seat = Seat::in_world(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
         let before = {
             let fresh =
