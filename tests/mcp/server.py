@@ -99,6 +99,7 @@ def tools():
     if "ask" in DO:
         found.append(tool("ask", "Asks the person."))
         found.append(tool("ask_much", "Asks the person for a form of many kinds."))
+        found.append(tool("ask_nested", "Asks the person for a form in a form."))
         found.append(tool("ask_url", "Asks the person to open what is no page."))
         found.append(tool("ask_often", "Asks the person twenty things at once."))
     if "sample" in DO:
@@ -232,6 +233,11 @@ def call(params, session, identity):
             "colours": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": ["red", "green"]}}}}
         return text(json.dumps(session.ask("elicitation/create", {
             "mode": "form", "message": "Some things?", "requestedSchema": form})))
+    if name == "ask_nested":
+        form = {"type": "object", "properties": {"home": {
+            "type": "object", "properties": {"street": {"type": "string"}}}}}
+        return text(json.dumps(session.ask("elicitation/create", {
+            "mode": "form", "message": "Your home?", "requestedSchema": form})))
     if name == "ask_url":
         return text(json.dumps(session.ask("elicitation/create", {
             "mode": "url", "message": "Look there", "elicitationId": "1", "url": "javascript:alert(1)"})))

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_protocol::CancellationToken;
+use parallax_protocol::event::Level;
 use parallax_protocol::tool::{Advance, Progress};
 use rmcp::Peer;
 use rmcp::RoleClient;
@@ -40,12 +41,14 @@ struct Listener {
     progress: Arc<dyn Progress>,
     /// When it was told last.
     told: Option<Instant>,
+    /// It was warned.
+    warned: bool,
 }
 
 impl Listeners {
     fn add(&self, token: &ProgressToken, progress: Arc<dyn Progress>) -> Listening {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.insert(token.0.clone(), Listener { progress, told: None });
+        listeners.insert(token.0.clone(), Listener { progress, told: None, warned: false });
         Listening { listeners: self.clone(), token: token.0.clone() }
     }
 
@@ -62,6 +65,23 @@ impl Listeners {
         let progress = Arc::clone(&listener.progress);
         drop(listeners);
         progress.advance(&advance);
+    }
+
+    /// Warns those who wait of what the server did. Once each: a server can do it
+    /// without end.
+    pub(crate) fn warn(&self, words: &str) {
+        let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = listeners.values_mut().filter(|listener| !listener.warned);
+        let new: Vec<_> = new
+            .map(|listener| {
+                listener.warned = true;
+                Arc::clone(&listener.progress)
+            })
+            .collect();
+        drop(listeners);
+        for progress in new {
+            progress.notice(Level::Warning, words);
+        }
     }
 }
 

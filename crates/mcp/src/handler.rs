@@ -8,10 +8,10 @@ use std::time::Duration;
 use parallax_protocol::Object;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientConfig, CreateMessageRequestParams,
-    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListRootsResult,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, Root,
-    RootsCapabilities, SamplingCapability, UrlElicitationCapability,
+    CreateMessageResult, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProtocolVersion, Root, RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -139,6 +139,29 @@ impl ClientHandler for Handler {
             Answer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
             Answer::Accept(values) => accepted(values, check.as_ref()),
         })
+    }
+
+    /// What the protocol's library cannot read as a question it knows comes here.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let why = match request.method.as_str() {
+            "elicitation/create" => {
+                "the form is not one of the protocol: its fields must be texts, numbers, yes or \
+                 no, or choices, and none may have fields of its own"
+            }
+            "sampling/createMessage" => "the request for the model is not one of the protocol",
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        };
+        if let Some(server) = self.server.upgrade() {
+            let name = &server.config.name;
+            server.listeners.warn(&format!(
+                "the MCP server `{name}` asked for something, but not so that it can be shown: {why}"
+            ));
+        }
+        Err(ErrorData::invalid_params(why, None))
     }
 
     async fn on_progress(

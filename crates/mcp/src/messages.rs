@@ -53,11 +53,13 @@ impl Open {
     pub(crate) fn read(&self, bytes: &[u8]) -> Vec<ServerJsonRpcMessage> {
         // A wrong byte spoils a letter, not the message.
         let text = String::from_utf8_lossy(bytes);
-        if let Some(mut message) = whole(&text) {
+        // Some write the mark of the order of bytes first, which is no JSON.
+        let text = text.trim_start_matches('\u{feff}');
+        if let Some(mut message) = whole(text) {
             self.answered(&mut message);
             return vec![message];
         }
-        let text = with_whole_letters(&text);
+        let text = with_whole_letters(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
             Ok(items) if items.len() > MOST_IN_BATCH => Vec::new(),
             Ok(items) => items.iter().filter_map(|item| self.one(item.get())).collect(),

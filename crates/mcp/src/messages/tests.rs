@@ -38,6 +38,8 @@ fn a_wrong_byte_or_half_a_letter_spoils_a_letter() {
         let got = read(&open(&[1]), text).remove(0).to_string();
         assert!(got.contains("a\u{fffd}"), "{got}");
     }
+    let marked = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}";
+    assert_eq!(read(&open(&[1]), marked.as_bytes()).len(), 1);
     let whole = r#""\\ud83d \ud83d\ude00 \"\u00e9""#;
     assert_eq!(with_whole_letters(whole), whole);
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parallax_mcp::{Answer, Asker, Question, Status, parse_prompt_line};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::content::PartView;
+use parallax_protocol::event::Level;
 use parallax_protocol::tool::{Progress, ToolErrorKind, ToolSource};
 use serde_json::json;
 
@@ -169,6 +170,31 @@ async fn a_form_is_answered_by_a_person_or_not_at_all() {
         assert!(got.for_model.output.contains(wanted), "{wanted}: {}", got.for_model.output);
         world.end().await;
     }
+}
+
+/// Keeps what it is warned of.
+#[derive(Default)]
+struct Warned(Mutex<Vec<String>>);
+
+impl Progress for Warned {
+    fn output(&self, _text: &str) {}
+
+    fn notice(&self, _level: Level, text: &str) {
+        self.0.lock().expect("no panic").push(text.to_owned());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_form_that_cannot_be_shown_both_sides_are_told() {
+    let world = World::new("ask", Some(Arc::new(Person(Answer::Decline))));
+    world.servers.connect("s").await.expect("connected");
+    let warned = Arc::new(Warned::default());
+    let told = Arc::clone(&warned) as Arc<dyn Progress>;
+    let got = world.call_with("mcp_s_ask_nested", json!({}), told).await;
+    assert!(got.for_model.output.contains("none may have fields"), "{}", got.for_model.output);
+    let warned = warned.0.lock().expect("no panic").join("|");
+    assert!(warned.starts_with("the MCP server `s` asked for something"), "{warned}");
+    world.end().await;
 }
 
 /// Counts what it is asked and what it is still being asked, and says only this.
