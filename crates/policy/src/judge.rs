@@ -405,6 +405,14 @@ impl Policy {
             trace.check("protected path", &why);
             finding.raise("protected path", &why, true, YOLO);
         }
+        if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
+            let why = format!(
+                "`{}` has other names (hard links): what lies at those is changed with it",
+                path.display()
+            );
+            trace.check("hard link", &why);
+            finding.raise("hard link", &why, true, YOLO);
+        }
         self.guard_build_files(call, finding, trace);
     }
 

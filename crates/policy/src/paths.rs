@@ -1,6 +1,7 @@
 //! Paths by their text alone: no disk, so symbolic links are the caller's to
 //! resolve.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) use parallax_protocol::paths::lexical as resolve;
@@ -57,6 +58,12 @@ fn makes_repository(path: &Path) -> bool {
     let settings = ["commondir", "config", "config.worktree"];
     (settings.iter().any(|setting| name == *setting) && folder.is_some_and(is_bare))
         || holder.and_then(Path::parent).is_some_and(is_bare)
+}
+
+/// Whether what is there is a file that has other names too: whoever writes to it
+/// changes what lies at those, wherever that is.
+pub(crate) fn has_other_names(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| data.is_file() && data.nlink() > 1)
 }
 
 /// Whether the file tells agents what to do. Of a path in the workspace only what is

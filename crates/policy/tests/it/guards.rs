@@ -20,6 +20,26 @@ fn free() -> World {
 }
 
 #[test]
+fn a_file_with_other_names_is_asked_about_each_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, other) = (folder.path().join("a"), folder.path().join("b"));
+    std::fs::write(&file, "").expect("a file");
+    let path = other.display().to_string();
+    // Outside `/w` there is a question anyway: its reason is what differs.
+    let why = |mode| free().judge(mode, "write_file", &path).why;
+    std::fs::copy(&file, &other).expect("a copy");
+    assert!(!why(AutoEdit).contains("hard links"));
+    std::fs::remove_file(&other).expect("gone");
+    std::fs::hard_link(&file, &other).expect("a link");
+    for mode in [Default, AutoEdit] {
+        let verdict = free().judge(mode, "write_file", &path);
+        assert_eq!((verdict.decision, verdict.each_time), (Ask, true), "{verdict:?}");
+        assert!(verdict.why.contains("hard links"), "{verdict:?}");
+    }
+    assert!(!why(Yolo).contains("hard links"));
+}
+
+#[test]
 fn protected_paths_ask_whatever_is_allowed() {
     let mut world = free();
     for path in [
