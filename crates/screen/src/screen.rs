@@ -14,7 +14,7 @@ use crate::osc::{self, Notify, Progress};
 use crate::picture::{Drawing, Graphics};
 use crate::region::{Frame, Region};
 use crate::shared::{ASK_BACKGROUND, Shared, wake_pipe};
-use crate::tty::{Tty, restore_also};
+use crate::tty::{Tty, restore_also, restore_no_more};
 
 /// How long the terminal has to answer before it is given back.
 const LAST_PATIENCE: Duration = Duration::from_millis(150);
@@ -60,6 +60,8 @@ pub struct Screen {
     shared: Arc<Shared>,
     options: ScreenOptions,
     had_keys: bool,
+    /// The terminal's tab tells that something runs.
+    shows_progress: bool,
     _reader: Reader,
 }
 
@@ -114,6 +116,7 @@ impl Screen {
             shared: Arc::clone(&shared),
             options,
             had_keys: early > 0,
+            shows_progress: false,
             _reader: Reader::start(&shared, wakes, DecoderOptions { greek }, early)?,
         };
         let setup = screen.setup();
@@ -326,6 +329,10 @@ impl Screen {
         if self.options.mouse {
             bytes.extend_from_slice(b"\x1b[?1006l\x1b[?1002l");
         }
+        // It told of a program that is no more, or does not run now.
+        if std::mem::take(&mut self.shows_progress) {
+            bytes.extend(osc::progress(Progress::None));
+        }
         if self.options.probe {
             bytes.extend_from_slice(b"\x1b[?1004l\x1b[?2031l");
         }
@@ -372,6 +379,11 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn set_progress(&mut self, progress: Progress) -> io::Result<()> {
+        let is_shown = progress != Progress::None;
+        if std::mem::replace(&mut self.shows_progress, is_shown) != is_shown {
+            let off = osc::progress(Progress::None);
+            if is_shown { restore_also(&off) } else { restore_no_more(&off) }
+        }
         self.say(&osc::progress(progress))
     }
 

@@ -140,12 +140,12 @@ pub(crate) fn restore_also(bytes: &[u8]) {
     }
 }
 
-/// Takes back what [`restore_also`] added last.
+/// Takes back what [`restore_also`] added.
 pub(crate) fn restore_no_more(bytes: &[u8]) {
     if let Some(saved) = lock(&SAVED).as_mut()
-        && saved.bytes.ends_with(bytes)
+        && let Some(at) = saved.bytes.windows(bytes.len()).rposition(|part| part == bytes)
     {
-        saved.bytes.truncate(saved.bytes.len() - bytes.len());
+        saved.bytes.drain(at..at + bytes.len());
     }
 }
 

@@ -33,6 +33,10 @@ fn assert_sane(seat: &Seat) {
             assert_eq!(shown.count(clear), 0, "{clear:?}");
         }
     });
+    let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
+    if let Some((_, progress)) = output.rsplit_once("\x1b]9;4;") {
+        assert!(progress.starts_with('0'), "the tab still tells of something that runs");
+    }
 }
 
 fn pid(seat: &Seat) -> Pid {
