@@ -12,6 +12,9 @@ pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a st
     if typed.len() > LONGEST {
         return Vec::new();
     }
+    // Names are written small; capitals are no slip.
+    let typed = typed.to_lowercase();
+    let typed = typed.as_str();
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {
@@ -50,6 +53,7 @@ mod tests {
         assert_eq!(near("git", known.into_iter()), ["git:push", "git:commit"]);
         assert_eq!(near("abuot", known.into_iter()), ["about"]);
         assert_eq!(near("stat", known.into_iter()), ["stats"]);
+        assert_eq!(near("STATS", known.into_iter()), ["stats"]);
         assert!(near("zzz", known.into_iter()).is_empty());
         assert!(near("x", known.into_iter()).is_empty());
     }

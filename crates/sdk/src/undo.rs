@@ -23,6 +23,20 @@ pub struct Undo {
     prompts: Result<Vec<PromptMark>, String>,
 }
 
+/// That no session of the project changed anything, and where one did above it.
+fn no_session(checkpoints: &Path, directory: &Path) -> String {
+    let changed = |above: &&Path| {
+        latest_session(checkpoints, &parallax_store::project_folder(above)).is_some()
+    };
+    let nothing = "nothing to undo: no session of this project changed a file";
+    match directory.ancestors().skip(1).find(changed) {
+        Some(above) => {
+            format!("{nothing}; one that began in `{}` did: undo it there", above.display())
+        }
+        None => nothing.to_owned(),
+    }
+}
+
 impl Undo {
     /// Those of a session of the project in `directory`, or of the one that
     /// changed something last. Nothing of the project is read for it, unless that is
@@ -43,12 +57,8 @@ impl Undo {
         let folder = homes.parallax.join("checkpoints");
         let session = match session {
             Some(id) => SessionId::from(id),
-            None => latest_session(&folder, &project).ok_or_else(|| {
-                failure(
-                    FailureKind::Input,
-                    "nothing to undo: no session of this project changed a file".to_owned(),
-                )
-            })?,
+            None => latest_session(&folder, &project)
+                .ok_or_else(|| failure(FailureKind::Input, no_session(&folder, directory)))?,
         };
         let roots = vec![directory.to_owned()];
         let store = versions::open(&homes, directory, session.clone(), roots, None);
