@@ -152,16 +152,26 @@ fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
 
 /// Where not all fits, the model's name is the first to get shorter: what it loses is known
 /// from `/model`, and whether commands are confined must be seen.
-fn shorten_model(
-    drawn: &mut [(FooterItem, Vec<Span>)],
-    mut used: usize,
-    labels: bool,
-    width: usize,
-) {
-    for (item, spans) in &*drawn {
-        used += if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels);
+fn shorten_model(drawn: &mut [(FooterItem, Vec<Span>)], used: usize, labels: bool, width: usize) {
+    let excess = |drawn: &[(FooterItem, Vec<Span>)]| {
+        let all = drawn.iter().fold(used, |used, (item, spans)| {
+            used + if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels)
+        });
+        all.checked_sub(width).filter(|excess| *excess > 0)
+    };
+    if excess(drawn).is_none() {
+        return;
     }
-    let Some(excess) = used.checked_sub(width).filter(|excess| *excess > 0) else { return };
+    // One long name leaves room to the others.
+    for (item, spans) in drawn.iter_mut() {
+        if let [only] = spans.as_mut_slice()
+            && *item != FooterItem::ModelName
+            && only.width() > width / 2
+        {
+            only.text = shortened(&only.text, width / 2).into();
+        }
+    }
+    let Some(excess) = excess(drawn) else { return };
     let model = drawn.iter_mut().find(|(item, _)| *item == FooterItem::ModelName);
     if let Some((_, spans)) = model
         && let Some(name) = spans.first_mut()
@@ -404,6 +414,15 @@ mod tests {
         let facts = Facts { background: 2, ..facts() };
         let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
         assert_eq!(rows[0].text(), "2 in background (/shells) · default");
+    }
+
+    #[test]
+    fn a_long_name_leaves_room_to_the_others() {
+        let facts = Facts { workspace: "a".repeat(90), ..facts() };
+        let items = [FooterItem::Workspace, FooterItem::Mode, FooterItem::ModelName];
+        let rows = rows(&facts, &items, false, 80, &Theme::default());
+        let row = rows[0].text();
+        assert!(row.starts_with("aaaa") && row.contains("… · default · gemini"), "{row}");
     }
 
     #[test]

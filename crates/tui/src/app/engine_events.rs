@@ -265,7 +265,7 @@ impl App {
             back.push(std::mem::take(&mut self.turn_prompt));
         }
         if let EndReason::Failed(Failure { status: Some(400), kind, .. }) = &ended.reason
-            && *kind != FailureKind::Overflow
+            && !matches!(kind, FailureKind::Overflow | FailureKind::Auth)
         {
             self.info(REFUSED);
         }

@@ -10,6 +10,7 @@ use parallax_screen::{Key, KeyCode};
 use super::App;
 use super::hint::{Again, Armed};
 use super::overlay::{Overlay, Purpose};
+use super::submit::is_slash;
 use crate::composer::{ComposerAction, Surroundings};
 use crate::dialog::{DialogKey, QuestionAnswer};
 use crate::effect::Effect;
@@ -468,7 +469,7 @@ impl App {
 
     /// Text for the end of the turn.
     fn queue(&mut self, text: String) {
-        if text.starts_with('/') {
+        if is_slash(&text) {
             self.composer.set_text(&text);
             return self.toast("commands cannot be queued");
         }

@@ -87,6 +87,17 @@ impl App {
 
     /// What waits for the turn or for its end.
     pub(super) fn queue_dialog(&mut self) {
+        let items = self.queue_items();
+        if items.is_empty() {
+            self.overlay = None;
+            return;
+        }
+        let list = ListDialog::new("What waits", items)
+            .hint("enter edits · shift+↑↓ moves · x removes · esc back");
+        self.open(Overlay::list(Purpose::Queue, list));
+    }
+
+    fn queue_items(&self) -> Vec<ListItem> {
         let first = |text: &str| text.lines().next().unwrap_or_default().replace('\t', " ");
         let steering =
             self.steering.iter().enumerate().map(|(at, one)| {
@@ -97,14 +108,7 @@ impl App {
             .iter()
             .enumerate()
             .map(|(at, text)| ListItem::new(format!("q{at}"), first(text), "for after it"));
-        let items: Vec<ListItem> = steering.chain(queued).collect();
-        if items.is_empty() {
-            self.overlay = None;
-            return;
-        }
-        let list = ListDialog::new("What waits", items)
-            .hint("enter edits · shift+↑↓ moves · x removes · esc back");
-        self.open(Overlay::list(Purpose::Queue, list));
+        steering.chain(queued).collect()
     }
 
     /// Takes one out of the queue into the composer.
@@ -116,8 +120,21 @@ impl App {
     }
 
     pub(super) fn drop_queued(&mut self, id: &str) {
+        let ids: Vec<String> = self.queue_items().into_iter().map(|item| item.id).collect();
+        let at = ids.iter().position(|one| one == id).unwrap_or_default();
         self.unqueue(id);
         self.queue_dialog();
+        // The mark stays where it is: on the next one, or else on the last.
+        let ids: Vec<String> = self.queue_items().into_iter().map(|item| item.id).collect();
+        if let Some(id) = ids.get(at).or(ids.last()) {
+            self.mark_queued(id);
+        }
+    }
+
+    fn mark_queued(&mut self, id: &str) {
+        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+            **list = list.clone().at(id);
+        }
     }
 
     /// Moves one of those for after the turn.
@@ -128,9 +145,7 @@ impl App {
         let Some(to) = to.filter(|to| *to < self.queued.len()) else { return };
         self.queued.swap(at, to);
         self.queue_dialog();
-        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
-            **list = list.clone().at(&format!("q{to}"));
-        }
+        self.mark_queued(&format!("q{to}"));
     }
 
     fn unqueue(&mut self, id: &str) -> Option<String> {

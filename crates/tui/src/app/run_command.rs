@@ -122,7 +122,10 @@ impl App {
             Command::PlanCopy => self.copy_plan(arguments),
             Command::Policies => self.policies(),
             Command::Privacy => self.say_wrapped(plain_rows(PRIVACY)),
-            Command::Quit => self.effect(Effect::Quit { delete: arguments == "--delete" }),
+            Command::Quit => match arguments {
+                "" | "--delete" => self.effect(Effect::Quit { delete: !arguments.is_empty() }),
+                other => self.error(format!("There is no `/quit {other}`; nothing was done")),
+            },
             Command::Restore => self.restore(arguments),
             Command::Rewind => self.rewind_dialog(),
             Command::Settings => self.settings_dialog(),

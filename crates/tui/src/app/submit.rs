@@ -23,6 +23,11 @@ fn stray(command: &str, word: &str, near: &[String]) -> String {
     }
 }
 
+/// Whether a text begins as commands do; blanks before it are none of it.
+pub(super) fn is_slash(text: &str) -> bool {
+    text.trim_start().starts_with('/')
+}
+
 /// That no command goes by this name, and which may be meant.
 fn no_command(name: &str, near: &[String]) -> String {
     let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
@@ -43,7 +48,7 @@ impl App {
     /// A prompt or a command, as typed or as the command line has it.
     pub(crate) fn submit_typed(&mut self, text: String) {
         // Which one is meant depends on the files.
-        if text.starts_with('/') && self.commands.is_some() && !self.custom_known {
+        if is_slash(&text) && self.commands.is_some() && !self.custom_known {
             return self.read_commands_for(Some(text));
         }
         match parse(&text, &self.custom_names()) {
@@ -54,7 +59,7 @@ impl App {
             }
             Parsed::Custom => {
                 self.echo(&text);
-                self.run_custom(&text);
+                self.run_custom(text.trim_start());
             }
             Parsed::Unknown(name, near) => self.unknown(&text, &name, &near),
             Parsed::Stray { command, word, near } => {

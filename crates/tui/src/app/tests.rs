@@ -107,6 +107,30 @@ impl Bench {
 }
 
 #[test]
+fn blanks_before_a_command_are_none_of_it() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys("  /quit\n");
+    assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { delete: false })));
+    bench.keys("/quit now\n");
+    assert!(!bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
+    bench.shows("There is no `/quit now`");
+}
+
+#[test]
+fn what_is_removed_from_the_queue_leaves_the_mark_where_it_is() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    bench.app.queued = ["one", "two", "three", "four"].map(str::to_owned).into();
+    bench.press(Key::plain(KeyCode::Up));
+    bench.press(Key::plain(KeyCode::Down));
+    bench.keys("xx");
+    assert_eq!(bench.app.queued, ["one", "four"]);
+    bench.keys("x");
+    bench.shows("❯ 1. one");
+    assert_eq!(bench.app.queued, ["one"]);
+}
+
+#[test]
 fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
     let mut bench = Bench::new(Layout::Inline);
     bench.shell("cat");

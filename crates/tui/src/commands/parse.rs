@@ -41,7 +41,7 @@ pub(crate) enum Parsed {
 /// those take the names that Gemini CLI does not have, and ours are then called
 /// `parallax:NAME`.
 pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
-    let Some(rest) = line.strip_prefix('/') else { return Parsed::Text };
+    let Some(rest) = line.trim_start().strip_prefix('/') else { return Parsed::Text };
     if rest.starts_with(['/', '*']) {
         return Parsed::Text;
     }
