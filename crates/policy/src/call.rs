@@ -147,6 +147,8 @@ pub(crate) struct ShellCall<'a> {
     links: &'a BTreeMap<PathBuf, PathBuf>,
     /// What its words name, as the caller found it on disk, is all open.
     words_open: bool,
+    /// What of the disk the line reads, as the caller found it.
+    reads: &'a [PathBuf],
     /// And git's configurations name no programs.
     git_open: bool,
     /// The folders that the line may be in; `None` when only the run tells.
@@ -187,6 +189,7 @@ impl<'a> ShellCall<'a> {
                 .reads
                 .iter()
                 .all(|path| is_open(path, query.workspace) || paths::is_git_configuration(path)),
+            reads: &effects.reads,
             git_open: effects.reads.iter().all(|path| is_open(path, query.workspace)),
             redirections_open: OnceCell::new(),
             quiet_beside_git: OnceCell::new(),
@@ -197,6 +200,13 @@ impl<'a> ShellCall<'a> {
             text,
             line,
         }
+    }
+
+    /// The configuration for which git is not let run freely: it names what git runs
+    /// whatever else it is told, or cannot be read.
+    pub(crate) fn leads_git(&self) -> Option<&Path> {
+        let mut reads = self.reads.iter();
+        reads.find(|path| paths::is_git_configuration(path)).map(PathBuf::as_path)
     }
 
     /// Why the line cannot be judged by its commands.

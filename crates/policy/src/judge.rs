@@ -313,6 +313,18 @@ impl Policy {
                 continue;
             }
             let safe = finding.decision == Decision::Ask && built_in && shell.is_safe(index);
+            if finding.decision == Decision::Ask
+                && !safe
+                && built_in
+                && command.name() == Some("git")
+                && let Some(file) = shell.leads_git()
+            {
+                finding.why = format!(
+                    "{}: `{}` names programs that git runs whatever it is told, or cannot be read",
+                    finding.why,
+                    file.display()
+                );
+            }
             if safe {
                 finding = Finding::new(
                     Decision::Allow,

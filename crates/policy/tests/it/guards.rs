@@ -20,6 +20,16 @@ fn free() -> World {
 }
 
 #[test]
+fn what_keeps_git_from_running_freely_is_named() {
+    let world = World::new(&[]);
+    let verdict = world.judge(Default, SHELL, "git status => /w/.git/config");
+    assert_eq!(verdict.decision, Ask);
+    assert!(verdict.why.contains("`/w/.git/config` names programs"), "{verdict:?}");
+    let verdict = world.judge(Default, SHELL, "git push => /w/other");
+    assert!(!verdict.why.contains("names programs"), "{verdict:?}");
+}
+
+#[test]
 fn a_file_with_other_names_is_asked_about_each_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, other) = (folder.path().join("a"), folder.path().join("b"));
