@@ -298,7 +298,7 @@ impl Commands {
     }
 
     /// Whether the text as a whole may hold such a command.
-    fn may_match(&self, shell: &ShellCall<'_>) -> bool {
+    pub(crate) fn may_match(&self, shell: &ShellCall<'_>) -> bool {
         match self {
             Self::Any => true,
             Self::Prefixes(prefixes) => {

@@ -9,7 +9,7 @@ use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft,
 use crate::build_guard::{BuildFileGuard, is_build_file};
 use crate::call::{Call, ShellCall, tool_names};
 use crate::checker::Checker;
-use crate::conditions::{Commands, Subject};
+use crate::conditions::{Commands, Conditions, Subject};
 use crate::line_checks::{self, Circumstances};
 use crate::rule::{Rule, Source};
 use crate::rule_set::RuleSet;
@@ -367,11 +367,13 @@ impl Policy {
                 strictest = Some(finding);
             }
         }
-        // Patterns may be about the line as a whole.
+        // Patterns may be about the line as a whole. What they say of one command of it
+        // was decided with that command, where a rule of higher priority may allow it.
         let patterned = whole.filter(|rule| {
+            let Conditions { arguments, commands, .. } = &rule.conditions;
             rule.decision != Decision::Allow
-                && (rule.conditions.arguments.is_some()
-                    || matches!(rule.conditions.commands, Commands::Pattern(_)))
+                && (arguments.is_some()
+                    || (matches!(commands, Commands::Pattern(_)) && commands.may_match(shell)))
         });
         let mut finding = strictest.unwrap_or_else(|| self.finding(call, whole));
         if let Some(rule) = patterned.filter(|rule| rule.decision > finding.decision) {

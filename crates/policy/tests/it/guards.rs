@@ -20,6 +20,23 @@ fn free() -> World {
 }
 
 #[test]
+fn of_one_command_a_rule_of_higher_priority_decides_wherever_it_stands() {
+    let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"ask_user\"\n\
+                 priority = 0\ncommandRegex = \"git (log|push)\"\n\
+                 [[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\n\
+                 priority = 1\nargsPattern = '\"command\":\"git'\n";
+    let world = World::new(&[file(Tier::User, rules)]);
+    for line in ["git push", "git log && bash -c 'git push; ls'", "bash -c 'git push; ls'"] {
+        let verdict = world.judge(Default, SHELL, line);
+        assert_eq!(verdict.decision, Allow, "{line} {verdict:?}");
+    }
+    // The same pattern about a line as a whole.
+    let rules = rules.replace("priority = 1", "priority = 0").replace("git (", "bash.*git (");
+    let world = World::new(&[file(Tier::User, &rules)]);
+    assert_eq!(world.judge(Default, SHELL, "bash -c 'git push; ls'").decision, Ask);
+}
+
+#[test]
 fn what_keeps_git_from_running_freely_is_named() {
     let world = World::new(&[]);
     let verdict = world.judge(Default, SHELL, "git status => /w/.git/config");
