@@ -60,8 +60,8 @@ pub struct Screen {
     shared: Arc<Shared>,
     options: ScreenOptions,
     had_keys: bool,
-    /// The terminal's tab tells that something runs.
-    shows_progress: bool,
+    /// What the terminal's tab or task bar tells.
+    progress: Progress,
     _reader: Reader,
 }
 
@@ -116,7 +116,7 @@ impl Screen {
             shared: Arc::clone(&shared),
             options,
             had_keys: early > 0,
-            shows_progress: false,
+            progress: Progress::None,
             _reader: Reader::start(&shared, wakes, DecoderOptions { greek }, early)?,
         };
         let setup = screen.setup();
@@ -211,6 +211,11 @@ impl Screen {
         let setup = self.setup();
         self.shared.tty.write(&setup)?;
         self.shared.resume();
+        // What was told before goes on being true.
+        let progress = std::mem::replace(&mut self.progress, Progress::None);
+        if progress != Progress::None {
+            self.set_progress(progress)?;
+        }
         Ok(())
     }
 
@@ -330,7 +335,7 @@ impl Screen {
             bytes.extend_from_slice(b"\x1b[?1006l\x1b[?1002l");
         }
         // It told of a program that is no more, or does not run now.
-        if std::mem::take(&mut self.shows_progress) {
+        if self.progress != Progress::None {
             bytes.extend(osc::progress(Progress::None));
         }
         if self.options.probe {
@@ -379,10 +384,12 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn set_progress(&mut self, progress: Progress) -> io::Result<()> {
-        let is_shown = progress != Progress::None;
-        if std::mem::replace(&mut self.shows_progress, is_shown) != is_shown {
-            let off = osc::progress(Progress::None);
-            if is_shown { restore_also(&off) } else { restore_no_more(&off) }
+        let before = std::mem::replace(&mut self.progress, progress);
+        let off = osc::progress(Progress::None);
+        match (before == Progress::None, progress == Progress::None) {
+            (true, false) => restore_also(&off),
+            (false, true) => restore_no_more(&off),
+            _ => {}
         }
         self.say(&osc::progress(progress))
     }
