@@ -90,6 +90,10 @@ impl Composer {
 
     fn placeholder(&self) -> &'static str {
         match (self.mode, self.vim_is_normal()) {
+            // Esc is for what runs.
+            (InputMode::Shell, _) if self.surroundings.running => {
+                "Type your shell command (! leaves)"
+            }
             (InputMode::Shell, _) => "Type your shell command (esc leaves)",
             (_, true) => "Press i to insert text",
             _ => "Type your message or @path/to/file",
