@@ -84,8 +84,21 @@ fn create_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Held until it is dropped.
-fn lock(path: &Path) -> Result<File, ConfigError> {
+/// The right to change a file, until it is dropped.
+struct Lock {
+    /// Locked as long as it is open.
+    _file: File,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before it is let go: who waits for it sees that the name is gone.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn lock(path: &Path) -> Result<Lock, ConfigError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let lock = PathBuf::from(name);
@@ -98,11 +111,13 @@ fn lock(path: &Path) -> Result<File, ConfigError> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
-    let file = options.open(&lock).map_err(failed)?;
     let patience = Instant::now() + PATIENCE;
+    let mut file = options.open(&lock).map_err(failed)?;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) if is_at(&file, &lock) => return Ok(Lock { _file: file, path: lock }),
+            // Whoever had it took the name away with it.
+            Ok(()) => file = options.open(&lock).map_err(failed)?,
             Err(TryLockError::Error(source)) => return Err(failed(source)),
             Err(TryLockError::WouldBlock) if Instant::now() >= patience => {
                 return Err(ConfigError::Locked { path: path.to_owned(), lock });
@@ -110,6 +125,22 @@ fn lock(path: &Path) -> Result<File, ConfigError> {
             Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
         }
     }
+}
+
+/// Whether the open file is the one that has this name now.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let (Ok(open), Ok(named)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (named.dev(), named.ino())
+}
+
+/// Where an open file keeps its name.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// SHA-256 of the pieces, each with its length, in hexadecimal.
@@ -143,4 +174,32 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_of_changes_at_once_and_no_lock_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("state");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let file = &file;
+                scope.spawn(move || {
+                    for line in 0..25 {
+                        rewrite(file, |text| Ok(format!("{text}{writer} {line}\n"))).expect("room");
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&file).expect("the file");
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), 200);
+        let names: Vec<_> = std::fs::read_dir(folder.path()).expect("the folder").collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
 }

@@ -179,17 +179,19 @@ impl Session {
                 | AskOutcome::ProceedAlwaysAndSave
                 | AskOutcome::ProceedAlwaysTool
                 | AskOutcome::ProceedAlwaysServer => {
-                    let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
-                    self.remember(&decide, is_edit, &prepared.rules.clone()).await;
+                    if let Some((rule, scope)) = self.remember(&decide, &prepared) {
+                        self.save(rule, scope).await;
+                    }
                     self.start(board, prepared, CallDecision::AutoAccept, None, cancel);
                 }
             }
         }
     }
 
-    /// Makes the answer hold for the calls to come. What cannot be kept is told;
-    /// this call runs all the same.
-    async fn remember(&mut self, decide: &Decide, is_edit: bool, rules: &[RuleDraft]) {
+    /// Makes the answer hold for the calls to come, and gives what is to be saved.
+    /// What cannot be kept is told; this call runs all the same.
+    fn remember(&mut self, decide: &Decide, prepared: &Prepared) -> Option<(RuleDraft, RuleScope)> {
+        let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
         let asked_for = match decide.outcome {
             AskOutcome::ProceedAlwaysAndSave => RuleScope::Always,
             _ => RuleScope::Session,
@@ -198,13 +200,13 @@ impl Session {
         if is_edit && self.trusted && decide.rule.is_none() && scope == RuleScope::Session {
             self.inbox.mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
             self.inbox.tell_state();
-            return;
+            return None;
         }
         let offered = match decide.outcome {
-            AskOutcome::ProceedAlwaysServer => rules.last(),
-            _ => rules.first(),
+            AskOutcome::ProceedAlwaysServer => prepared.rules.last(),
+            _ => prepared.rules.first(),
         };
-        let Some(mut rule) = decide.rule.as_ref().or(offered).cloned() else { return };
+        let mut rule = decide.rule.as_ref().or(offered).cloned()?;
         // A rule that names no modes holds in those of the one offered.
         if rule.modes.is_empty() {
             rule.modes = offered.map(|offered| offered.modes.clone()).unwrap_or_default();
@@ -213,12 +215,15 @@ impl Session {
             Ok(judge) => self.judge = judge,
             Err(why) => {
                 self.inbox.notice(Level::Error, format!("the rule is not kept: {why}"));
-                return;
+                return None;
             }
         }
-        if scope != RuleScope::Session {
-            self.save(rule, scope).await;
+        // A rule that a person wrote may miss what it was written for.
+        if decide.rule.is_some() && !self.is_spared(prepared) {
+            let text = "the rule does not cover this call, which will be asked about again";
+            self.inbox.notice(Level::Warning, text);
         }
+        (scope != RuleScope::Session).then_some((rule, scope))
     }
 
     async fn save(&mut self, rule: RuleDraft, scope: RuleScope) {

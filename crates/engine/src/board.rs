@@ -1,6 +1,7 @@
 //! The state of a round: which call stands where.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -86,6 +87,14 @@ pub(crate) struct Refused {
     pub(crate) finish: Finish,
 }
 
+/// What the policy is asked with, beside the tool and the call's effects.
+pub(crate) struct Asked {
+    pub(crate) args: Object,
+    pub(crate) workspace: Vec<PathBuf>,
+    /// What the agent itself made in this session.
+    pub(crate) made: Vec<PathBuf>,
+}
+
 /// A prepared call with what was decided about it.
 pub(crate) struct Prepared {
     pub(crate) index: usize,
@@ -99,6 +108,7 @@ pub(crate) struct Prepared {
     pub(crate) rules: Vec<RuleDraft>,
     /// Why there are none, when it is asked about.
     pub(crate) no_rule: Option<String>,
+    pub(crate) asked: Asked,
     /// What may be answered, once asked.
     pub(crate) outcomes: Vec<AskOutcome>,
     /// What a person answered, once they did.

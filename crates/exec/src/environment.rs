@@ -467,6 +467,10 @@ mod tests {
             ("PIN", "1234", false),
             ("SALT", "plain", false),
             ("API", "Zm9vYmFyYmF6", false),
+            ("SIGNING_SEED", "9f86d081884c7d659a2feaa0", false),
+            ("WALLET_SEED", "legal winner thank year wave", false),
+            ("RANDOM_SEED", "1234567890", true),
+            ("DB_SEED", "./seeds/dev.sql", true),
             // What looks alike and tells nothing.
             ("L1", "/opt/sk-learn-contrib/bin:/home/jo/.npm_global/lib:/usr/bin", true),
             ("L2", "/srv/glib-networking-with-a-long-name/lib:/opt/glade-projects", true),

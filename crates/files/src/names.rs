@@ -4,20 +4,12 @@ use std::ffi::OsStr;
 
 use parallax_protocol::protected_names::{fold, is_secret_environment};
 
-/// Code points that some file systems leave out when they compare names.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
-}
-
 /// Whether a path segment names something that is kept from tools: `.git`,
 /// `.env`, `.env.*` (but for examples, samples and templates), `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
 /// and blanks, with a `:stream` suffix, or in its 8.3 short form.
 /// `allow_node_modules` lets `node_modules` pass.
 pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
-    let visible: String = segment.chars().filter(|c| !is_invisible(*c)).collect();
-    let name = visible.split(':').next().unwrap_or_default();
-    let name = name.trim_end_matches(['.', ' ']).to_lowercase();
+    let name = fold(segment.split(':').next().unwrap_or_default());
     match name.as_str() {
         ".git" | ".env" => return true,
         "node_modules" => return !allow_node_modules,

@@ -116,8 +116,13 @@ pub fn fold(name: &str) -> String {
         matches!(character,
             '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
     };
-    let folded: String =
-        name.chars().filter(|c| !ignored(c)).flat_map(char::to_lowercase).collect();
+    // By way of the capitals: `ſ` is an `s` to such disks, and `ﬁ` two letters.
+    let folded: String = name
+        .chars()
+        .filter(|c| !ignored(c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect();
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
@@ -130,6 +135,9 @@ mod tests {
         let names = SETTINGS.iter().chain(START_UP).chain(AGENT_RULES);
         for name in names.chain(AGENT_FOLDERS).chain(ORDERS.iter().copied().flatten()) {
             assert_eq!(fold(name), **name);
+        }
+        for name in [".BaſhRC", ".\u{212a}ube", ".g\u{200d}it. ", ".con\u{fb01}g"] {
+            assert!([".bashrc", ".kube", ".git", ".config"].contains(&&*fold(name)), "{name}");
         }
         let names = |path: &str| path.split('/').map(fold).collect::<Vec<_>>();
         for path in ["a/.Husky/pre-push", ".github/workflows/x.yml", "x/.gitattributes"] {

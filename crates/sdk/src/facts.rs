@@ -68,7 +68,12 @@ impl Launch {
             let small = std::fs::metadata(&path).is_ok_and(|facts| facts.len() <= LARGEST_KEYS);
             small.then(|| std::fs::read_to_string(path).ok()).flatten()
         };
-        read(&homes.parallax).or_else(|| read(&homes.gemini)).unwrap_or_default()
+        let mut text = read(&homes.parallax).or_else(|| read(&homes.gemini)).unwrap_or_default();
+        // What some editors begin a file with is none of it.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
+        text
     }
 
     /// The launch for another session of the same program run: settings are read

@@ -6,11 +6,13 @@ use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::event::Level;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Verdict};
-use parallax_protocol::tool::{Outcome, Scope, ToolError, ToolErrorKind, ToolKind, ToolSpec};
+use parallax_protocol::tool::{
+    Effects, Outcome, Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
+};
 
 use super::{add_note, crashed};
 use crate::agents::AgentRole;
-use crate::board::{Again, Board, Call, Finish, Prepared, Refused};
+use crate::board::{Again, Asked, Board, Call, Finish, Prepared, Refused};
 use crate::guarded::changes_files;
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::session::Session;
@@ -85,28 +87,10 @@ impl Session {
                 return Err((error, unjudged(Some(kind)), again.refused));
             }
         };
-        let workspace = (self.workspace)();
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.and(&again.permissions);
-        let served = tool.served();
-        let query = Query {
-            tool: &tool.spec().name,
-            aliases: &tool.spec().aliases,
-            kind,
-            args: &args,
-            effects: &effects,
-            mode: self.inbox.mode,
-            interactive: self.interactive,
-            workspace: &workspace,
-            trusted: self.trusted,
-            made: &made,
-            taint: &self.taint,
-            origin: Origin {
-                agent: self.role.as_ref().map(|role| role.name.as_ref()),
-                server: served.map(|served| served.server.as_str()),
-                annotations: served.map(|served| &served.annotations),
-            },
-        };
+        let asked = Asked { args, workspace: (self.workspace)(), made };
+        let query = self.query(tool.as_ref(), &effects, &asked);
         let mut verdict = self.judge.judge(&query);
         if verdict.decision != Decision::Allow
             && !verdict.each_time
@@ -163,10 +147,45 @@ impl Session {
             verdict,
             rules,
             no_rule,
+            asked,
             outcomes: Vec::new(),
             decided: None,
             again,
         })
+    }
+
+    fn query<'a>(
+        &'a self,
+        tool: &'a dyn Tool,
+        effects: &'a Effects,
+        asked: &'a Asked,
+    ) -> Query<'a> {
+        let served = tool.served();
+        let spec = tool.spec();
+        Query {
+            tool: &spec.name,
+            aliases: &spec.aliases,
+            kind: spec.kind,
+            args: &asked.args,
+            effects,
+            mode: self.inbox.mode,
+            interactive: self.interactive,
+            workspace: &asked.workspace,
+            trusted: self.trusted,
+            made: &asked.made,
+            taint: &self.taint,
+            origin: Origin {
+                agent: self.role.as_ref().map(|role| role.name.as_ref()),
+                server: served.map(|served| served.server.as_str()),
+                annotations: served.map(|served| &served.annotations),
+            },
+        }
+    }
+
+    /// Whether the call would run unasked by the rules as they are now.
+    pub(crate) fn is_spared(&self, prepared: &Prepared) -> bool {
+        let query = self.query(prepared.tool.as_ref(), &prepared.effects, &prepared.asked);
+        self.judge.judge(&query).decision == Decision::Allow
     }
 
     /// Whether a person wanted everything to run unasked.

@@ -67,6 +67,27 @@ async fn a_rule_is_shown_kept_and_spares_the_next_question() {
 }
 
 #[tokio::test]
+async fn a_rule_that_misses_what_was_asked_about_is_said_to() {
+    for (name, misses) in [("ask_run", false), ("ask_other", true)] {
+        let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+        let replies = vec![calls(&[("ask_run", 1)]), says("done")];
+        let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
+        rig.prompt("go").await;
+        let asked = next_ask(&mut rig).await;
+        let rule = RuleDraft { tool_name: name.into(), ..asked.rules[0].clone() };
+        let always = Decide::new(asked.id, AskOutcome::ProceedAlways);
+        answer(&rig, Decide { rule: Some(rule), ..always }).await;
+        let (_, events) = rig.finish().await;
+        let told = events.iter().any(|event| {
+            matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
+                if text.contains("does not cover this call"))
+        });
+        assert_eq!(told, misses, "{name}: {events:?}");
+        assert_eq!(tools_done(&events).len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_where_a_person_looks_on_ends_the_turn() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     for (ends, requests) in [(true, 0), (false, 1)] {

@@ -75,7 +75,11 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
 pub(super) fn is_bare_key(name: &str, value: &str) -> bool {
     const SHORTEST: usize = 8;
     let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
-    name == "API" && value.len() >= SHORTEST && value.chars().all(of_word)
+    let one_word = value.len() >= SHORTEST && value.chars().all(of_word);
+    // `RANDOM_SEED` is a number, `WALLET_SEED` twelve words or a long one.
+    let seed = name.rsplit('_').next() == Some("SEED");
+    let counted = value.chars().all(|letter| letter.is_ascii_digit());
+    name == "API" && one_word || seed && !counted && (one_word || value.split(' ').count() > 2)
 }
 
 /// Values that are secrets by their look.

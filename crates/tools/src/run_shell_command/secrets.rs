@@ -104,7 +104,7 @@ pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
 
 /// Whether a file of this name holds secrets of a project.
 pub(super) fn is_secret_name(name: &OsStr) -> bool {
-    let name = name.to_string_lossy().to_lowercase();
+    let name = protected_names::fold(&name.to_string_lossy());
     protected_names::is_secret_environment(&name) || name.starts_with("gha-creds-")
 }
 
