@@ -117,6 +117,19 @@ fn blanks_before_a_command_are_none_of_it() {
 }
 
 #[test]
+fn the_keys_leave_room_to_write_in_a_low_window() {
+    for size in [(60, 10), (40, 12), (20, 5)] {
+        let mut bench = Bench::new(Layout::Inline);
+        bench.app.input(InputEvent::Resize(size.0, size.1), std::time::Instant::now());
+        bench.keys("?");
+        let live = bench.app.frame(Layout::Inline).live.len();
+        assert!(live <= usize::from(size.1), "{size:?}: {live}");
+        bench.shows("> ");
+        bench.shows("/help tells");
+    }
+}
+
+#[test]
 fn what_is_removed_from_the_queue_leaves_the_mark_where_it_is() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();

@@ -173,7 +173,9 @@ impl App {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
-        let foot = self.foot(width, low);
+        // A line to write in stays, whatever is told below it.
+        let writing = if low { 1 } else { 3 };
+        let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
         let (middle, cursor) = self.middle(width, height, room, low);
         let at = rows.len();
@@ -250,9 +252,17 @@ impl App {
     }
 
     /// The footer, or what has its place.
-    fn foot(&self, width: usize, low: bool) -> Vec<Line> {
+    fn foot(&self, width: usize, room: usize, low: bool) -> Vec<Line> {
         if self.show_shortcuts {
-            return self.shortcuts(width);
+            let mut rows = self.shortcuts(width);
+            if rows.len() > room {
+                rows.truncate(room.saturating_sub(1));
+                rows.push(Line::styled(
+                    truncate("/help tells the others", width).to_owned(),
+                    self.theme.secondary,
+                ));
+            }
+            return rows;
         }
         if self.completion.is_open() && self.overlay.is_none() && self.questions.is_empty() {
             return Vec::new();
