@@ -30,6 +30,7 @@ as one JSON line. The words of `--do`:
     secret     programs that register get a secret, and have to show it
     closed     programs cannot register        denied    nobody is signed in
     scope      calls want another scope      nameless  does not say who it is
+    tls        speaks TLS, certified by authority.pem beside this file
 """
 
 import http.server
@@ -37,6 +38,7 @@ import json
 import os
 import queue
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -405,7 +407,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     @property
     def base(self):
-        return f"http://127.0.0.1:{self.server.server_port}"
+        return base(self.server)
 
     def token(self):
         if "query" in DO:
@@ -588,11 +590,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return None
 
 
+def base(server):
+    where = "https://localhost" if "tls" in DO else "http://127.0.0.1"
+    return f"{where}:{server.server_port}"
+
+
 def serve(place, path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if "tls" in DO:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.path.join(os.path.dirname(__file__), "localhost.pem"))
+        # Not while others are let in: each connection greets in a thread of its own.
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False)
     with open(place + ".part", "w", encoding="utf-8") as file:
-        file.write(f"http://127.0.0.1:{server.server_port}{path}")
+        file.write(base(server) + path)
     os.rename(place + ".part", place)
     server.serve_forever()
 

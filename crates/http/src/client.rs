@@ -23,6 +23,9 @@ pub struct ClientOptions {
     pub extra_roots: Vec<PathBuf>,
     /// How long connecting may take.
     pub connect_timeout: Duration,
+    /// How long a request may take with its answer read to the end; `None` = as
+    /// long as it does.
+    pub timeout: Option<Duration>,
     /// What redirects are followed.
     pub redirects: Redirects,
     /// Only `http://` addresses will be asked, so no trust store is loaded
@@ -38,6 +41,7 @@ impl Default for ClientOptions {
             system_proxy: true,
             extra_roots: Vec::new(),
             connect_timeout: Duration::from_secs(30),
+            timeout: None,
             redirects: Redirects::None,
             plain_http: false,
         }
@@ -101,6 +105,9 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
         .http2_keep_alive_interval(Duration::from_secs(30))
         .http2_keep_alive_timeout(Duration::from_secs(20))
         .http2_adaptive_window(true);
+    if let Some(timeout) = options.timeout {
+        builder = builder.timeout(timeout);
+    }
     if !options.user_agent.is_empty() {
         builder = builder.user_agent(&options.user_agent);
     }

@@ -36,6 +36,23 @@ impl GuardedClient {
         check_url(url, &self.allowed)?;
         Ok(self.client.request(method, url.clone()))
     }
+
+    /// The client itself, for a library that takes one: names are checked by it,
+    /// literal addresses and the names of this machine are for the library to check.
+    pub fn into_inner(self) -> reqwest::Client {
+        self.client
+    }
+}
+
+/// Whether a host, as written in an address, leads to this machine or into a
+/// private network, and nowhere else.
+pub async fn is_private_host(host: &str) -> bool {
+    if blocked_host_name(host) {
+        return true;
+    }
+    let found = tokio::net::lookup_host((host, 0)).await;
+    let found: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
+    !found.is_empty() && found.iter().all(|found| !is_public(found.ip()))
 }
 
 /// Finds the [`AddressError`] behind a failed request of a [`GuardedClient`].
@@ -138,6 +155,16 @@ mod tests {
         assert!(check_found("rebind.example", &mixed, &[]).is_err());
         assert!(check_found("rebind.example", &mixed[..1], &[]).is_ok());
         assert!(check_found("intranet", &mixed, &["10.0.0.1".parse().expect("ip")]).is_ok());
+    }
+
+    #[tokio::test]
+    async fn hosts_of_this_machine_are_private() {
+        for host in ["localhost", "[::1]", "10.0.0.9"] {
+            assert!(is_private_host(host).await, "{host}");
+        }
+        for host in ["8.8.8.8", "nobody.invalid"] {
+            assert!(!is_private_host(host).await, "{host}");
+        }
     }
 
     #[test]

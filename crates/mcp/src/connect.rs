@@ -230,7 +230,7 @@ impl Surroundings {
         let scopes = &server.oauth.scopes;
         let Some(google) = Google::of(&server.provider, scopes, &self.variables, &self.http)?
         else {
-            let manager = oauth::stored(&self.tokens, server, url).await;
+            let manager = oauth::stored(&self.tokens, server, url, &self.http).await;
             return Ok((custom, manager.map(|manager| (manager, Kind::SignIn))));
         };
         // Now, where a failure can say why.
@@ -240,7 +240,7 @@ impl Surroundings {
         {
             custom.entry(HeaderName::from_static(QUOTA_PROJECT)).or_insert(project);
         }
-        let manager = oauth::manager(url).await;
+        let manager = oauth::manager(url, &self.http).await;
         let mut manager = manager.map_err(|error| McpError::Start { why: error.to_string() })?;
         manager.set_credential_store(google);
         Ok((custom, Some((manager, Kind::Google))))

@@ -34,7 +34,7 @@ pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<E
     }
     let port = launch.oauth_port();
     let face = Terminal { no_browser: no_browser || launch.without_browser() };
-    parallax_mcp::sign_in(&server, &files, port, &face)
+    parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
         .await
         .map_err(|why| refused(format!("`{name}`: {why}")))?;
     Ok(say(&format!("Signed in to \"{name}\".\n")))

@@ -257,6 +257,12 @@ impl Launch {
         self.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()
     }
 
+    /// How other machines are asked: with the certificates that the user's
+    /// environment names.
+    pub fn client_options(&self) -> parallax_http::ClientOptions {
+        client_options(self)
+    }
+
     /// The working folder.
     pub fn directory(&self) -> &std::path::Path {
         &self.options.directory

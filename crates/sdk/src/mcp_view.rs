@@ -163,8 +163,9 @@ impl McpView {
         let server = server.ok_or_else(|| told("its settings are gone".to_owned()))?;
         let (files, port) = (self.launch.token_files(), self.launch.oauth_port());
         let face = Browser { show: Arc::new(show), opens: !self.launch.without_browser() };
+        let http = self.launch.client_options();
         block(async {
-            sign_in(&server, &files, port, &face).await?;
+            sign_in(&server, &files, port, &http, &face).await?;
             self.servers.reconnect(&name).await
         })?
         .map_err(told)?;

@@ -1,9 +1,11 @@
 //! The token for a server's requests, renewed when it is old or refused.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parallax_config::mcp::McpServer;
 use parallax_http::reqwest::RequestBuilder;
+use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client, is_private_host};
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
 };
@@ -11,27 +13,35 @@ use tokio::sync::Mutex;
 
 use crate::oauth::store::{Renewal, ServerTokens, TokenFiles};
 
-/// Whether an address is of this machine or a private network.
-fn is_local(url: &str) -> bool {
-    let host = url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
-    host.is_some_and(|host| {
-        let host = host.trim_matches(['[', ']']).to_owned();
-        host == "localhost"
-            || host.ends_with(".localhost")
-            || host.parse().is_ok_and(|address: std::net::IpAddr| match address {
-                std::net::IpAddr::V4(v4) => v4.is_loopback() || v4.is_private(),
-                std::net::IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local(),
-            })
-    })
-}
+/// How long a service of sign-ins may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A manager for the server at that address. Its user chose a server on this
-/// machine: then what it names may be on this machine too.
-pub(crate) async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
-    let mut manager = match is_local(url) {
+/// machine, or in a private network: then what it names may be there too. What a
+/// public server names has to be public.
+pub(crate) async fn manager(
+    url: &str,
+    http: &ClientOptions,
+) -> Result<AuthorizationManager, AuthError> {
+    let host = url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let is_private = match &host {
+        Some(host) => is_private_host(host).await,
+        None => false,
+    };
+    // Where metadata may lead the library sees to, hop by hop.
+    let timeout = Some(PATIENCE);
+    let options = ClientOptions { redirects: Redirects::None, timeout, ..http.clone() };
+    let client = match is_private {
+        true => parallax_http::client(&options),
+        false => guarded_client(&options, &[]).map(GuardedClient::into_inner),
+    };
+    // Before the library makes clients of its own, which need the one provider of TLS.
+    let client = client.map_err(|error| AuthError::InternalError(error.to_string()))?;
+    let mut manager = match is_private {
         true => AuthorizationManager::new_allowing_private_addresses(url).await?,
         false => AuthorizationManager::new(url).await?,
     };
+    manager.with_client(client)?;
     manager.set_allow_missing_issuer(true);
     Ok(manager)
 }
@@ -49,11 +59,12 @@ pub(crate) async fn stored(
     files: &TokenFiles,
     server: &McpServer,
     url: &str,
+    http: &ClientOptions,
 ) -> Option<AuthorizationManager> {
     let tokens = ServerTokens::new(files, &server.name, url);
     let known = tokens.clone();
     let found = tokio::task::spawn_blocking(move || known.where_renewed()).await.ok()??;
-    match prepared(tokens, server, found).await {
+    match prepared(tokens, server, found, http).await {
         Ok(manager) => manager,
         Err(error) => {
             let server = &server.name;
@@ -69,9 +80,10 @@ async fn prepared(
     tokens: ServerTokens,
     server: &McpServer,
     known: Renewal,
+    http: &ClientOptions,
 ) -> Result<Option<AuthorizationManager>, AuthError> {
     let settings = &server.oauth;
-    let mut manager = manager(&tokens.url).await?;
+    let mut manager = manager(&tokens.url, http).await?;
     let mut tokens = tokens;
     let tokens_at = tokens.url.clone();
     // How a secret is shown there only the service tells.

@@ -28,8 +28,8 @@ pub(crate) enum Greeting {
 }
 
 /// Asks the server. Only the heads of its answers are read.
-pub(crate) async fn greeting(url: &str) -> Greeting {
-    let options = ClientOptions { connect_timeout: PATIENCE, ..ClientOptions::default() };
+pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> Greeting {
+    let options = ClientOptions { connect_timeout: PATIENCE, ..http.clone() };
     let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
         return Greeting::Other;
     };

@@ -1,6 +1,7 @@
 //! The way through the browser.
 
 use parallax_config::mcp::{McpServer, OAuthSettings};
+use parallax_http::ClientOptions;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::secret::Secret;
 use rmcp::transport::auth::{
@@ -36,15 +37,13 @@ pub async fn sign_in(
     server: &McpServer,
     files: &TokenFiles,
     port: Option<u16>,
+    http: &ClientOptions,
     face: &dyn SignIn,
 ) -> Result<(), String> {
     let url = server.endpoint.url().ok_or("a server that is a program has no sign-in")?;
     let settings = &server.oauth;
-    // The library makes clients of its own: they need the one provider of TLS.
-    parallax_http::client(&parallax_http::ClientOptions::default())
-        .map_err(|error| error.to_string())?;
-    let mut manager = manager(url).await.map_err(|error| error.to_string())?;
-    let metadata = metadata(&manager, url, settings).await?;
+    let mut manager = manager(url, http).await.map_err(|error| error.to_string())?;
+    let metadata = metadata(&manager, url, settings, http).await?;
     let mut tokens = ServerTokens::new(files, &server.name, url);
     tokens.token_url = Some(metadata.token_endpoint.clone());
     let registers = metadata.registration_endpoint.is_some();
@@ -127,12 +126,13 @@ fn refusal(back: &str) -> Option<String> {
 async fn found_at(
     manager: &AuthorizationManager,
     url: &str,
+    http: &ClientOptions,
 ) -> Result<AuthorizationMetadataResolution, AuthError> {
-    match greeting(url).await {
+    match greeting(url, http).await {
         Greeting::Refusal(challenge) => {
             manager.resolve_metadata_from_challenge(Some(&challenge)).await
         }
-        Greeting::Stream { root } => self::manager(&root).await?.resolve_metadata().await,
+        Greeting::Stream { root } => self::manager(&root, http).await?.resolve_metadata().await,
         Greeting::Other => manager.resolve_metadata().await,
     }
 }
@@ -143,6 +143,7 @@ async fn metadata(
     manager: &AuthorizationManager,
     url: &str,
     settings: &OAuthSettings,
+    http: &ClientOptions,
 ) -> Result<AuthorizationMetadata, String> {
     let mut metadata = match (&settings.authorization_url, &settings.token_url) {
         (Some(_), Some(_)) => AuthorizationMetadata::default(),
@@ -150,10 +151,10 @@ async fn metadata(
             let failed = |error| format!("the server's sign-in is not found: {error}");
             let found = match &settings.issuer {
                 Some(issuer) => {
-                    let manager = self::manager(issuer).await.map_err(failed)?;
+                    let manager = self::manager(issuer, http).await.map_err(failed)?;
                     manager.resolve_metadata().await
                 }
-                None => found_at(manager, url).await,
+                None => found_at(manager, url, http).await,
             };
             found.map_err(failed)?.metadata
         }

@@ -94,6 +94,29 @@ fn a_sign_in_that_is_refused_says_why() {
 }
 
 #[test]
+fn the_certificates_that_a_user_names_count_for_sign_ins() {
+    let world = World::new("[]");
+    let remote = Remote::start(&world, "--http", "auth,tls");
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+    let authority = std::path::Path::new(&super::script()).with_file_name("authority.pem");
+    for named in [true, false] {
+        let mut command = world.command(&["mcp", "auth", "test", "--no-browser"]);
+        if named {
+            command.env("NODE_EXTRA_CA_CERTS", &authority);
+        }
+        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let lines = std::io::BufReader::new(child.stderr.take().expect("stderr"));
+        let begins = |line: &String| line.starts_with("https://") || line.starts_with("error:");
+        let line = std::io::BufRead::lines(lines).map_while(Result::ok).find(begins);
+        let line = line.expect("an address or why there is none");
+        child.kill().expect("ended");
+        child.wait().expect("ended");
+        assert_eq!(line.starts_with("https://localhost"), named, "{line}");
+    }
+}
+
+#[test]
 fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
     let script = call("echo", &json!({"text": "renewed"}));
     let world = World::new(&script);
