@@ -14,6 +14,7 @@ as one JSON line. The words of `--do`:
     noise      lines that are no messages     stubborn  ignores end of input and TERM
     shouts     30 MB on standard error        empty     offers nothing
     floods     notifications without end      changed   another description of `echo`
+    asks       asks without end when it is called, and reads no answers
     auth       401 with a header              bare401   401 without one
     hidden     where to sign in is known by the header alone, and of another issuer
     late401    only calls want a sign-in      query     the token is in the address, as `key`
@@ -34,6 +35,7 @@ as one JSON line. The words of `--do`:
 """
 
 import http.server
+import itertools
 import json
 import os
 import queue
@@ -316,6 +318,9 @@ def handle(message, session):
         if message["method"] == "notifications/initialized" and "floods" in DO:
             threading.Thread(target=flood, args=(session,), daemon=True).start()
         return
+    if message["method"] == "tools/call" and "asks" in DO:
+        for number in itertools.count():
+            session.send({"jsonrpc": "2.0", "id": f"again-{number}", "method": "roots/list"})
     try:
         result = answer(message, session)
         if result is not None:

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Level;
@@ -15,6 +15,7 @@ use rmcp::model::{
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use crate::connect::{is_refusal, not_sent, wants_sign_in};
 use crate::error::McpError;
@@ -38,7 +39,9 @@ pub(crate) struct Listeners {
 }
 
 struct Listener {
-    progress: Arc<dyn Progress>,
+    progress: Option<Arc<dyn Progress>>,
+    /// When the server told of any.
+    moved: Instant,
     /// When it was told last.
     told: Option<Instant>,
     /// It was warned.
@@ -46,23 +49,25 @@ struct Listener {
 }
 
 impl Listeners {
-    fn add(&self, token: &ProgressToken, progress: Arc<dyn Progress>) -> Listening {
+    fn add(&self, token: &ProgressToken, progress: Option<Arc<dyn Progress>>) -> Listening {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.insert(token.0.clone(), Listener { progress, told: None, warned: false });
+        let moved = Instant::now();
+        listeners.insert(token.0.clone(), Listener { progress, moved, told: None, warned: false });
         Listening { listeners: self.clone(), token: token.0.clone() }
     }
 
     /// Tells the one who waits, not more often than anybody can see.
     pub(crate) fn tell(&self, told: &ProgressNotificationParam) {
-        let Some(advance) = advance(told) else { return };
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(listener) = listeners.get_mut(&told.progress_token.0) else { return };
+        listener.moved = Instant::now();
+        let Some(progress) = listener.progress.clone() else { return };
+        let Some(advance) = advance(told) else { return };
         let is_end = advance.percent() == Some(100);
         if !is_end && listener.told.is_some_and(|told| told.elapsed() < PAUSE) {
             return;
         }
         listener.told = Some(Instant::now());
-        let progress = Arc::clone(&listener.progress);
         drop(listeners);
         progress.advance(&advance);
     }
@@ -73,9 +78,9 @@ impl Listeners {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let new = listeners.values_mut().filter(|listener| !listener.warned);
         let new: Vec<_> = new
-            .map(|listener| {
+            .filter_map(|listener| {
                 listener.warned = true;
-                Arc::clone(&listener.progress)
+                listener.progress.clone()
             })
             .collect();
         drop(listeners);
@@ -89,6 +94,14 @@ impl Listeners {
 struct Listening {
     listeners: Listeners,
     token: NumberOrString,
+}
+
+impl Listening {
+    /// When the server told of progress last; at first, when the request was sent.
+    fn moved(&self) -> Option<Instant> {
+        let listeners = self.listeners.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.get(&self.token).map(|listener| listener.moved)
+    }
 }
 
 impl Drop for Listening {
@@ -125,7 +138,8 @@ impl Bounds {
     }
 }
 
-/// Sends a request and gives the result as JSON.
+/// Sends a request and gives the result as JSON. The limits are kept here and not by
+/// the library, which waits for a server that reads nothing to read that it is late.
 pub(crate) async fn request(
     peer: &Peer<RoleClient>,
     request: ClientRequest,
@@ -133,35 +147,56 @@ pub(crate) async fn request(
     listeners: &Listeners,
 ) -> Result<Value, McpError> {
     let Bounds { timeout, cancel, progress } = bounds;
-    let options = PeerRequestOptions::with_timeout(timeout)
-        .reset_timeout_on_progress()
-        .with_max_total_timeout(timeout.saturating_mul(LONGER));
-    let sending = peer.send_request_with_option(request, options);
+    let begun = Instant::now();
+    let sending = peer.send_request_with_option(request, PeerRequestOptions::no_options());
     let handle = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(McpError::Cancelled),
         handle = sending => handle.map_err(failed)?,
+        () = sleep(timeout) => return Err(McpError::Timeout { after: timeout }),
     };
-    let _listening = progress.map(|progress| listeners.add(&handle.progress_token, progress));
+    let listening = listeners.add(&handle.progress_token, progress);
     let id = handle.id.clone();
-    let answered = tokio::select! {
+    let over = tokio::select! {
         biased;
-        answered = handle.await_response() => answered,
-        () = cancel.cancelled() => {
-            let told = tokio::time::timeout(NOTICE, tell_cancelled(peer, id)).await;
-            tracing::debug!(in_time = told.is_ok(), "an MCP request was cancelled");
-            return Err(McpError::Cancelled);
+        answered = handle.await_response() => {
+            let result = answered.map_err(failed)?;
+            return serde_json::to_value(result)
+                .map_err(|error| McpError::Protocol { message: error.to_string() });
         }
+        () = cancel.cancelled() => McpError::Cancelled,
+        after = late(begun, timeout, &listening) => McpError::Timeout { after },
     };
-    let result = answered.map_err(failed)?;
-    serde_json::to_value(result).map_err(|error| McpError::Protocol { message: error.to_string() })
+    let why = match over {
+        McpError::Cancelled => "the user cancelled it",
+        _ => "it took too long",
+    };
+    let told = tokio::time::timeout(NOTICE, tell_cancelled(peer, id, why)).await;
+    tracing::debug!(in_time = told.is_ok(), why, "an MCP request was cancelled");
+    Err(over)
 }
 
-async fn tell_cancelled(peer: &Peer<RoleClient>, id: RequestId) {
-    let notice = CancelledNotification::new(CancelledNotificationParam::new(
-        Some(id),
-        Some("the user cancelled it".to_owned()),
-    ));
+/// Comes back when the request is too old: without progress for so long, or at the
+/// end of what progress gives it. Tells how long that was.
+async fn late(begun: Instant, timeout: Duration, listening: &Listening) -> Duration {
+    let longest = timeout.saturating_mul(LONGER);
+    loop {
+        let moved = listening.moved().unwrap_or(begun);
+        let left = longest.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return longest;
+        }
+        let still = timeout.saturating_sub(moved.elapsed());
+        if still.is_zero() {
+            return timeout;
+        }
+        sleep(still.min(left)).await;
+    }
+}
+
+async fn tell_cancelled(peer: &Peer<RoleClient>, id: RequestId, why: &str) {
+    let notice =
+        CancelledNotification::new(CancelledNotificationParam::new(Some(id), Some(why.to_owned())));
     // Gone already is as good.
     let _ = peer.send_notification(notice.into()).await;
 }

@@ -19,6 +19,9 @@ use crate::tail::Tail;
 
 /// What a server may write between two messages that is no message.
 const MOST_NOISE: usize = 16 * 1024 * 1024;
+/// Messages that may wait for a server to read them. The first of them fill the pipe:
+/// one that asks so much without reading the answers is at fault.
+const MOST_UNREAD: usize = 1_000;
 /// How long a message that is being written may hold up the end.
 const PARTING: Duration = Duration::from_millis(100);
 
@@ -26,6 +29,8 @@ const PARTING: Duration = Duration::from_millis(100);
 /// started; so does dropping it.
 pub(crate) struct Stdio {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
+    /// Each message that waits to be written holds it too.
+    unread: Arc<()>,
     lines: Lines<BufReader<ChildStdout>>,
     pace: Pace,
     noise: usize,
@@ -42,6 +47,7 @@ impl Stdio {
         tokio::spawn(tail.clone().drain(streams.stderr));
         Self {
             stdin: Arc::new(Mutex::new(Some(streams.stdin))),
+            unread: Arc::default(),
             lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: Pace::new(),
             noise: 0,
@@ -76,14 +82,22 @@ impl Transport<RoleClient> for Stdio {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.sent(&item);
-        let stdin = Arc::clone(&self.stdin);
-        async move { write(&stdin, &item).await }
+        let (stdin, unread) = (Arc::clone(&self.stdin), Arc::clone(&self.unread));
+        async move {
+            let written = write(&stdin, &item).await;
+            drop(unread);
+            written
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             if let Some(message) = self.batch.pop_front() {
                 return Some(message);
+            }
+            if Arc::strong_count(&self.unread) > MOST_UNREAD {
+                self.tail.push(b"\nParallax: it asks without end and reads no answers\n");
+                return None;
             }
             if self.pace.is_flooded() {
                 self.tail.flooded();

@@ -3,10 +3,10 @@
 use std::io;
 
 use parallax_protocol::Object;
-use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequest, CallToolRequestParams};
-use rmcp::service::{RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::service::{NotificationContext, RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -41,7 +41,7 @@ impl Transport<RoleClient> for Pipe {
 
 /// A server whose tool tells progress `steps` times after a pause each, then
 /// answers after another.
-async fn server(pause: Duration) -> RunningService<RoleClient, ()> {
+async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleClient, Hearing> {
     let (to, mut asked) = mpsc::unbounded_channel::<Value>();
     let (answers, from) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -67,15 +67,29 @@ async fn server(pause: Duration) -> RunningService<RoleClient, ()> {
             drop(answers.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
         }
     });
-    ().serve(Pipe { to, from }).await.expect("connected")
+    Hearing(listeners.clone()).serve(Pipe { to, from }).await.expect("connected")
+}
+
+/// Hears of progress as the program does.
+struct Hearing(Listeners);
+
+impl ClientHandler for Hearing {
+    async fn on_progress(
+        &self,
+        told: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.0.tell(&told);
+    }
 }
 
 async fn call(pause: u64, steps: u64) -> Result<Value, McpError> {
-    let server = server(Duration::from_millis(pause)).await;
+    let listeners = Listeners::default();
+    let server = server(Duration::from_millis(pause), &listeners).await;
     let arguments: Object = json!({"steps": steps}).as_object().cloned().expect("an object");
     let params = CallToolRequestParams::new("slow").with_arguments(arguments);
     let bounds = Bounds::within(Duration::from_millis(600));
-    request(server.peer(), CallToolRequest::new(params).into(), bounds, &Listeners::default()).await
+    request(server.peer(), CallToolRequest::new(params).into(), bounds, &listeners).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,6 +107,65 @@ async fn progress_without_end_ends_a_call_all_the_same() {
     assert!(matches!(ended, Err(McpError::Timeout { .. })), "{ended:?}");
     let took = begun.elapsed();
     assert!((Duration::from_secs(6)..Duration::from_secs(7)).contains(&took), "{took:?}");
+}
+
+/// The way to a server that reads no more than the greeting.
+struct Stuck {
+    read: u32,
+    pipe: Pipe,
+}
+
+impl Transport<RoleClient> for Stuck {
+    type Error = io::Error;
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.pipe.receive().await
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.read += 1;
+        let stuck = self.read > 2;
+        let sent = self.pipe.send(item);
+        async move {
+            match stuck {
+                true => std::future::pending().await,
+                false => sent.await,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_reads_nothing_keeps_nobody() {
+    let (to, mut asked) = mpsc::unbounded_channel::<Value>();
+    let (answers, from) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let Some(message) = asked.recv().await else { return };
+        let result = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            "serverInfo": {"name": "s", "version": "1"}});
+        drop(answers.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
+        // The way stays open.
+        sleep(Duration::from_secs(3600)).await;
+        drop(answers);
+    });
+    let listeners = Listeners::default();
+    let stuck = Stuck { read: 0, pipe: Pipe { to, from } };
+    let server = Hearing(listeners.clone()).serve(stuck).await.expect("connected");
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let bounds = Bounds::within(Duration::from_secs(2));
+        let asked = CallToolRequest::new(CallToolRequestParams::new("any")).into();
+        let ended = request(server.peer(), asked, bounds, &listeners).await;
+        assert_eq!(ended, Err(McpError::Timeout { after: Duration::from_secs(2) }));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }
 
 #[derive(Default)]
@@ -119,7 +192,7 @@ fn progress_is_told_in_words_and_not_too_often() {
     assert_eq!(words(&told), None);
 
     let (listeners, heard) = (Listeners::default(), Arc::new(Heard::default()));
-    let listening = listeners.add(&token, Arc::clone(&heard) as Arc<dyn Progress>);
+    let listening = listeners.add(&token, Some(Arc::clone(&heard) as Arc<dyn Progress>));
     (told.message, told.total) = (None, Some(1_000.0));
     for step in 0..=1_000_u32 {
         told.progress = f64::from(step);

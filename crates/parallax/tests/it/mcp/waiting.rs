@@ -41,6 +41,15 @@ fn dead_hanging_and_shouting_servers_hold_nobody_up() {
 }
 
 #[test]
+fn a_server_that_asks_without_end_and_reads_nothing_is_left() {
+    let world = World::new(&super::call("echo", &json!({"text": "x"})));
+    set(&world, &json!({"mcpServers": {"test": stdio(&world, "asks")}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned);
+    assert!(error.as_ref().is_some_and(|it| it.contains("reads no answers")), "{error:?}");
+}
+
+#[test]
 fn the_first_request_waits_for_servers_that_get_on_and_not_for_those_that_hang() {
     let world = World::new(
         r#"[{"calls": [{"name": "mcp_late_echo", "args": {"text": "x"}}]}, {"text": "done"}]"#,
