@@ -34,6 +34,22 @@ const INTERPRETERS: [&str; 20] = [
     "pwsh",
     "tsx",
 ];
+/// Programs that run what a file of this name says, which the command need not name.
+const RUNNERS: [(&str, &str); 11] = [
+    ("make", "GNUmakefile"),
+    ("make", "makefile"),
+    ("make", "Makefile"),
+    ("npm", "package.json"),
+    ("npx", "package.json"),
+    ("yarn", "package.json"),
+    ("pnpm", "package.json"),
+    ("bun", "package.json"),
+    ("just", "justfile"),
+    ("task", "Taskfile.yml"),
+    ("rake", "Rakefile"),
+];
+/// What is run of a folder that an interpreter is given.
+const BEGINNINGS: [&str; 2] = ["__main__.py", "index.js"];
 /// Endings of files that hold data. What has another one, or none, may be run.
 const DATA: [&str; 16] = [
     "log", "txt", "md", "json", "jsonl", "ndjson", "csv", "tsv", "db", "sqlite", "lock", "pid",
@@ -49,17 +65,30 @@ pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
     }
     let line = bash::analyse(&text);
     let mut words: Vec<(String, bool)> = Vec::new();
+    // Where names start from: the command may change it on its way.
+    let mut bases = vec![project.to_path_buf()];
     for command in &line.commands {
         let name = command.name().unwrap_or_default();
         if WRITERS.contains(&name) {
             continue;
         }
+        if name == "cd" {
+            let into = command.words.get(1).and_then(|word| word.text.as_deref());
+            bases.extend(into.map(|into| place(project, project, into)));
+        }
+        let runners = RUNNERS.iter().filter(|(runner, _)| *runner == name);
+        words.extend(runners.map(|(_, file)| ((*file).to_owned(), true)));
         let mut runs_next = INTERPRETERS.contains(&name);
+        let mut module_next = false;
         for (at, word) in command.words.iter().enumerate() {
             let Some(text) = &word.text else { continue };
             let is_run = at == 0 || (runs_next && !text.starts_with('-'));
             if at > 0 && is_run {
                 runs_next = false;
+            }
+            if std::mem::replace(&mut module_next, is_run_of_module(name, text)) {
+                let module = text.replace('.', "/");
+                words.extend([format!("{module}.py"), module].map(|file| (file, true)));
             }
             words.push((text.clone(), is_run));
             // `--config=x.js`
@@ -73,19 +102,34 @@ pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
     }
     let read = line.redirections.iter().filter(|it| it.kind == bash::RedirectionKind::Read);
     words.extend(read.filter_map(|it| Some((it.target.text.clone()?, false))));
-    let mut files: Vec<PathBuf> = words
-        .into_iter()
-        .filter(|(word, _)| !word.is_empty())
-        .map(|(word, is_run)| {
-            let inside = word.strip_prefix(PROJECT).map(|rest| rest.trim_start_matches('/'));
-            (project.join(inside.unwrap_or(&word)), is_run)
-        })
-        .filter(|(path, is_run)| path.is_file() && (*is_run || !is_data(path)))
-        .map(|(path, _)| path)
-        .collect();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for (word, is_run) in words.iter().filter(|(word, _)| !word.is_empty()) {
+        for base in &bases {
+            let path = place(project, base, word);
+            if path.is_dir() && *is_run {
+                let begun = BEGINNINGS.iter().map(|name| path.join(name));
+                files.extend(begun.filter(|path| path.is_file()));
+            } else if path.is_file() && (*is_run || !is_data(&path)) {
+                files.push(path);
+            }
+        }
+    }
     files.sort();
     files.dedup();
     files
+}
+
+/// Whether a module's name follows.
+fn is_run_of_module(program: &str, word: &str) -> bool {
+    program.starts_with("python") && word == "-m"
+}
+
+/// The file that a word names, from a folder of the project.
+fn place(project: &Path, base: &Path, word: &str) -> PathBuf {
+    match word.strip_prefix(PROJECT) {
+        Some(rest) => project.join(rest.trim_start_matches('/')),
+        None => base.join(word),
+    }
 }
 
 /// Whether the file's ending says that it holds data, and it cannot be run.
@@ -114,7 +158,22 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let project = folder.path().join("a b");
         std::fs::create_dir(&project).expect("made");
-        for name in ["hk.sh", "g.py", "hooks.log", "state.json", "rules.js", "Makefile", "in.txt"] {
+        for name in ["sub", "pkg"] {
+            std::fs::create_dir(project.join(name)).expect("made");
+        }
+        for name in [
+            "hk.sh",
+            "g.py",
+            "hooks.log",
+            "state.json",
+            "rules.js",
+            "Makefile",
+            "in.txt",
+            "package.json",
+            "sub/x.sh",
+            "pkg/mod.py",
+            "pkg/__main__.py",
+        ] {
             std::fs::write(project.join(name), "x").expect("written");
         }
         let found = |command: &str| -> Vec<String> {
@@ -132,6 +191,12 @@ mod tests {
             ("node --require=rules.js x; make -f Makefile", &["Makefile", "rules.js"]),
             ("sh < hk.sh", &["hk.sh"]),
             ("./hk.sh 'unclosed in.txt", &["hk.sh", "in.txt"]),
+            ("make -s all", &["Makefile"]),
+            ("npm run hook", &["package.json"]),
+            ("cd sub && ./x.sh", &["x.sh"]),
+            ("cd \"$GEMINI_PROJECT_DIR/sub\"; bash x.sh", &["x.sh"]),
+            ("python3 -m pkg.mod", &["mod.py"]),
+            ("python3 pkg; python3 -m pkg", &["__main__.py"]),
         ] {
             assert_eq!(found(command), expected, "{command}");
         }
