@@ -463,6 +463,12 @@ fn those_of_gemini_cli_are_read_and_never_written() {
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
     world.run_well(&["-p", "go"]);
     assert!(!body(&world, 1).contains("Keep what must outlive"));
+    // What was taken away can come back.
+    let source = source.display().to_string();
+    well(&world, &["install", &source, "--consent"]);
+    let now = known(&world, "notebook");
+    assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("parallax"), &json!(true)));
+    assert_ne!(extensions(&world, &["install", &source, "--consent"], "").code(), 0);
     assert_eq!(state(), before);
 }
 

@@ -70,9 +70,13 @@ impl Launch {
     }
 
     /// Where an extension of that name is, also one that another process has put
-    /// there since this one looked.
+    /// there since this one looked. One of Gemini CLI that is switched off was taken
+    /// away as far as that can be done.
     fn installed_now(&self, name: &str) -> Option<PathBuf> {
-        let known = self.extensions().find(name).map(|known| known.installed.clone());
+        let known = self.extensions().find(name).cloned();
+        let is_gone =
+            |known: &Extension| known.home == ExtensionHome::Gemini && !known.enabled_for_user;
+        let known = known.filter(|known| !is_gone(known)).map(|known| known.installed);
         let place = self.place(name);
         known.or_else(|| place.symlink_metadata().is_ok().then_some(place))
     }
