@@ -128,19 +128,14 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
             "`{id}` cannot be a session id: `--resume {id}` would mean another session"
         )));
     }
-    // Whether one without a byte is somebody's is found out when it is reserved.
-    let journal = launch.homes().journal(project(launch), &session);
-    let taken = std::fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0)
-        || parallax_store::list(&launch.homes(), project(launch))
-            .iter()
-            .any(|entry| entry.id == id);
     let is_taken = || {
         input(format!(
             "the session id `{id}` is already used in this project; continue that session with \
              `--resume {id}`, or choose another id"
         ))
     };
-    if taken {
+    // Whether one without a byte is somebody's is found out when it is reserved.
+    if parallax_store::has_id(&launch.homes(), project(launch), &session) {
         return Err(is_taken());
     }
     let mut resumed = fresh(launch, session, Vec::new());

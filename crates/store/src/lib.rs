@@ -41,7 +41,7 @@ pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, s
 pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
-pub use list::{Origin, SessionEntry, list, list_all, note_folders};
+pub use list::{Origin, SessionEntry, has_id, list, list_all, note_folders};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
 pub use mend::{is_sound, mended};
 pub use moving::{MoveError, move_belongings, move_session};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use parallax_protocol::content::{PartView, Role};
+use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{ContentRecord, Record, SessionHead};
 use serde::Deserialize;
 use serde_json::Value;
@@ -119,6 +120,34 @@ pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEn
     let entries = newest_of_each(files, &homes.keys).into_iter();
     let mut ours = entries.filter(|entry| entry.origin == Origin::Parallax && entry.id == id);
     ours.next().map(|entry| SessionEntry { index: 0, ..entry })
+}
+
+/// The session of a project that was used last, without a look into all of ours: what
+/// tells when one was used is when its journal was written. `None` where one of
+/// another program may be it.
+pub(crate) fn newest_of_ours(homes: &Homes, project: &Path) -> Option<SessionEntry> {
+    let files = session_files::of_project(homes, project);
+    let (mut ours, theirs): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| file.origin == Origin::Parallax);
+    ours.sort_by_cached_key(|file| std::cmp::Reverse(modified(&file.path)));
+    let newest = ours.iter().find_map(|file| read_entry(file, &homes.keys))?;
+    let mut theirs = theirs.iter().filter_map(|file| read_entry(file, &homes.keys));
+    if theirs.any(|entry| entry.last_used >= newest.last_used) {
+        return None;
+    }
+    by_id(homes, project, &newest.id)
+}
+
+/// Whether a session of a project has this id, of whatever program. Of ours one
+/// without a byte may be of a process that is just about to begin it.
+pub fn has_id(homes: &Homes, project: &Path, id: &SessionId) -> bool {
+    let journal = homes.journal(project, id);
+    if fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0) {
+        return true;
+    }
+    let mut files = session_files::of_project(homes, project);
+    files.retain(|file| file.origin != Origin::Parallax);
+    newest_of_each(files, &homes.keys).iter().any(|entry| entry.id == id.as_str())
 }
 
 /// The sessions of all projects, oldest first; their numbers are those of the

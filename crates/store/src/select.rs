@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::ids::SessionId;
 
-use crate::list::{Origin, SessionEntry, by_id, list};
+use crate::list::{Origin, SessionEntry, by_id, list, newest_of_ours};
 use crate::paths::Homes;
 
 /// A session that cannot be found.
@@ -47,7 +47,11 @@ pub enum FindError {
 /// # Errors
 /// When none or several fit.
 pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
-    match by_id(homes, project, selector.trim()) {
+    let found = match selector.trim() {
+        "latest" => newest_of_ours(homes, project),
+        id => by_id(homes, project, id),
+    };
+    match found {
         Some(entry) => Ok(entry),
         None => find_listed(homes, project, selector),
     }
