@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::layers::{self, Layer, LayerFile};
+use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
 use crate::{jsonc, state};
 
@@ -92,6 +93,10 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 /// What a run may spend: a project may make it less than the user said.
 const BUDGET: &str = "budget";
 
+/// The servers that start, whose tools ask no more: a project may leave some out, and
+/// spares nobody a question about those that it lets in.
+const SERVERS: &str = "mcp.allowed";
+
 /// Keys that no project has a say in, whoever accepted its file.
 const THE_USERS: [&str; 2] = ["general.sessionEncryption", "general.sessionRedaction"];
 
@@ -148,9 +153,15 @@ pub(crate) fn close(
         }
         file.values = values;
         let names = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        let asks = match keys.iter().any(|key| key == SERVERS) {
+            true => {
+                format!(" (`{SERVERS}` says which servers start; their tools ask all the same)")
+            }
+            false => String::new(),
+        };
         warnings.push(format!(
             "{}: a project may not loosen what may happen, so these settings do not count: \
-             {names}; `parallax trust add --settings` accepts the file as it is now",
+             {names}{asks}; `parallax trust add --settings` accepts the file as it is now",
             file.path.display()
         ));
         loose.push(LooseSettings { file: file.path.clone(), keys, declined: said == Said::No });
@@ -269,6 +280,13 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
             taken.push((*key).to_owned());
         }
     }
+    if let Some(Value::Array(names)) = look(values, SERVERS) {
+        let spared = spared_servers(outer);
+        let is_new = |name: &str| !spared.iter().any(|known| same_name(known, name));
+        if names.iter().filter_map(Value::as_str).any(is_new) {
+            taken.push(SERVERS.to_owned());
+        }
+    }
     for key in loose_budgets(values, outer) {
         take(values, &key);
         taken.push(key);
@@ -307,6 +325,26 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         }
     }
     taken
+}
+
+/// The servers that the user and the administrator let answer without a question.
+fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
+    let lists = outer.iter().filter_map(|file| look(&file.values, SERVERS)?.as_array());
+    let texts = |list: &Vec<Value>| -> Vec<String> {
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let in_both = |mut all: Vec<String>, more: Vec<String>| {
+        all.retain(|name| more.iter().any(|other| same_name(other, name)));
+        all
+    };
+    lists.map(texts).reduce(in_both).unwrap_or_default()
+}
+
+/// The servers whose tools ask no more by name, where a project names others that
+/// nobody accepted.
+pub(crate) fn spared_in(loose: &[LooseSettings], outer: &[LayerFile]) -> Option<Vec<String>> {
+    let adds = loose.iter().any(|file| file.keys.iter().any(|key| key == SERVERS));
+    adds.then(|| spared_servers(outer))
 }
 
 /// The budgets that are more than the user's, or none at all.

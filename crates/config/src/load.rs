@@ -51,6 +51,9 @@ pub struct Config {
     /// Settings of the project that do not count, for they loosen what may
     /// happen and nobody accepted them.
     pub loose: Vec<LooseSettings>,
+    /// Of the servers that `mcp.allowed` names, those whose tools ask no more;
+    /// `None`: all of them.
+    pub spared_servers: Option<Vec<String>>,
     /// What people should hear about files, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -86,10 +89,12 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let files = TrustFiles::find(&environment, &homes)?;
     let trust = trust::decide(&environment, &files, &cwd, skip_trust, enabled)?;
     let mut loose = Vec::new();
+    let mut spared_servers = None;
     if trust.trusted {
         let mut project = layers::read_project(&homes, &cwd)?;
         migrate_all(&mut project, &mut warnings);
         loose = gate::close(&mut project, &layers, &homes, &cwd, &mut warnings);
+        spared_servers = gate::spared_in(&loose, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
     }
@@ -129,6 +134,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         trusted_folders: folders,
         settings,
         loose,
+        spared_servers,
         warnings,
     })
 }

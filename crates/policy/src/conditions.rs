@@ -151,14 +151,21 @@ impl Conditions {
         safe_parts: bool,
     ) -> Option<Mismatch> {
         self.concern(&call.names, call.mode, call.query.interactive)
-            .or_else(|| self.origin_differs(call))
+            .or_else(|| self.origin_differs(call, decision))
             .or_else(|| self.commands_differ(call, subject, decision, safe_parts))
             .or_else(|| self.arguments_differ(call, subject))
             .or_else(|| self.paths_differ(call, decision))
     }
 
-    fn origin_differs(&self, call: &Call<'_>) -> Option<Mismatch> {
+    fn origin_differs(&self, call: &Call<'_>, decision: Decision) -> Option<Mismatch> {
         let origin = &call.query.origin;
+        // What forbids or asks may as well mean more.
+        if let (None, Some(server), Decision::Allow) = (&self.server, origin.server, decision) {
+            let mut covering = self.tools.iter().filter(|tool| tool.matches(&call.names));
+            if !covering.any(|tool| tool.means_server(server)) {
+                return Some(Mismatch::Server);
+            }
+        }
         if let (Some(wanted), Some(server)) = (self.server.as_deref(), origin.server)
             && wanted != "*"
             && wanted != server

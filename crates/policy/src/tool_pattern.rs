@@ -60,6 +60,24 @@ impl ToolPattern {
         }
     }
 
+    /// Whether it may let tools of this MCP server run: one that names a server in
+    /// full (`mcp_git_*`) does not mean `git_of_others`, whose tools it covers by the
+    /// letters of their names.
+    pub(crate) fn means_server(&self, server: &str) -> bool {
+        let Self::Wildcard { prefix, suffix } = self else { return true };
+        let Some(written) = prefix.strip_prefix("mcp_").filter(|rest| rest.contains('_')) else {
+            // The server's name itself is left open.
+            return true;
+        };
+        let own = registered(server);
+        match written.strip_suffix('_').filter(|_| suffix.is_empty()) {
+            Some(whole) => whole == own,
+            None => written
+                .strip_prefix(&own)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_')),
+        }
+    }
+
     /// As rules write it.
     pub(crate) fn text(&self) -> String {
         match self {
@@ -79,6 +97,33 @@ pub(crate) fn registered(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::ToolPattern;
+
+    #[test]
+    fn a_servers_name_written_in_full_means_no_longer_one() {
+        for (pattern, server, meant) in [
+            ("mcp_u_*", "u", true),
+            ("mcp_u_*", "u_x", false),
+            ("mcp_u_*", "u ", false),
+            ("mcp_u_x_*", "u_x", true),
+            ("mcp_u_x_*", "u", false),
+            ("mcp_my_server_*", "my server", true),
+            ("mcp_u_read*", "u", true),
+            ("mcp_u_read*", "u_readers", false),
+            ("mcp_u_x*", "u_x", true),
+            ("mcp_u_*_read", "u", true),
+            ("mcp_u_*_read", "u_x", false),
+            ("mcp_git*", "github_of_others", true),
+            ("mcp_*", "any", true),
+            ("*_read", "any", true),
+            ("*", "any", true),
+        ] {
+            assert_eq!(
+                ToolPattern::parse(pattern).means_server(server),
+                meant,
+                "{pattern} {server}"
+            );
+        }
+    }
 
     #[test]
     fn a_server_and_a_tool_make_a_name() {

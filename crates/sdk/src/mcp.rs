@@ -41,9 +41,10 @@ impl Launch {
     pub(crate) fn unasked_servers(&self) -> (Vec<String>, Vec<String>) {
         let found = self.mcp_servers();
         let settings = &self.config.settings;
-        let allowed = match self.options.allowed_mcp_servers.is_empty() {
-            true => settings.list("mcp.allowed"),
-            false => self.options.allowed_mcp_servers.clone(),
+        let allowed = match (&self.config.spared_servers, &self.options.allowed_mcp_servers) {
+            (None, named) if named.is_empty() => settings.list("mcp.allowed"),
+            (Some(spared), named) if named.is_empty() => spared.clone(),
+            (_, named) => named.clone(),
         };
         let names = |counts: &dyn Fn(&parallax_config::mcp::McpServer) -> bool| -> Vec<String> {
             found.open().filter(|it| counts(it)).map(|it| it.name.clone()).collect()

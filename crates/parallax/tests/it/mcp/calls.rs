@@ -184,3 +184,34 @@ fn what_goes_back_and_forth_is_logged_without_secrets() {
     assert!(wire.iter().any(|line| line.contains("test -> ")), "{log}");
     assert!(!wire.iter().any(|line| line.contains("s3cret")), "{log}");
 }
+
+/// Whether the tool of the project's server `name` ran, where nobody can be asked.
+fn of_the_project_runs(name: &str, project: &Value, rules: &str, flags: &[&str]) -> bool {
+    let tool = format!("mcp_{}_echo", name.replace(' ', "_"));
+    let script = json!([
+        {"calls": [{"name": tool, "args": {"text": "x"}}]}, {"text": "done"}
+    ]);
+    let world = World::new(&script.to_string());
+    let mut settings = project.clone();
+    settings["mcpServers"][name] = super::stdio(&world, "");
+    world.home.write(".gemini/settings.json", &settings.to_string()).expect("file");
+    world.home.write_home(".parallax/policies/mine.toml", rules).expect("file");
+    let args: Vec<&str> = [flags, &["-p", "go"]].concat();
+    let done = world.run_well(&args);
+    let answer = answer(&world, 1);
+    assert!(answer["output"].is_string() || answer["error"].is_string(), "{answer} {}", done.err());
+    answer["output"].is_string()
+}
+
+#[test]
+fn a_project_lets_no_server_of_its_own_run_unasked() {
+    let named = json!({"mcp": {"allowed": ["ev"]}});
+    assert!(!of_the_project_runs("ev", &named, "", &[]));
+    assert!(of_the_project_runs("ev", &named, "", &["--allowed-mcp-server-names", "ev"]));
+    // A rule for the server `u` is about no other, whatever that calls itself.
+    let rules = "[[rule]]\ntoolName = \"mcp_u_*\"\ndecision = \"allow\"\npriority = 100\n";
+    for (name, runs) in [("u", true), ("u_x", false), ("u ", false)] {
+        assert_eq!(of_the_project_runs(name, &json!({}), rules, &[]), runs, "{name:?}");
+    }
+    assert!(!of_the_project_runs("u_x", &json!({}), "", &["--allowed-tools", "mcp_u_*"]));
+}
