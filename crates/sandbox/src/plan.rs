@@ -95,6 +95,11 @@ pub struct Plan {
     pub confine: bool,
     /// Trees, or single files, that may be written.
     pub writable: Vec<PathBuf>,
+    /// Those of `writable` that commands make files all over (the workspace). Where
+    /// Landlock is the only wall it closes what is there or opens what will be: in
+    /// these what is hidden can be read, in the others what is made beside something
+    /// hidden cannot.
+    pub workspace: Vec<PathBuf>,
     /// Files and folders below writable ones that stay read-only.
     pub read_only: Vec<PathBuf>,
     /// Files and folders that answer "permission denied"; missing ones are skipped.
@@ -135,6 +140,7 @@ impl Plan {
         Self {
             confine: true,
             writable: Vec::new(),
+            workspace: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
             stand_ins: Vec::new(),

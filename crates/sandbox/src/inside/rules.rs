@@ -48,8 +48,8 @@ pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
 }
 
 /// Without mounts: reads outside of the hidden paths, writes in the writable
-/// trees. What is protected or hidden inside of a writable tree cannot be
-/// taken out of it.
+/// trees. What is protected inside of a writable tree cannot be taken out of it; what
+/// is hidden can, for reading, where it is not the workspace.
 pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
     let handled = AccessFs::from_write(NEWEST) | AccessFs::ReadFile;
     let scope = Scope::AbstractUnixSocket | Scope::Signal;
@@ -57,6 +57,7 @@ pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
         return Err(Failure::Unsupported("Landlock is not available".to_owned()));
     };
     let temporary = covers::temporary_folder(plan)?;
+    let hidden = hidden_paths(plan);
     for path in plan.writable.iter().chain([&temporary]) {
         if fs::canonicalize(path).ok().as_ref() != Some(path) {
             return Err(Failure::Refused(format!(
@@ -64,16 +65,23 @@ pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
                 path.display()
             )));
         }
-        rules = allow(rules, path, handled)?;
+        let whole = path == &temporary
+            || plan.workspace.contains(path)
+            || !hidden.iter().any(|hidden| hidden.starts_with(path));
+        // Its parts that hold nothing hidden are opened for reading below.
+        let access = if whole { handled } else { handled & !BitFlags::from(AccessFs::ReadFile) };
+        rules = allow(rules, path, access)?;
     }
     for device in HARMLESS {
         let access = device_access() | AccessFs::ReadFile;
         rules = allow(rules, &Path::new("/dev").join(device), access)?;
     }
-    for path in &plan.readable {
+    let holds_hidden =
+        |path: &&PathBuf| hidden.iter().any(|it| it != *path && it.starts_with(path));
+    for path in plan.readable.iter().filter(|path| !holds_hidden(path)) {
         rules = allow(rules, path, AccessFs::ReadFile.into())?;
     }
-    for path in readable_around(&hidden_paths(plan)) {
+    for path in readable_around(&hidden) {
         rules = allow(rules, &path, AccessFs::ReadFile.into())?;
     }
     enforce(allow_standard_streams(rules, AccessFs::ReadFile.into())?)

@@ -126,6 +126,29 @@ fn hidden_paths_answer_permission_denied() {
 }
 
 #[test]
+fn what_is_hidden_in_a_folder_that_was_opened_stays_hidden() {
+    for tier in tiers() {
+        let place = Place::new();
+        let cache = place.home.join("cache");
+        fs::create_dir_all(cache.join("registry")).unwrap();
+        fs::write(cache.join("token"), "secret").unwrap();
+        fs::write(cache.join("settings"), "plain").unwrap();
+        let mut plan = place.plan(tier);
+        plan.writable.push(cache.clone());
+        plan.readable.push(cache.clone());
+        plan.hidden.push(cache.join("token"));
+        place.refused(&plan, &["read", text(&cache.join("token"))], &[EACCES]);
+        place.works(&plan, &["read", text(&cache.join("settings"))]);
+        let (code, said) =
+            place.shell(&plan, "echo x > ../cache/registry/x && cat ../cache/registry/x");
+        assert_eq!(code, 0, "{tier:?}: {said}");
+        let (code, said) =
+            place.shell(&plan, "mv ../cache/token ../cache/registry/t && cat ../cache/registry/t");
+        assert_ne!(code, 0, "{tier:?}: {said}");
+    }
+}
+
+#[test]
 fn a_copy_of_a_folder_leaves_out_what_is_hidden_in_it() {
     for tier in viewed() {
         let place = Place::new();

@@ -105,6 +105,7 @@ impl Place {
         let mut plan = Plan::new(self.temporary.clone());
         plan.tier = tier;
         plan.writable = vec![self.work.clone()];
+        plan.workspace = plan.writable.clone();
         plan.read_only = [".git/hooks", ".git/config", ".vscode"].map(|p| self.work.join(p)).into();
         plan.hidden = vec![
             self.home.join(".ssh"),

@@ -168,6 +168,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     if !row.readonly || all_approved {
         plan.writable.extend(subject.roots.iter().cloned());
     }
+    plan.workspace = subject.roots.to_vec();
     plan.writable.extend(options.writable.iter().cloned());
     plan.writable.extend(permissions.file_system.write.iter().cloned());
     plan.writable.extend(allowed_paths(options, subject));
