@@ -14,6 +14,7 @@ as one JSON line. The words of `--do`:
     noise      lines that are no messages     stubborn  ignores end of input and TERM
     shouts     30 MB on standard error        empty     offers nothing
     floods     notifications without end      changed   another description of `echo`
+    puts       `put` writes a file
     asks       asks without end when it is called, and reads no answers
     auth       401 with a header              bare401   401 without one
     hidden     where to sign in is known by the header alone, and of another issuer
@@ -108,6 +109,8 @@ def tools():
         found.append(tool("ask_often", "Asks the person twenty things at once."))
     if "sample" in DO:
         found.append(tool("sample", "Asks the model."))
+    if "puts" in DO:
+        found.append(tool("put", "Writes a file."))
     if "roots" in DO:
         found.append(tool("roots", "Asks for the folders."))
     if "heavy" in DO:
@@ -259,6 +262,10 @@ def call(params, session, identity):
         return text(json.dumps(session.ask("sampling/createMessage", {
             "messages": [{"role": "user", "content": content}], "systemPrompt": "Be brief.",
             "maxTokens": arguments.get("most", 100), "temperature": 0.5})))
+    if name == "put":
+        with open(arguments["path"], "w", encoding="utf-8") as file:
+            file.write(arguments["text"])
+        return text("written")
     if name == "roots":
         return text(json.dumps(session.ask("roots/list", {})))
     if name in ("extra", "second_page", "with blank", "ref", "bare", "odd") or name == "x" * 90:

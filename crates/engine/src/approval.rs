@@ -62,7 +62,7 @@ impl Session {
             prepared.verdict.why = asked_again(&prepared.effects.permissions);
         }
         let not_undoable = match &self.checkpoints {
-            Some(checkpoints) if !is_expansion && changes_files(spec.kind, &prepared.effects) => {
+            Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
                 let looking = not_undoable(std::sync::Arc::clone(checkpoints), &prepared.effects);
                 self.inbox.during(looking).await
             }

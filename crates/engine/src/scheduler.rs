@@ -216,7 +216,7 @@ impl Session {
         let mut permissions = effects.permissions.clone().and(&verdict.grants);
         // A person saw the command: what git runs of a trusted repository, and
         // the agents that git may need, are part of what was approved.
-        if verdict.decision == Decision::Ask && is_command(kind, &effects) {
+        if verdict.decision == Decision::Ask && kind == ToolKind::Execute && is_command(&effects) {
             permissions.repository_programs |= self.trusted;
             permissions.agents = true;
         }
@@ -236,7 +236,6 @@ impl Session {
         let guarded = Guarded {
             invocation,
             run,
-            kind,
             effects: effects.clone(),
             checkpoints: self.checkpoints.clone(),
             turn: self.turn,

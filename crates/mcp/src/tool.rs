@@ -251,7 +251,10 @@ impl Tool for McpTool {
         }
         let arguments = value.as_object_mut().map(std::mem::take).unwrap_or_default();
         let of = Arc::clone(&self.shared);
-        Ok(Box::new(Call { of, arguments, effects: Effects::default() }))
+        let reads = self.served.annotations.get("readOnlyHint") == Some(&Value::Bool(true));
+        let is_here = matches!(of.server.config.endpoint, Endpoint::Stdio { .. });
+        let effects = Effects { may_change_files: is_here && !reads, ..Effects::default() };
+        Ok(Box::new(Call { of, arguments, effects }))
     }
 }
 

@@ -113,6 +113,10 @@ pub struct Effects {
     /// For commands: the folder that they run in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
+    /// A program that is running already does the work (an MCP server), and nobody
+    /// knows which files it changes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_change_files: bool,
 }
 
 /// What a person sees before a call runs.

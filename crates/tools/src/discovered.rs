@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_exec::{Ending, Fed, FedEnd, KEPT, Processes};
+use parallax_protocol::checkpoint::Reach;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
@@ -15,11 +16,12 @@ use parallax_protocol::tool::{
     ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
+use parallax_sandbox::{Support, Tier};
 use serde_json::json;
 
 use crate::ShellOptions;
 use crate::arguments::check_as_they_are;
-use crate::run_shell_command::sandboxed;
+use crate::run_shell_command::{mounts, reach, sandboxed};
 use declarations::{Declaration, declarations};
 
 /// How long a call may take.
@@ -62,7 +64,7 @@ impl Discovery {
         let wrong = |why: String| {
             format!("`tools.discoveryCommand` (`{}`): {why}", self.discover.join(" "))
         };
-        let end = self
+        let (end, _) = self
             .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MOST + 1), mode, cancel)
             .await
             .map_err(wrong)?;
@@ -95,27 +97,34 @@ impl Discovery {
         (timeout, kept): (Duration, usize),
         mode: ApprovalMode,
         cancel: &CancellationToken,
-    ) -> Result<FedEnd, String> {
+    ) -> Result<(FedEnd, Reach), String> {
         let text = format!("exec {}", shell_words::join(words));
         let environment = self.shell.environment().variables;
         let sandbox = self.shell.sandbox.clone().filter(|options| options.enabled);
-        let (sandbox, environment) = match sandbox {
-            None => (None, environment),
+        let (sandbox, environment, reach) = match sandbox {
+            None => (None, environment, Reach::default()),
             Some(options) => {
                 let (text, directory) = (text.clone(), self.directory.clone());
                 let preparing = tokio::task::spawn_blocking(move || {
                     let roots = [directory.clone()];
                     let none = Permissions::default();
-                    sandboxed(&options, &text, &directory, &roots, mode, &none, environment)
+                    let (plan, environment) =
+                        sandboxed(&options, &text, &directory, &roots, mode, &none, environment)?;
+                    // Without mounts nothing that is there is known to be closed.
+                    let here = Support::probe().map_or(Tier::Nothing, |support| support.tier());
+                    let reach = reach(&plan, mounts(options.tier.max(here)));
+                    Ok::<_, String>((plan, environment, reach))
                 });
-                let (plan, environment) = preparing.await.map_err(|error| error.to_string())??;
-                (Some(plan), environment)
+                let (plan, environment, reach) =
+                    preparing.await.map_err(|error| error.to_string())??;
+                (Some(plan), environment, reach)
             }
         };
         let directory = self.directory.clone();
         let command =
             Fed { text, directory, environment, input, timeout, kept, sandbox, lets_go: false };
-        self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
+        let end = self.processes.feed(command, cancel).await.map_err(|error| error.to_string())?;
+        Ok((end, reach))
     }
 }
 
@@ -163,6 +172,7 @@ impl Tool for DiscoveredTool {
             args,
             command: self.command.clone(),
             effects: Effects {
+                runs: vec![shell_words::join(&self.command)],
                 directory: Some(self.discovery.directory.clone()),
                 ..Effects::default()
             },
@@ -196,7 +206,10 @@ impl Invocation for Call {
             let end =
                 discovery.run(&command, input, (CALL_TIME, KEPT), run.mode, &run.cancel).await;
             match end {
-                Ok(end) => outcome(&end, discovery.strict, discovery.shell.truncate_threshold),
+                Ok((end, reach)) => {
+                    let longest = discovery.shell.truncate_threshold;
+                    Outcome { reach, ..outcome(&end, discovery.strict, longest) }
+                }
                 Err(why) => failed(format!("the call cannot be started: {why}")),
             }
         })

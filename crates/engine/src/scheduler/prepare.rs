@@ -110,7 +110,7 @@ impl Session {
         if self.went_back
             && self.interactive
             && verdict.decision == Decision::Allow
-            && changes_files(kind, &effects)
+            && changes_files(&effects)
         {
             verdict.decision = Decision::Ask;
             "you went back to before this change".clone_into(&mut verdict.why);

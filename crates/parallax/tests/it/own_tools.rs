@@ -157,6 +157,31 @@ fn a_discovery_changes_no_protected_file() {
 }
 
 #[test]
+fn a_call_changes_no_protected_file_and_can_be_taken_back() {
+    let call = json!([{"calls": [{"name": "discovered_tool_dt", "args": {}}]}, {"text": "done"}]);
+    for tier in ["namespaces", "landlock"] {
+        let world = World::new("[]");
+        let told = r#"echo '[{"name": "dt", "description": "d"}]'"#;
+        world.home.write("tools.sh", told).unwrap();
+        let (discover, run) = ("sh tools.sh", "sh call.sh");
+        settings(&world, &json!({"tools": {"discoveryCommand": discover, "callCommand": run}}));
+        let script = "mkdir .vscode; echo x > .vscode/tasks.json; echo theirs > kept.txt";
+        world.home.write("call.sh", script).unwrap();
+        let kept = world.home.write("kept.txt", "mine\n").unwrap();
+        let world = known(world, &call);
+        let mut command = world.command(&["--allowed-tools", "discovered_tool_dt", "-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = command.output().expect("ended");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{tier}: {said}");
+        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}: {said}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "theirs\n", "{tier}: {said}");
+        assert_eq!(world.run(&["undo"]).code(), 0, "{tier}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "mine\n", "{tier}");
+    }
+}
+
+#[test]
 fn a_project_cannot_name_such_commands_unasked() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});

@@ -215,3 +215,15 @@ fn a_project_lets_no_server_of_its_own_run_unasked() {
     }
     assert!(!of_the_project_runs("u_x", &json!({}), "", &["--allowed-tools", "mcp_u_*"]));
 }
+
+#[test]
+fn what_a_server_changed_in_the_project_is_taken_back() {
+    let world = World::new(&super::call("put", &json!({"path": "kept.txt", "text": "theirs"})));
+    set(&world, &json!({"mcpServers": {"test": super::stdio(&world, "puts")}}));
+    let kept = world.home.write("kept.txt", "mine").expect("file");
+    world.run_well(&["-y", "-p", "go"]);
+    assert_eq!(std::fs::read_to_string(&kept).expect("file"), "theirs");
+    let done = world.run(&["undo"]);
+    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(std::fs::read_to_string(&kept).expect("file"), "mine");
+}
