@@ -377,6 +377,9 @@ def stdio():
             with LOCK:
                 sys.stdout.buffer.write("listening…\n\n{\"half\": \n".encode())
         message = json.loads(line)
+        if "asks" in DO and message.get("method") == "tools/call":
+            # Here, where nothing is read meanwhile.
+            handle(message, session)
         threading.Thread(target=handle, args=(message, session), daemon=True).start()
     if "stubborn" in DO:
         while True:

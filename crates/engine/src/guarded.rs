@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
 use parallax_protocol::event::Level;
-use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Run};
 
 /// A call and what is to be kept for it.
@@ -25,12 +24,7 @@ impl Guarded {
             Some(checkpoints) => keep(checkpoints, turn, &effects, run.progress.as_ref()).await,
             None => None,
         };
-        // What a server of the user's may do to protected files is its user's affair.
-        let mode = match changes_files(&effects) {
-            true => run.mode,
-            false => ApprovalMode::Yolo,
-        };
-        let permissions = run.permissions.clone();
+        let (permissions, mode) = (run.permissions.clone(), run.mode);
         let progress = Arc::clone(&run.progress);
         let mut outcome = invocation.run(run).await;
         let Some(kept) = kept else { return outcome };

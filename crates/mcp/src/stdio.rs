@@ -72,6 +72,13 @@ impl Stdio {
         self.batch.extend(messages);
         true
     }
+
+    /// Ends a server at fault at once: it would not heed the end of its input.
+    fn give_up<T>(&mut self, why: &str) -> Option<T> {
+        self.tail.push(format!("\nParallax: {why}\n").as_bytes());
+        self.process = None;
+        None
+    }
 }
 
 impl Transport<RoleClient> for Stdio {
@@ -96,8 +103,7 @@ impl Transport<RoleClient> for Stdio {
                 return Some(message);
             }
             if Arc::strong_count(&self.unread) > MOST_UNREAD {
-                self.tail.push(b"\nParallax: it asks without end and reads no answers\n");
-                return None;
+                return self.give_up("it asks without end and reads no answers");
             }
             if self.pace.is_flooded() {
                 self.tail.flooded();
@@ -106,13 +112,11 @@ impl Transport<RoleClient> for Stdio {
             let line = match self.lines.next().await {
                 Ok(line) => line?,
                 Err(_) => {
-                    self.tail.push(b"\nParallax: a message is larger than 32 MiB\n");
-                    return None;
+                    return self.give_up("a message is larger than 32 MiB");
                 }
             };
             if !line.is_empty() && !self.take(&line) {
-                self.tail.push(b"\nParallax: it floods its output with what is no message\n");
-                return None;
+                return self.give_up("it floods its output with what is no message");
             }
         }
     }

@@ -448,6 +448,11 @@ fn ended(
             return PutBack::default();
         }
     };
+    // What a program that runs already may do to protected files is for those to say
+    // who watch it; it gives nobody else leave.
+    if effects.may_change_files {
+        return PutBack::default();
+    }
     let is_free = mode == ApprovalMode::Yolo || granted.outside;
     let (repositories, closed) = match is_free {
         true => (PutBack::default(), Vec::new()),

@@ -2,7 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
@@ -124,7 +125,7 @@ pub fn raw_contents(request: &Recorded) -> Vec<String> {
 pub struct Conversation {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Conversation {
@@ -139,7 +140,16 @@ impl Conversation {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("start");
         let stdin = child.stdin.take();
-        let lines = BufReader::new(child.stdout.take().expect("stdout"));
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let (to, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while stdout.read_line(&mut line).expect("readable") > 0 {
+                if to.send(std::mem::take(&mut line)).is_err() {
+                    break;
+                }
+            }
+        });
         Self { child, stdin, lines }
     }
 
@@ -155,9 +165,10 @@ impl Conversation {
     /// The next line of the type, those before it left out.
     pub fn next(&mut self, r#type: &str) -> Value {
         loop {
-            let mut line = String::new();
-            let read = self.lines.read_line(&mut line).expect("readable");
-            assert_ne!(read, 0, "the output ended before a line of type `{type}`");
+            let line = self.lines.recv_timeout(LIMIT * 2).unwrap_or_else(|why| {
+                let _ = self.child.kill();
+                panic!("no line of type `{type}` came: {why}")
+            });
             let line: Value = serde_json::from_str(&line).expect("JSON");
             if line["type"] == r#type {
                 return line;
@@ -168,9 +179,13 @@ impl Conversation {
     /// Closes stdin; gives the exit code.
     pub fn end(mut self) -> Option<i32> {
         drop(self.stdin.take());
-        let mut rest = String::new();
-        std::io::Read::read_to_string(&mut self.lines, &mut rest).expect("readable");
-        self.child.wait().expect("wait").code()
+        let mut ended = None;
+        until("the end of the program", || {
+            while self.lines.try_recv().is_ok() {}
+            ended = self.child.try_wait().expect("wait");
+            ended.is_some()
+        });
+        ended.and_then(|status| status.code())
     }
 }
 
