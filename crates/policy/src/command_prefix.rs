@@ -63,6 +63,38 @@ impl CommandPrefix {
         Self { words, ends }
     }
 
+    /// Why no command begins so; `None` when one can.
+    pub(crate) fn why_never(text: &str) -> Option<&'static str> {
+        let text = text.trim();
+        if text == "$" {
+            return Some("`$` alone names no command");
+        }
+        if words_of(text.strip_suffix(END).unwrap_or(text)).is_none() {
+            return Some("a quote in it is left open");
+        }
+        let mut quote = None;
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            match (quote, character) {
+                (None, '\'' | '"') => quote = Some(character),
+                (Some(open), _) if open == character => quote = None,
+                (None | Some('"'), '\\') => drop(characters.next()),
+                (None, ';' | '&' | '|' | '<' | '>' | '\n') => {
+                    return Some(
+                        "it goes beyond one command: each command of a line is judged alone",
+                    );
+                }
+                _ => {}
+            }
+        }
+        let first = text.split_whitespace().next().unwrap_or_default();
+        let name = first.split_once('=').map(|(name, _)| name).unwrap_or_default();
+        let is_name = !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        is_name.then_some("it begins with an assignment, which is no word of a command")
+    }
+
     /// Its words.
     pub fn words(&self) -> &[String] {
         &self.words

@@ -398,7 +398,10 @@ impl<'t> Reader<'t> {
         if tools.is_empty() {
             return Err(schema("`toolName` is an empty list"));
         }
-        let commands = self.commands(table, &tools)?;
+        if tools.iter().any(|tool| matches!(tool, ToolPattern::Exact(name) if name.is_empty())) {
+            return Err(schema("`toolName` is empty (`*` means every tool)"));
+        }
+        let commands = self.commands(number, line, table, &tools)?;
         let arguments = match self.optional(table, "argsPattern", "args_pattern", text)? {
             Some(_) if !matches!(commands, Commands::Any) => {
                 return Err(invalid("`argsPattern` excludes `commandPrefix` and `commandRegex`"));
@@ -485,7 +488,13 @@ impl<'t> Reader<'t> {
         ToolPattern::parse(name)
     }
 
-    fn commands(&self, table: &DeTable<'_>, tools: &[ToolPattern]) -> Result<Commands, Fault> {
+    fn commands(
+        &mut self,
+        number: usize,
+        line: usize,
+        table: &DeTable<'_>,
+        tools: &[ToolPattern],
+    ) -> Result<Commands, Fault> {
         let prefixes = self.optional(table, "commandPrefix", "command_prefix", texts)?;
         let regex = self.optional(table, "commandRegex", "command_regex", text)?;
         let commands = match (prefixes, regex) {
@@ -494,6 +503,21 @@ impl<'t> Reader<'t> {
                 return Err(invalid("`commandPrefix` and `commandRegex` exclude each other"));
             }
             (Some(prefixes), None) => {
+                let (mut never, mut some) = (Vec::new(), Vec::new());
+                for text in prefixes {
+                    match CommandPrefix::why_never(&text) {
+                        Some(why) => never.push(format!("no command begins with `{text}`: {why}")),
+                        None => some.push(text),
+                    }
+                }
+                // The others of a list hold.
+                let prefixes = match (some.is_empty(), never.first()) {
+                    (true, Some(message)) => return Err(invalid(message.clone())),
+                    _ => some,
+                };
+                for message in &never {
+                    self.ignored(number, line, message);
+                }
                 let prefixes: Vec<CommandPrefix> =
                     prefixes.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
                 if prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.words().is_empty()) {
