@@ -53,7 +53,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
             flags.push(Flag { typed: format!("--{name}"), at });
             let long = flag.get_long().unwrap_or(&name).to_owned();
             let value = match value {
-                None if denied.is_none() && takes_truth(flag) => next_truth(&mut words),
+                None if denied.is_none() && takes_truth(flag) => next_truth(flag, &mut words),
                 value => value,
             };
             match (is_switch(flag), denied.is_some(), value) {
@@ -76,7 +76,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
             let mut before = before.filter_map(|(_, letter)| lettered(letter));
             // Unless the last letter is a value.
             let truth = match last.filter(|flag| takes_truth(flag) && before.all(is_switch)) {
-                Some(flag) => next_truth(&mut words).map(|truth| (flag, truth)),
+                Some(flag) => next_truth(flag, &mut words).map(|truth| (flag, truth)),
                 None => None,
             };
             match truth {
@@ -187,12 +187,15 @@ fn takes_truth(flag: &Arg) -> bool {
     is_switch(flag) || flag.is_require_equals_set()
 }
 
-/// Takes the next word where it says whether a flag is on.
+/// Takes the next word where it says whether a flag is on, or which sandbox is meant.
 fn next_truth<'a>(
+    flag: &Arg,
     words: &mut (impl Iterator<Item = &'a OsString> + Clone),
 ) -> Option<&'static str> {
+    const SANDBOXES: [&str; 4] = ["docker", "podman", "runsc", "sandbox-exec"];
     let next = words.clone().next()?;
-    let truth = ["true", "false"].into_iter().find(|truth| next == truth)?;
+    let sandboxes = SANDBOXES.into_iter().filter(|_| flag.get_long() == Some("sandbox"));
+    let truth = ["true", "false"].into_iter().chain(sandboxes).find(|truth| next == truth)?;
     words.next();
     Some(truth)
 }
@@ -252,6 +255,9 @@ mod tests {
             (&["-y", "false", "-p", "x"], &["-p", "x"]),
             (&["-dy", "false", "--debug", "true", "x"], &["-d", "--debug", "x"]),
             (&["-y", "true", "x"], &["-y", "x"]),
+            (&["--sandbox", "docker", "x"], &["--sandbox=docker", "x"]),
+            (&["-s", "podman", "-p", "x"], &["-s=podman", "-p", "x"]),
+            (&["--yolo", "docker"], &["--yolo", "docker"]),
             (&["--sandbox", "false", "-s", "true", "x"], &["--sandbox=false", "-s=true", "x"]),
             (&["--no-yolo", "false"], &["false"]),
             (&["-m", "false", "-p", "true"], &["-m", "false", "-p", "true"]),

@@ -45,6 +45,7 @@ impl Launch {
             tier: self.sandbox_tier(),
             home: real(&home),
             ours: real(&self.config.homes.parallax),
+            other_homes: self.other_homes(&real(&home)),
             table: self.sandbox_table().0,
             hidden: paths(&settings.hidden),
             hidden_places: self.hidden_places(),
@@ -55,6 +56,24 @@ impl Launch {
             temporary: real(artifacts).join("sandbox"),
             overlays: real(artifacts).join("overlays"),
         })
+    }
+
+    /// The homes beside the one of commands that programs of ours, or of others,
+    /// keep secrets in.
+    fn other_homes(&self, home: &Path) -> Vec<PathBuf> {
+        let homes = &self.config.homes;
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        let named =
+            ["HOME", "GEMINI_CLI_HOME"].map(|name| self.config.environment.of_process(name));
+        let named = named.into_iter().flatten().map(|path| self.options.directory.join(path));
+        let mut others: Vec<PathBuf> =
+            named.chain([homes.user.clone()]).filter_map(|path| real(&path)).collect();
+        let ours_is_elsewhere = real(&homes.parallax) != real(&home.join(".parallax"));
+        others.retain(|other| other != home);
+        others.extend(ours_is_elsewhere.then(|| home.to_owned()));
+        others.sort();
+        others.dedup();
+        others
     }
 
     /// What was hidden of the workspace so far, in this session and before.
@@ -101,7 +120,7 @@ impl Launch {
         }
         let refused = |why: String| failure(FailureKind::Sandbox, why);
         let support = Support::probe().map_err(|error| refused(error.to_string()))?;
-        match support.tier() {
+        match self.sandbox_tier().max(support.tier()) {
             Tier::Nothing | Tier::Seccomp => Err(refused(
                 "a sandbox is required (`--sandbox` or `security.toolSandboxing`), and this machine \
                  gives none that keeps writes inside the project: see `parallax sandbox explain`"

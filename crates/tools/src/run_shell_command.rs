@@ -233,12 +233,16 @@ impl RunShellCommand {
             Some(wanted) => wanted_permissions(wanted, directory, &sandbox.home)?,
             None => Permissions::default(),
         };
+        let row = sandbox.table.mode(scope.mode);
+        if !row.allow_overrides {
+            // Nothing more is given, so nobody is asked.
+            return Ok(Permissions::default());
+        }
         if scope.interactive && line.trouble.is_none() {
-            let row = sandbox.table.mode(scope.mode);
             permissions.network |= !row.network && line.commands.iter().any(bash::needs_network);
             permissions.outside |=
                 line.commands.iter().any(|command| bash::needs_outside(command).is_some());
-            if row.allow_overrides && !permissions.outside {
+            if !permissions.outside {
                 let roots = self.workspace.roots();
                 let mode = scope.mode;
                 let subject =

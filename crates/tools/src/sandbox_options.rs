@@ -21,6 +21,9 @@ pub struct SandboxOptions {
     pub home: PathBuf,
     /// Our own home (`~/.parallax`).
     pub ours: PathBuf,
+    /// Other homes with secrets of the same names: where variables put ours elsewhere,
+    /// those that they lead away from, and to.
+    pub other_homes: Vec<PathBuf>,
     /// What each approval mode and each command gets.
     pub table: SandboxTable,
     /// More files and folders to hide.

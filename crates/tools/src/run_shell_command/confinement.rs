@@ -168,7 +168,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     if !row.readonly || all_approved {
         plan.writable.extend(subject.roots.iter().cloned());
     }
-    plan.workspace = subject.roots.to_vec();
+    // Who works in the home keeps the keys there from commands all the same.
+    let holds_home = |root: &&PathBuf| options.home.starts_with(root);
+    plan.workspace = subject.roots.iter().filter(|root| !holds_home(root)).cloned().collect();
     plan.writable.extend(options.writable.iter().cloned());
     plan.writable.extend(permissions.file_system.write.iter().cloned());
     plan.writable.extend(allowed_paths(options, subject));
@@ -178,6 +180,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
 
     let followed = follow(options, subject.roots, &found, rules.as_ref());
     plan.hidden = secrets::of_homes(&options.home, &options.ours);
+    for other in &options.other_homes {
+        plan.hidden.extend(secrets::of_homes(other, &other.join(".parallax")));
+    }
     plan.hidden.extend(options.hidden.iter().cloned());
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
@@ -217,7 +222,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         if !subject.layers && options.table.mode(subject.mode).caches {
             plan.writable.extend(CACHES_PROPER.iter().map(|name| options.home.join(name)));
         }
-        plan.overlays = caches;
+        if subject.layers {
+            plan.overlays = caches;
+        }
     }
     // A place that is not there cannot be opened; the rest holds all the same.
     plan.writable.retain(|path| path.exists());
