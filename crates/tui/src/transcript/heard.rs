@@ -18,11 +18,13 @@ const REMEMBERED: usize = 3;
 /// The longest line that is waited for, in bytes.
 const LONGEST: usize = 4_000;
 
+const MORE: &str = "More follows; its end is read when the command is done.";
+
 /// What was told of each running command, and what is to be told.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     open: HashMap<ItemId, Told>,
-    news: Vec<String>,
+    news: Vec<(ItemId, String)>,
 }
 
 /// What was told of one.
@@ -54,7 +56,7 @@ impl Heard {
             }
             if told.count == MOST {
                 told.over = true;
-                self.news.push("More follows; its end is read when the command is done.".into());
+                self.news.push((id.clone(), MORE.into()));
                 return;
             }
             told.count += 1;
@@ -62,7 +64,7 @@ impl Heard {
                 told.last.remove(0);
             }
             told.last.push(line.clone());
-            self.news.push(line);
+            self.news.push((id.clone(), line));
         }
     }
 
@@ -71,8 +73,13 @@ impl Heard {
         self.open.entry(id.clone()).or_default().over = true;
     }
 
-    /// It is over, with this output: what of that is still to be read.
+    /// It is over, with this output: what of that is still to be read. Lines that nobody
+    /// has taken yet are read with it, in their place before what follows the command.
     pub(super) fn ended(&mut self, id: &ItemId, output: &mut Output) {
+        let (late, others) =
+            std::mem::take(&mut self.news).into_iter().partition(|(of, _)| of == id);
+        self.news = others;
+        let late: Vec<(ItemId, String)> = late;
         let Some(told) = self.open.remove(id).filter(|told| told.count > 0) else { return };
         let lines: Vec<&str> = output.text().split('\n').collect();
         let plain: Vec<(usize, String)> = lines
@@ -85,8 +92,9 @@ impl Heard {
             |part: &&[(usize, String)]| part.iter().map(|(_, line)| line).eq(told.last.iter());
         let heard = plain.windows(told.last.len()).rfind(is_there).and_then(|part| part.last());
         if let Some((at, _)) = heard {
-            let rest = lines.get(at + 1..).unwrap_or_default().join("\n");
-            *output = Output::of(&rest);
+            let late = late.iter().map(|(_, line)| line.as_str()).filter(|line| *line != MORE);
+            let rest = lines.get(at + 1..).unwrap_or_default().iter().copied();
+            *output = Output::of(&late.chain(rest).collect::<Vec<_>>().join("\n"));
         }
     }
 }
@@ -115,7 +123,7 @@ impl Transcript {
     /// Lines that running commands wrote since the last time, each once.
     pub fn take_heard(&mut self, theme: &Theme) -> Vec<Line> {
         let news = std::mem::take(&mut self.heard.news);
-        news.into_iter().map(|line| Line::styled(line, theme.secondary)).collect()
+        news.into_iter().map(|(_, line)| Line::styled(line, theme.secondary)).collect()
     }
 }
 
@@ -126,9 +134,10 @@ mod tests {
     fn told(pieces: &[&str], whole: &str) -> (Vec<String>, String) {
         let (mut heard, id) = (Heard::default(), ItemId::from("a"));
         pieces.iter().for_each(|piece| heard.wrote(&id, piece));
+        let news = std::mem::take(&mut heard.news);
         let mut output = Output::of(whole);
         heard.ended(&id, &mut output);
-        (heard.news, output.text().to_owned())
+        (news.into_iter().map(|(_, line)| line).collect(), output.text().to_owned())
     }
 
     #[test]
@@ -139,6 +148,19 @@ mod tests {
         assert_eq!(rest, "three");
         let (news, rest) = told(&["half"], "half");
         assert_eq!((news.len(), rest.as_str()), (0, "half"));
+    }
+
+    #[test]
+    fn lines_that_nobody_took_before_the_end_are_read_with_it() {
+        let (mut heard, ids) = (Heard::default(), ["a", "b"].map(ItemId::from));
+        heard.wrote(&ids[0], "one\n");
+        heard.news.clear();
+        heard.wrote(&ids[0], "two\nthr");
+        heard.wrote(&ids[1], "another\n");
+        let mut output = Output::of("one\ntwo\nthree");
+        heard.ended(&ids[0], &mut output);
+        assert_eq!(output.text(), "two\nthree");
+        assert_eq!(heard.news, [(ids[1].clone(), "another".to_owned())]);
     }
 
     #[test]
