@@ -159,7 +159,7 @@ impl QuestionDialog {
                 None if key == Key::ctrl('x') && self.choices.contains(&Choice::Editor) => {
                     return QuestionAnswer::Edit;
                 }
-                Some('e') if self.has_pattern() => {
+                Some('e') if self.can_edit() => {
                     let text = self.draft().map(rule_text::pattern).unwrap_or_default();
                     self.typing = Some(Typing::Rule(Field::with(text), None));
                 }
@@ -201,12 +201,14 @@ impl QuestionDialog {
 
     /// Whether an answer would keep the rule that is shown.
     fn keeps_rules(&self) -> bool {
-        self.choices.iter().any(|choice| matches!(choice, Choice::Keep(_)))
+        self.choices.iter().any(|choice| {
+            matches!(choice, Choice::Keep(_) | Choice::Outcome(AskOutcome::ProceedAlwaysTool))
+        })
     }
 
-    /// Whether there is something in that rule to be edited.
-    fn has_pattern(&self) -> bool {
-        self.keeps_rules() && self.draft().is_some_and(|rule| !rule_text::pattern(rule).is_empty())
+    /// Whether that rule can be edited.
+    fn can_edit(&self) -> bool {
+        self.keeps_rules() && self.draft().is_some()
     }
 
     fn change_rule(&mut self, wider: bool) {
@@ -263,6 +265,12 @@ impl QuestionDialog {
                 wider: true,
                 ..Decide::new(self.ask.id.clone(), AskOutcome::ProceedOnce)
             })),
+            Some(Choice::Outcome(outcome @ AskOutcome::ProceedAlwaysTool)) => {
+                QuestionAnswer::Decided(Box::new(Decide {
+                    rule: self.draft().cloned(),
+                    ..Decide::new(self.ask.id.clone(), outcome)
+                }))
+            }
             Some(Choice::Outcome(outcome)) => self.decide(outcome),
             Some(Choice::Editor) => QuestionAnswer::Edit,
             Some(Choice::Hunks) => {

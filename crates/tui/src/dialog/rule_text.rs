@@ -20,6 +20,10 @@ pub(crate) fn pattern(rule: &RuleDraft) -> String {
 pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft, String> {
     let pattern = pattern.trim();
     let mut changed = rule.clone();
+    if pattern.is_empty() && is_open(rule) {
+        changed.args_pattern = None;
+        return Ok(changed);
+    }
     if pattern.is_empty() {
         return Err("a rule without a pattern would allow everything: type one".to_owned());
     }
@@ -42,6 +46,11 @@ pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft,
     }
     changed.command_prefix = words;
     Ok(changed)
+}
+
+/// Whether the rule is about all calls of a tool, or about those with some arguments.
+fn is_open(rule: &RuleDraft) -> bool {
+    rule.command_prefix.is_empty() && rule.path_glob.is_none()
 }
 
 /// The whole rule in words.
@@ -75,6 +84,9 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
 pub(crate) fn syntax(rule: &RuleDraft) -> Option<&'static str> {
     let words =
         "the first words of a command; with ` $` behind them: just these; ` | ` between two";
+    if is_open(rule) {
+        return Some("a regular expression over the arguments as JSON; empty: all calls");
+    }
     (!rule.command_prefix.is_empty()).then_some(words)
 }
 
@@ -132,5 +144,9 @@ mod tests {
             "2 commands: just `python3 -m pytest -q`; what begins with `git log`"
         );
         assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
+        let web = RuleDraft { tool_name: "web_fetch".to_owned(), ..RuleDraft::default() };
+        let narrow = with_pattern(&web, r"https://example\.com/").expect("a rule");
+        assert_eq!(words(&narrow), r"web_fetch with arguments like `https://example\.com/`");
+        assert_eq!(with_pattern(&narrow, "").expect("a rule"), web);
     }
 }

@@ -140,10 +140,11 @@ impl QuestionDialog {
             }
             Choice::Keep(RuleScope::Always) => format!("Yes, and always, everywhere: {}", rule()),
             Choice::Outcome(AskOutcome::ProceedAlwaysTool) => {
-                "Yes, and this tool of the server this session".to_owned()
+                format!("Yes, and this session: {}", rule())
             }
             Choice::Outcome(AskOutcome::ProceedAlwaysServer) => {
-                "Yes, and all tools of the server this session".to_owned()
+                let widest = self.ask.rules.last().map(rule_text::words);
+                format!("Yes, and this session: {}", widest.unwrap_or_default())
             }
             Choice::Outcome(_) if self.ask.question == Question::Edit => {
                 "Yes, and all edits of this session (auto-edit mode)".to_owned()

@@ -168,15 +168,23 @@ fn only_keys_that_do_something_are_named() {
         dialog.view(80, 30, 1, &Theme::default()).rows.iter().map(Line::text).collect()
     };
     let mut dialog = QuestionDialog::new(server.clone());
-    assert!(!text(&dialog).contains("rule"), "{}", text(&dialog));
+    let shown = text(&dialog);
+    assert!(shown.contains("this session: mcp_s_t") && shown.contains("this session: all tools"));
     press(&mut dialog, plain('e'));
-    assert!(!dialog.is_typing());
-    // With a rule that is kept there is one to choose, but no pattern in it.
-    server.outcomes.insert(3, AskOutcome::ProceedAlwaysAndSave);
-    let mut dialog = QuestionDialog::new(server);
-    assert!(text(&dialog).contains("narrower or wider rule"));
-    press(&mut dialog, plain('e'));
-    assert!(!dialog.is_typing() && !text(&dialog).contains("edit the rule"));
+    for key in "a.b".chars() {
+        press(&mut dialog, plain(key));
+    }
+    assert!(text(&dialog).contains("regular expression"), "{}", text(&dialog));
+    press(&mut dialog, Key::plain(KeyCode::Enter));
+    let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('2')) else {
+        panic!("not decided");
+    };
+    assert_eq!(decide.outcome, AskOutcome::ProceedAlwaysTool);
+    assert_eq!(decide.rule.and_then(|rule| rule.args_pattern).as_deref(), Some("a.b"));
+    // Without a rule there is nothing to edit.
+    server.rules.clear();
+    server.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+    assert!(!text(&QuestionDialog::new(server)).contains("edit the rule"));
     assert!(text(&QuestionDialog::new(ask())).contains("e edit the rule"));
 }
 

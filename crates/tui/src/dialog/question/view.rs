@@ -292,7 +292,7 @@ impl QuestionDialog {
         if self.draft().is_some() {
             let widens = self.keeps_rules() && self.ask.rules.len() > 1;
             let widen = if widens { "←→ narrower or wider rule · " } else { "" };
-            let edit = if self.has_pattern() { "e edit the rule · " } else { "" };
+            let edit = if self.can_edit() { "e edit the rule · " } else { "" };
             let hint = format!("{widen}{edit}esc no");
             rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
         }
