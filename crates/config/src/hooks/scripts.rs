@@ -1,6 +1,8 @@
 //! The files that a hook's command runs. What they hold is agreed to with the
 //! command; what it writes, and the data it reads, may change from run to run.
 
+mod followed;
+
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash;
@@ -50,61 +52,21 @@ const RUNNERS: [(&str, &str); 11] = [
 ];
 /// What is run of a folder that an interpreter is given.
 const BEGINNINGS: [&str; 2] = ["__main__.py", "index.js"];
+/// Lines of a script that are read for what they run.
+const LINES: usize = 500;
 /// Endings of files that hold data. What has another one, or none, may be run.
 const DATA: [&str; 16] = [
     "log", "txt", "md", "json", "jsonl", "ndjson", "csv", "tsv", "db", "sqlite", "lock", "pid",
     "tmp", "cache", "out", "err",
 ];
 
-/// The files of `project` and of elsewhere that the command runs, each once.
-/// Blocking: looks for them.
+/// The files of `project` and of elsewhere that the command runs, each once, and those
+/// that their texts name. Blocking: looks for them.
 pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
-    let mut text = command.to_owned();
-    for name in VARIABLES {
-        text = text.replace(&format!("${{{name}}}"), PROJECT).replace(&format!("${name}"), PROJECT);
-    }
-    let line = bash::analyse(&text);
-    let mut words: Vec<(String, bool)> = Vec::new();
-    // Where names start from: the command may change it on its way.
-    let mut bases = vec![project.to_path_buf()];
-    for command in &line.commands {
-        let name = command.name().unwrap_or_default();
-        if WRITERS.contains(&name) {
-            continue;
-        }
-        if name == "cd" {
-            let into = command.words.get(1).and_then(|word| word.text.as_deref());
-            bases.extend(into.map(|into| place(project, project, into)));
-        }
-        let runners = RUNNERS.iter().filter(|(runner, _)| *runner == name);
-        words.extend(runners.map(|(_, file)| ((*file).to_owned(), true)));
-        let mut runs_next = INTERPRETERS.contains(&name);
-        let mut module_next = false;
-        for (at, word) in command.words.iter().enumerate() {
-            let Some(text) = &word.text else { continue };
-            let is_run = at == 0 || (runs_next && !text.starts_with('-'));
-            if at > 0 && is_run {
-                runs_next = false;
-            }
-            if std::mem::replace(&mut module_next, is_run_of_module(name, text)) {
-                let module = text.replace('.', "/");
-                words.extend([format!("{module}.py"), module].map(|file| (file, true)));
-            }
-            words.push((text.clone(), is_run));
-            // `--config=x.js`
-            words.extend(text.split_once('=').map(|(_, value)| (value.to_owned(), false)));
-        }
-    }
-    if line.trouble.is_some() {
-        // What cannot be read as a command is taken word by word.
-        let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
-        words.extend(text.split(ends).map(|word| (word.to_owned(), true)));
-    }
-    let read = line.redirections.iter().filter(|it| it.kind == bash::RedirectionKind::Read);
-    words.extend(read.filter_map(|it| Some((it.target.text.clone()?, false))));
+    let line = Words::of(command, project);
     let mut files: Vec<PathBuf> = Vec::new();
-    for (word, is_run) in words.iter().filter(|(word, _)| !word.is_empty()) {
-        for base in &bases {
+    for (word, is_run) in line.words.iter().filter(|(word, _)| !word.is_empty()) {
+        for base in &line.bases {
             let path = place(project, base, word);
             if path.is_dir() && *is_run {
                 let begun = BEGINNINGS.iter().map(|name| path.join(name));
@@ -116,7 +78,110 @@ pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files.dedup();
+    followed::follow(&mut files, project);
+    files.sort();
     files
+}
+
+/// Where the words of a shell script that run something may lead. Each line is read alone:
+/// one that nobody can judge must not have all the others taken word by word.
+fn run_words(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
+    // Reading one takes a moment, and most run nothing that lies here.
+    let may_run = |line: &&str| {
+        let runs = |word: &str| {
+            INTERPRETERS.contains(&word) || RUNNERS.iter().any(|(runner, _)| *runner == word)
+        };
+        !line.trim_start().starts_with('#')
+            && (line.contains('/') || line.split_whitespace().any(runs))
+    };
+    let mut words = Words::default();
+    for line in script.replace("\\\n", " ").lines().filter(may_run).take(LINES) {
+        let more = Words::of(line, project);
+        words.words.extend(more.words.into_iter().filter(|(word, is_run)| *is_run && word != "."));
+        words.bases.extend(more.bases);
+    }
+    words.bases.push(folder.to_owned());
+    words.bases.sort();
+    words.bases.dedup();
+    let names = words.words.iter().filter(|(word, _)| !word.is_empty());
+    let places =
+        names.flat_map(|(word, _)| words.bases.iter().map(|base| place(project, base, word)));
+    places.collect()
+}
+
+/// The words of a command line that may name files, each with whether that file is run,
+/// and the folders that they start from.
+#[derive(Default)]
+struct Words {
+    words: Vec<(String, bool)>,
+    bases: Vec<PathBuf>,
+}
+
+impl Words {
+    fn of(command: &str, project: &Path) -> Self {
+        let mut text = command.to_owned();
+        for name in VARIABLES {
+            let braced = format!("${{{name}}}");
+            text = text.replace(&braced, PROJECT).replace(&format!("${name}"), PROJECT);
+        }
+        let line = bash::analyse(&text);
+        let mut words: Vec<(String, bool)> = Vec::new();
+        // Where names start from: the command may change it on its way.
+        let mut bases = vec![project.to_path_buf()];
+        for command in &line.commands {
+            let name = command.name().unwrap_or_default();
+            if WRITERS.contains(&name) {
+                continue;
+            }
+            if name == "cd" || name == "pushd" {
+                let into = command.words.get(1).and_then(|word| word.text.as_deref());
+                bases.extend(into.map(|into| place(project, project, into)));
+            }
+            let runners = RUNNERS.iter().filter(|(runner, _)| *runner == name);
+            words.extend(runners.map(|(_, file)| ((*file).to_owned(), true)));
+            let mut runs_next = INTERPRETERS.contains(&name);
+            let mut module_next = false;
+            for (at, word) in command.words.iter().enumerate() {
+                let Some(text) = &word.text else {
+                    // `"$HERE/x.sh"`: the variable's folder is one of those that are known.
+                    let end = behind_expansions(&word.source).map(str::to_owned);
+                    words.extend(end.map(|end| (end, at == 0 || runs_next)));
+                    runs_next &= at == 0;
+                    continue;
+                };
+                let is_run = at == 0 || (runs_next && !text.starts_with('-'));
+                if at > 0 && is_run {
+                    runs_next = false;
+                }
+                if std::mem::replace(&mut module_next, is_run_of_module(name, text)) {
+                    let module = text.replace('.', "/");
+                    words.extend([format!("{module}.py"), module].map(|file| (file, true)));
+                }
+                words.push((text.clone(), is_run));
+                // `--config=x.js`
+                words.extend(text.split_once('=').map(|(_, value)| (value.to_owned(), false)));
+            }
+        }
+        if line.trouble.is_some() {
+            // What cannot be read as a command is taken word by word.
+            let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
+            for word in text.split(ends) {
+                words.push((word.to_owned(), true));
+                words.extend(behind_expansions(word).map(|end| (end.to_owned(), true)));
+            }
+        }
+        let read = line.redirections.iter().filter(|it| it.kind == bash::RedirectionKind::Read);
+        words.extend(read.filter_map(|it| Some((it.target.text.clone()?, false))));
+        Self { words, bases }
+    }
+}
+
+/// What of a path stands behind the last expansion: `lib/x.sh` of `"$HERE/lib/x.sh"`.
+fn behind_expansions(source: &str) -> Option<&str> {
+    let source = source.trim_matches('"');
+    let last = source.rfind(['$', '}', ')', '`'])?;
+    let (_, path) = source.get(last..)?.split_once('/')?;
+    Some(path.trim_matches('"')).filter(|path| !path.is_empty())
 }
 
 /// Whether a module's name follows.
@@ -128,7 +193,7 @@ fn is_run_of_module(program: &str, word: &str) -> bool {
 fn place(project: &Path, base: &Path, word: &str) -> PathBuf {
     match word.strip_prefix(PROJECT) {
         Some(rest) => project.join(rest.trim_start_matches('/')),
-        None => base.join(word),
+        None => base.join(word).components().collect(),
     }
 }
 
@@ -197,6 +262,8 @@ mod tests {
             ("cd \"$GEMINI_PROJECT_DIR/sub\"; bash x.sh", &["x.sh"]),
             ("python3 -m pkg.mod", &["mod.py"]),
             ("python3 pkg; python3 -m pkg", &["__main__.py"]),
+            ("D=$GEMINI_PROJECT_DIR; \"$D/hk.sh\" g.log", &["hk.sh"]),
+            ("bash \"$(git rev-parse --show-toplevel)/sub/x.sh\"", &["x.sh"]),
         ] {
             assert_eq!(found(command), expected, "{command}");
         }

@@ -1,0 +1,185 @@
+//! What a script itself runs or takes in, as far as its text names it: a hook is agreed
+//! to with its helpers. What only the run tells (a name that is computed, a program on
+//! the search path) stays out.
+
+use std::path::{Path, PathBuf};
+
+use super::{is_data, run_words};
+use crate::read::read_at_most;
+
+/// Files that are read for what they run. What a larger one runs is not looked for.
+const LONGEST: u64 = 64 * 1024;
+/// Scripts of scripts of scripts.
+const DEPTH: usize = 3;
+/// Files of one hook.
+const MOST: usize = 64;
+
+/// Which language a script is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Shell,
+    Python,
+    JavaScript,
+}
+
+/// Puts behind `files` what those of them run, and what that runs. Blocking.
+pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
+    let mut begun = 0;
+    for _ in 0..DEPTH {
+        let more: Vec<PathBuf> =
+            files.iter().skip(begun).flat_map(|file| taken_in(file, project)).collect();
+        begun = files.len();
+        for file in more {
+            if files.len() < MOST && !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    }
+}
+
+fn taken_in(file: &Path, project: &Path) -> Vec<PathBuf> {
+    let read = read_at_most(file, LONGEST).ok().flatten().filter(|read| !read.cut);
+    let Some(text) = read.and_then(|read| String::from_utf8(read.bytes).ok()) else {
+        return Vec::new();
+    };
+    let folder = file.parent().unwrap_or(project);
+    let found = match language(file, &text) {
+        Some(Language::Shell) => run_words(&text, project, folder),
+        Some(Language::Python) => modules(&text, project, folder),
+        Some(Language::JavaScript) => required(&text, folder),
+        None => Vec::new(),
+    };
+    found.into_iter().filter(|path| path.is_file() && !is_data(path)).collect()
+}
+
+fn language(file: &Path, text: &str) -> Option<Language> {
+    let ending = file.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
+    match ending.as_deref() {
+        Some("sh" | "bash" | "zsh" | "ksh") => return Some(Language::Shell),
+        Some("py" | "pyw") => return Some(Language::Python),
+        Some("js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "tsx" | "jsx") => {
+            return Some(Language::JavaScript);
+        }
+        _ => {}
+    }
+    let first = text.lines().next().and_then(|line| line.strip_prefix("#!"))?;
+    [("python", Language::Python), ("node", Language::JavaScript), ("sh", Language::Shell)]
+        .into_iter()
+        .find(|(name, _)| first.contains(name))
+        .map(|(_, language)| language)
+}
+
+/// The files of `import a.b` and `from .a import b`.
+fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim_start) {
+        let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+        let mut names: Vec<String> = Vec::new();
+        if let Some(rest) = line.strip_prefix("import ") {
+            names.extend(rest.split(',').map(first));
+        } else if let Some((of, parts)) =
+            line.strip_prefix("from ").and_then(|rest| rest.split_once(" import "))
+        {
+            let of = of.trim();
+            let joint = if of.ends_with('.') { "" } else { "." };
+            names.push(of.to_owned());
+            let parts = parts.split(',').map(|part| first(part.trim_matches(['(', ')', ' '])));
+            names.extend(parts.map(|part| format!("{of}{joint}{part}")));
+        }
+        for name in names.iter().filter(|name| !name.is_empty()) {
+            let relative = name.trim_start_matches('.');
+            // Each further dot is a folder up.
+            let mut above = folder;
+            for _ in 1..name.len() - relative.len() {
+                above = above.parent().unwrap_or(above);
+            }
+            let path = relative.replace('.', "/");
+            for base in [above, project] {
+                found.push(base.join(format!("{path}.py")));
+                found.push(base.join(&path).join("__init__.py"));
+            }
+        }
+    }
+    found
+}
+
+/// The files that are named by `"./…"` and `'../…'`, with the endings that may be left out.
+fn required(text: &str, folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for quote in ['"', '\'', '`'] {
+        // Both sides of each quote: whichever is within it is looked at.
+        for name in text.split(quote).filter(|it| it.starts_with("./") || it.starts_with("../")) {
+            if name.contains('\n') {
+                continue;
+            }
+            for ending in ["", ".js", ".mjs", ".cjs", ".ts", "/index.js"] {
+                let path = folder.join(format!("{name}{ending}"));
+                found.push(path.components().collect());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helpers_are_found_and_what_is_only_worked_on_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let project = folder.path();
+        for (name, text) in [
+            (
+                "hooks/check.sh",
+                "#!/bin/sh\nHERE=$(dirname \"$0\")\n. \"$HERE/lib/common.sh\"\nprettier --write app.js\nbash tools/run.sh >log.txt\nif x; then python3 \"${HERE}/py/it.py\"; fi\n",
+            ),
+            ("hooks/lib/common.sh", "f() { node \"$1\"; ../deep.sh; }\n"),
+            (
+                "hooks/py/it.py",
+                "import os, helper as h\nfrom .near import thing\nfrom pkg import part\n",
+            ),
+            ("hooks/py/helper.py", ""),
+            ("hooks/py/near.py", ""),
+            ("pkg/part.py", ""),
+            ("tools/run.sh", "node ./go.mjs\n"),
+            ("tools/go.mjs", ""),
+            ("go.mjs", "import x from './rules'; require(\"../out\"); const a = `./n${b}`"),
+            ("rules.js", ""),
+            ("app.js", ""),
+            ("log.txt", ""),
+        ] {
+            let path = project.join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        let mut files = vec![project.join("hooks/check.sh")];
+        follow(&mut files, project);
+        let mut names: Vec<_> = files
+            .iter()
+            .map(|file| file.strip_prefix(project).expect("within").display().to_string())
+            .collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "go.mjs",
+                "hooks/check.sh",
+                "hooks/lib/common.sh",
+                "hooks/py/helper.py",
+                "hooks/py/it.py",
+                "hooks/py/near.py",
+                "pkg/part.py",
+                "rules.js",
+                "tools/go.mjs",
+                "tools/run.sh"
+            ]
+        );
+        // A circle ends.
+        std::fs::write(project.join("a.sh"), "./b.sh").expect("written");
+        std::fs::write(project.join("b.sh"), "./a.sh").expect("written");
+        let mut files = vec![project.join("a.sh")];
+        follow(&mut files, project);
+        assert_eq!(files.len(), 2);
+    }
+}
