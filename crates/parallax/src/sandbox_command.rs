@@ -45,6 +45,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             };
             let launch = Launch::prepare(options)?;
             warn(&launch.warnings);
+            warn(&launch.sandbox_table().1);
             let (code, put_back) = launch.sandboxed(command, mode, &permissions)?.run()?;
             // With stderr gone nobody is there to be told.
             for path in put_back.restored {

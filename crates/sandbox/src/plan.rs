@@ -116,6 +116,8 @@ pub struct Plan {
     /// Package caches: they look writable, and what is written goes to a
     /// private layer; read-only where no overlay can be mounted.
     pub overlays: Vec<PathBuf>,
+    /// What of them is writable itself where none can be mounted over it.
+    pub without_overlay: Vec<PathBuf>,
     /// Where the private layers live, one folder for each overlay.
     pub overlay_store: PathBuf,
     /// Which network.
@@ -148,6 +150,7 @@ impl Plan {
             overlay_store: temporary.join("overlays"),
             temporary,
             overlays: Vec::new(),
+            without_overlay: Vec::new(),
             network: Network::Own,
             sockets: Vec::new(),
             cell: None,
@@ -197,6 +200,7 @@ impl Plan {
             &self.hidden,
             &self.readable,
             &self.overlays,
+            &self.without_overlay,
             &self.sockets,
         ];
         let single = [&self.temporary, &self.overlay_store];
@@ -212,7 +216,8 @@ impl Plan {
         let whole = |path: &&PathBuf| {
             ["/", "/dev", "/proc", "/sys"].iter().any(|top| path.as_path() == Path::new(top))
         };
-        match self.writable.iter().chain(&self.overlays).find(whole) {
+        let mut open = self.writable.iter().chain(&self.overlays).chain(&self.without_overlay);
+        match open.find(whole) {
             Some(path) => Err(PlanError::TooWide(path.clone())),
             None => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! What this machine's kernel gives, in words for `sandbox explain`.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -65,6 +66,22 @@ impl Support {
     pub fn tells_servers_apart() -> bool {
         static KNOWN: OnceLock<bool> = OnceLock::new();
         *KNOWN.get_or_init(|| Self::probe().is_ok_and(|support| support.gate.works))
+    }
+
+    /// Whether the disk of a folder can hold the private layers over package caches: one
+    /// that is an overlay itself, as the root of most containers is, cannot.
+    #[cfg(target_os = "linux")]
+    pub fn holds_layers(folder: &Path) -> bool {
+        // OVERLAYFS_SUPER_MAGIC of the kernel.
+        const OVERLAY: u64 = 0x794c_7630;
+        let disk = folder.ancestors().find_map(|it| rustix::fs::statfs(it).ok());
+        disk.is_none_or(|disk| u64::try_from(disk.f_type).is_ok_and(|kind| kind != OVERLAY))
+    }
+
+    /// Nothing is mounted here.
+    #[cfg(not(target_os = "linux"))]
+    pub fn holds_layers(_: &Path) -> bool {
+        false
     }
 
     /// The strongest tier that holds.

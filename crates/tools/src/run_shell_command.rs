@@ -39,7 +39,7 @@ use parallax_protocol::tool::{
     ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
-use parallax_sandbox::{Plan, Tier};
+use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
 
 pub use self::closed_names::ClosedNames;
@@ -334,6 +334,12 @@ pub fn command_effects(
     }
 }
 
+/// Whether private layers can be mounted over package caches. Blocking.
+fn has_layers(options: &SandboxOptions) -> bool {
+    matches!(options.tier, Tier::Best | Tier::Namespaces)
+        && Support::holds_layers(&options.overlays)
+}
+
 /// What a command line is started with in its sandbox: the plan and the
 /// environment. For a command that a person runs themselves. Blocking.
 ///
@@ -353,7 +359,7 @@ pub fn sandboxed(
         directory: directory.to_owned(),
         roots: roots.to_vec(),
         places: reads::reads(command, directory, roots, None).paths,
-        layers: !matches!(options.tier, Tier::Bubblewrap | Tier::Landlock),
+        layers: has_layers(options),
         mode,
         permissions: permissions.clone(),
         wanted: Vec::new(),
@@ -516,7 +522,7 @@ impl Invocation for Call {
             let preparing = tokio::task::spawn_blocking(move || {
                 let sandbox = options.sandbox.as_ref();
                 let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
-                let layers = confined && processes.has_cell();
+                let layers = confined && sandbox.is_some_and(has_layers) && processes.has_cell();
                 Entry { layers, ..entry }.prepare(sandbox)
             });
             let prepared = match preparing.await.map_err(|error| error.to_string()) {

@@ -56,6 +56,41 @@ fn commands_write_the_project_and_nothing_else() {
 }
 
 #[test]
+fn caches_are_written_in_a_layer_or_in_yolo_in_their_place() {
+    let script = "for f in .cache/pip/x .npm/x; do echo x > ~/$f && echo wrote $f; done; true";
+    for (tier, mode, wrote, in_place) in [
+        ("namespaces", "default", true, false),
+        ("namespaces", "yolo", true, false),
+        ("bubblewrap", "yolo", true, true),
+        ("bubblewrap", "default", false, false),
+        ("landlock", "yolo", true, true),
+        ("landlock", "default", false, false),
+    ] {
+        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
+            println!("no bwrap here: not tested");
+            continue;
+        }
+        let world = World::new(&commands(&["sh t.sh"]));
+        world.home.write("t.sh", script).expect("written");
+        for path in [".cache/pip/old", ".npm/old"] {
+            world.home.write_home(path, "").expect("written");
+        }
+        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+        world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+        let mut command = world.command(&["-p", "go", "--approval-mode", mode]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        finish(command);
+        let answer = answers(&world.server).remove(0);
+        assert_eq!(answer.contains("wrote .cache/pip/x"), wrote, "{tier} {mode}: {answer}");
+        let home = world.home.parallax().parent().map(std::path::Path::to_owned).expect("a home");
+        let is_there = home.join(".cache/pip/x").exists();
+        assert_eq!(is_there, in_place, "{tier} {mode}");
+        // What is beside a cache proper stays closed where no layer lies over it.
+        assert!(!home.join(".npm/x").exists(), "{tier} {mode}");
+    }
+}
+
+#[test]
 fn a_protected_file_is_closed_or_put_back() {
     let evil = "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > .vscode/tasks.json; \
                 echo evil > .envrc; echo ran > inside; \

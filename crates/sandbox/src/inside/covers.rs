@@ -1,8 +1,10 @@
 //! What is mounted over other things: unreadable files and folders, private
 //! folders, and layers over package caches.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -194,9 +196,16 @@ fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, 
         made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     }
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for folder in lower {
+    for (at, folder) in lower.iter().enumerate() {
         // One at a time, so that no character of a name separates.
-        fsconfig_set_string(&context, "lowerdir+", *folder)?;
+        match fsconfig_set_string(&context, "lowerdir+", *folder) {
+            // Before Linux 6.5 there is but the list.
+            Err(Errno::INVAL) if at == 0 => {
+                fsconfig_set_string(&context, "lowerdir", list(lower))?;
+                break;
+            }
+            done => done?,
+        }
     }
     fsconfig_set_string(&context, "upperdir", upper)?;
     fsconfig_set_string(&context, "workdir", work)?;
@@ -205,6 +214,19 @@ fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, 
     fsconfig_set_string(&context, "index", "on")?;
     fsconfig_create(&context)?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
+}
+
+/// Folders as one text, with what separates them escaped.
+fn list(folders: &[&Path]) -> PathBuf {
+    let mut text = Vec::new();
+    for (at, folder) in folders.iter().enumerate() {
+        text.extend((at > 0).then_some(b':'));
+        for byte in folder.as_os_str().as_bytes() {
+            text.extend(matches!(byte, b':' | b'\\').then_some(b'\\'));
+            text.push(*byte);
+        }
+    }
+    OsString::from_vec(text).into()
 }
 
 /// A file name for a path, one to one as long as it is short enough.

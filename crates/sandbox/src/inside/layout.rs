@@ -160,10 +160,17 @@ impl View<'_> {
         }
         for path in &plan.overlays {
             let Ok(lower) = self.open(path) else { continue };
-            // Where none can be mounted the cache stays read-only.
             if let Some(tree) = covers::overlay(&plan.overlay_store, path, &lower) {
                 steps.push((path.clone(), Step::Show(tree, true)));
                 writable.push(path.clone());
+                continue;
+            }
+            // Where none can be mounted the cache stays read-only, but for what may be
+            // written in its own place.
+            for part in plan.without_overlay.iter().filter(|part| part.starts_with(path)) {
+                let Ok(tree) = self.open(part) else { continue };
+                steps.push((part.clone(), Step::Show(clone(&tree, WRITABLE)?, true)));
+                writable.push(part.clone());
             }
         }
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), Step::Protect)));

@@ -219,11 +219,13 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     } else {
         // Without a layer of the session's own, the caches proper are open in
         // yolo mode: not what is beside them (programs, settings, tokens).
-        if !subject.layers && options.table.mode(subject.mode).caches {
-            plan.writable.extend(CACHES_PROPER.iter().map(|name| options.home.join(name)));
-        }
-        if subject.layers {
-            plan.overlays = caches;
+        let proper = match options.table.mode(subject.mode).caches {
+            true => CACHES_PROPER.iter().map(|name| options.home.join(name)).collect(),
+            false => Vec::new(),
+        };
+        match subject.layers {
+            true => (plan.overlays, plan.without_overlay) = (caches, proper),
+            false => plan.writable.extend(proper),
         }
     }
     // A place that is not there cannot be opened; the rest holds all the same.
