@@ -114,6 +114,10 @@ pub struct Vim {
     insertion: Option<Insertion>,
     /// Where the selection began.
     anchor: Position,
+    /// What was selected last: from, to, and how.
+    last_selection: Option<(Position, Position, VimMode)>,
+    /// Behind `R`: what each character typed since took the place of.
+    overwritten: Option<Vec<Option<String>>>,
     /// How much the running command found selected.
     selected: Option<visual::Extent>,
     repeating: bool,
@@ -141,7 +145,7 @@ impl Vim {
     /// Another text was put into the buffer: no command is pending any more.
     pub fn text_changed(&mut self, buffer: &mut Buffer) {
         self.pending = Pending::default();
-        self.insertion = None;
+        (self.insertion, self.overwritten) = (None, None);
         buffer.end_group();
         if self.mode != VimMode::Insert {
             self.mode = VimMode::Normal;
@@ -151,12 +155,15 @@ impl Vim {
 
     /// Takes a key; `false` when it is the input's.
     pub fn key(&mut self, buffer: &mut Buffer, key: Key) -> bool {
+        if self.is_visual() {
+            self.last_selection = Some((self.anchor, buffer.cursor(), self.mode));
+        }
         let is_escape = key == Key::plain(KeyCode::Escape) || key == Key::ctrl('[');
         if is_escape {
             return self.escape(buffer);
         }
         if self.mode == VimMode::Insert {
-            return false;
+            return self.overwrite(buffer, key);
         }
         if let Waiting::Pattern(pattern, forward) = &self.pending.waiting {
             let (pattern, forward) = (pattern.clone(), *forward);
@@ -336,6 +343,7 @@ impl Vim {
             ('E', _) => self.go(buffer, motion::word_end_back(buffer, times, true)),
             ('_', _) => self.go(buffer, motion::last_filled(buffer)),
             ('J', false) => self.join(buffer, false),
+            ('v', _) => self.select_again(buffer),
             ('u' | 'U' | '~', true) => self.visual_operator(buffer, Operator::of_case(char)),
             ('u' | 'U' | '~', false) => self.operator(buffer, Operator::of_case(char)),
             _ => self.reset(),

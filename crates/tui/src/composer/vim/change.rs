@@ -1,5 +1,7 @@
 //! The commands that change text without a motion, insert mode, and `.`.
 
+use parallax_screen::{Key, KeyCode};
+
 use super::super::buffer::Buffer;
 use super::super::text::Position;
 use super::motion::{self, Sort};
@@ -66,6 +68,10 @@ impl Vim {
             'J' => self.join(buffer, true),
             'p' | 'P' => self.put(buffer, char == 'p'),
             'r' => self.pending.waiting = super::Waiting::Replace,
+            'R' => {
+                self.begin_insert(buffer, cursor, times);
+                self.overwritten = Some(Vec::new());
+            }
             '~' => self.toggle_case(buffer, times),
             'u' => {
                 for _ in 0..times {
@@ -168,6 +174,36 @@ impl Vim {
         self.finish(buffer);
     }
 
+    /// Behind `R`, before a key of insert mode: what stands there goes, and Backspace
+    /// brings it back. `true` when the key is done with.
+    pub(super) fn overwrite(&mut self, buffer: &mut Buffer, key: Key) -> bool {
+        let Some(gone) = self.overwritten.as_mut() else { return false };
+        let cursor = buffer.cursor();
+        if key.code == KeyCode::Backspace {
+            match gone.pop() {
+                None => buffer.left(),
+                Some(text) => {
+                    buffer.delete_left();
+                    let at = buffer.cursor();
+                    buffer.replace(at..at, text.as_deref().unwrap_or(""));
+                    buffer.set_cursor(at);
+                }
+            }
+            return true;
+        }
+        if key.typed().is_some() {
+            let end = buffer.next(cursor);
+            let is_there = end.line == cursor.line && end > cursor;
+            let text = is_there.then(|| buffer.text().slice(cursor..end));
+            if is_there {
+                buffer.replace(cursor..end, "");
+                buffer.set_cursor(cursor);
+            }
+            gone.push(text);
+        }
+        false
+    }
+
     fn begin_insert(&mut self, buffer: &mut Buffer, at: Position, times: usize) {
         buffer.begin_group();
         buffer.set_cursor(at);
@@ -183,6 +219,7 @@ impl Vim {
     }
 
     pub(super) fn leave_insert(&mut self, buffer: &mut Buffer) {
+        self.overwritten = None;
         if let Some(insertion) = self.insertion.take() {
             let end = buffer.cursor();
             let text = if insertion.start <= end {
@@ -248,7 +285,18 @@ impl Vim {
             }
         }
         if self.mode == VimMode::Insert {
-            buffer.insert(change.inserted.as_deref().unwrap_or(""));
+            let text = change.inserted.as_deref().unwrap_or("");
+            if self.overwritten.is_some() {
+                let start = buffer.cursor();
+                let mut end = start;
+                for _ in text.chars() {
+                    let next = buffer.next(end);
+                    end = if next.line == start.line { next } else { end };
+                }
+                buffer.replace(start..end, "");
+                buffer.set_cursor(start);
+            }
+            buffer.insert(text);
             self.leave_insert(buffer);
         }
         self.repeating = false;

@@ -24,6 +24,8 @@ pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<Obj
         '{' | '}' | 'B' => bracketed(buffer, '{', '}', around, times),
         '<' | '>' => bracketed(buffer, '<', '>', around, times),
         'p' => Some(paragraph(buffer, around, times)),
+        's' => Some(sentence(buffer, around, times)),
+        't' => tagged(buffer, around, times),
         _ => None,
     }
 }
@@ -161,4 +163,95 @@ fn paragraph(buffer: &Buffer, around: bool, times: usize) -> Object {
         }
     }
     Object { range: Position::new(first, 0)..text.line_end(last), lines: true }
+}
+
+/// Stretches of a text in turn: a sentence, then the space behind it. A sentence ends with
+/// `.`, `!` or `?` (and what closes behind it) before a space, and at an empty line.
+fn sentences(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let (mut start, mut in_space, mut ended) = (0, false, false);
+    let mut before = None;
+    for (at, char) in text.char_indices() {
+        let space = char.is_whitespace();
+        let breaks = match (in_space, space) {
+            (false, true) => ended || (char == '\n' && text.get(at..).is_some_and(is_empty_line)),
+            (true, false) => true,
+            _ => false,
+        };
+        if breaks && before.is_some() {
+            found.push(start..at);
+            start = at;
+        }
+        in_space = if breaks { space } else { in_space };
+        ended = match char {
+            '.' | '!' | '?' => true,
+            ')' | ']' | '"' | '\'' => ended,
+            _ => false,
+        };
+        before = Some(char);
+    }
+    found.push(start..text.len());
+    found
+}
+
+/// Whether a text that begins with the end of a line goes on with an empty one.
+fn is_empty_line(rest: &str) -> bool {
+    rest.get(1..).and_then(|rest| rest.split('\n').next()).is_some_and(|it| it.trim().is_empty())
+}
+
+fn sentence(buffer: &Buffer, around: bool, times: usize) -> Object {
+    let text = buffer.text().to_string();
+    let at = buffer.text().offset(buffer.cursor());
+    let all = sentences(&text);
+    let is_space =
+        |part: &Range<usize>| text.get(part.clone()).is_some_and(|it| it.trim().is_empty());
+    let here = all.iter().position(|part| at < part.end).unwrap_or(all.len() - 1);
+    let count = if around { times.saturating_mul(2) } else { times };
+    let last = here.saturating_add(count - 1).min(all.len() - 1);
+    let mut first = here;
+    // Without space behind it, that before it goes.
+    let ends_in_space = all.get(last).is_some_and(is_space);
+    if around && !ends_in_space && here > 0 && !all.get(here).is_some_and(is_space) {
+        first -= 1;
+    }
+    let edge = |part: usize| all.get(part).cloned().unwrap_or(0..0);
+    let place = |offset| buffer.text().position(offset);
+    charwise(place(edge(first).start)..place(edge(last).end))
+}
+
+/// Between `<name …>` and its `</name>`, the `times`th pair around the cursor.
+fn tagged(buffer: &Buffer, around: bool, times: usize) -> Option<Object> {
+    let text = buffer.text().to_string();
+    let at = buffer.text().offset(buffer.cursor());
+    let mut open: Vec<(&str, Range<usize>)> = Vec::new();
+    let mut pairs: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    let mut from = 0;
+    while let Some(start) = text.get(from..)?.find('<').map(|found| from + found) {
+        from = start + 1;
+        let Some(end) = text.get(start..)?.find('>').map(|found| start + found + 1) else { break };
+        let inner = text.get(start + 1..end - 1)?;
+        let name = inner.trim_start_matches('/');
+        let name = name.split(|char: char| char.is_whitespace() || char == '/').next()?;
+        if !name.starts_with(char::is_alphabetic) || inner.ends_with('/') {
+            continue;
+        }
+        from = end;
+        if !inner.starts_with('/') {
+            open.push((name, start..end));
+        } else if let Some(place) = open.iter().rposition(|(other, _)| *other == name) {
+            let (_, begin) = open.swap_remove(place);
+            open.truncate(place);
+            pairs.push((begin, start..end));
+        }
+    }
+    // Inner pairs close first.
+    let (begin, end) = pairs
+        .into_iter()
+        .filter(|(begin, end)| begin.start <= at && at < end.end)
+        .nth(times - 1)?;
+    let place = |offset| buffer.text().position(offset);
+    Some(charwise(match around {
+        true => place(begin.start)..place(end.end),
+        false => place(begin.end)..place(end.start),
+    }))
 }

@@ -73,6 +73,29 @@ fn check(rows: &[(&str, &str, &str)]) {
 }
 
 #[test]
+fn replace_mode_and_what_was_selected() {
+    check(&[
+        ("|one two", "Rxy<esc>", "x|ye two"),
+        ("|one", "Rwxyz<esc>", "wxy|z"),
+        ("|one", "Rxy<bs><bs>z<esc>", "|zne"),
+        ("one |two", "R<bs>x<esc>", "one|xtwo"),
+        ("|one two", "Rab<esc>w.", "abe a|bo"),
+        ("|one two", "ve<esc>wgvd", "| two"),
+        ("|one two", "veUgvu", "|one two"),
+        ("on|e two\nthree", "vjI- <esc>", "-| one two\nthree"),
+        ("on|e two\nthree", "vjA!<esc>", "one two\nthree|!"),
+        ("One. T|wo three! Four", "dis", "One. | Four"),
+        ("One. T|wo three! Four", "das", "One. |Four"),
+        ("One. Two. Th|ree", "das", "One. Two|."),
+        ("a\n\nOne |two", "cisx<esc>", "a\n\n|x"),
+        ("<a><b x=\"1\">o|ne</b></a>", "dit", "<a><b x=\"1\">|</b></a>"),
+        ("<a><b>o|ne</b></a>", "dat", "<a>|</a>"),
+        ("<a><br/><b>o|ne</b></a>", "2dit", "<a>|</a>"),
+        ("a < b|", "dit", "a < |b"),
+    ]);
+}
+
+#[test]
 fn motions() {
     check(&[
         ("one t|wo", "h", "one |two"),

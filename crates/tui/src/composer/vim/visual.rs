@@ -69,6 +69,7 @@ impl Vim {
             'p' | 'P' => self.visual_put(buffer),
             'J' => self.visual_join(buffer),
             'r' => self.pending.waiting = Waiting::Replace,
+            'I' | 'A' => self.visual_insert(buffer, char == 'A'),
             _ => match Operator::of(char) {
                 Some(operator) => self.visual_operator(buffer, operator),
                 None => match self.motion(buffer, char) {
@@ -77,6 +78,29 @@ impl Vim {
                 },
             },
         }
+    }
+
+    /// Begins to insert before the first line of the selection, or behind its last.
+    fn visual_insert(&mut self, buffer: &mut Buffer, behind: bool) {
+        let Some(range) = self.selection(buffer) else { return self.reset() };
+        self.leave(buffer, &range);
+        let at = match behind {
+            true => buffer.text().line_end(range.end.line),
+            false => Position::new(range.start.line, 0),
+        };
+        self.pending.count = None;
+        buffer.begin_group();
+        buffer.set_cursor(at);
+        self.insert(buffer, 1, false);
+    }
+
+    /// `gv`: selects again what was selected last.
+    pub(super) fn select_again(&mut self, buffer: &mut Buffer) {
+        let Some((anchor, cursor, mode)) = self.last_selection else { return self.reset() };
+        self.mode = mode;
+        self.anchor = buffer.snap(anchor);
+        buffer.set_cursor(cursor);
+        self.reset();
     }
 
     pub(super) fn visual_operator(&mut self, buffer: &mut Buffer, operator: Operator) {
