@@ -51,9 +51,9 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
     let text = read.clone().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| "[]\n".into());
     // Editors allow a comma at the end.
     let syntax = ParseOptions { allow_trailing_commas: true, ..jsonc::syntax() };
-    let not_a_list = || failed(io::Error::other("it is no list of key bindings"));
-    let bound: Vec<Value> =
-        jsonc_parser::parse_to_serde_value(&text, &syntax).map_err(|_| not_a_list())?;
+    let not_a_list = |why: String| ConfigError::NotKeyBindings { path: file.to_owned(), why };
+    let bound: Vec<Value> = jsonc_parser::parse_to_serde_value(&text, &syntax)
+        .map_err(|error| not_a_list(error.to_string()))?;
     let of = |key: &'static str| {
         let is_key = move |entry: &&Value| entry.get("key").and_then(Value::as_str) == Some(key);
         bound.iter().filter(is_key)
@@ -79,8 +79,8 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
     if missing.is_empty() {
         return Ok(EditorKeys::There);
     }
-    let root = CstRootNode::parse(&text, &syntax).map_err(|_| not_a_list())?;
-    let list = root.array_value().ok_or_else(not_a_list)?;
+    let root = CstRootNode::parse(&text, &syntax).map_err(|error| not_a_list(error.to_string()))?;
+    let list = root.array_value().ok_or_else(|| not_a_list("it is another value".to_owned()))?;
     for key in &missing {
         list.append(binding(key));
     }

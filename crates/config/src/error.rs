@@ -28,6 +28,16 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
     },
+    /// An editor's file of keys that is none.
+    #[error(
+        "Error in {path}: it must hold one JSON list of key bindings ({why}); correct it and try again"
+    )]
+    NotKeyBindings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// The file is there and cannot be read.
     #[error("Error in {path}: cannot read the file: {source}; check its permissions and try again")]
     Unreadable {
