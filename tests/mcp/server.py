@@ -32,6 +32,7 @@ as one JSON line. The words of `--do`:
     secret     programs that register get a secret, and have to show it
     closed     programs cannot register        denied    nobody is signed in
     scope      calls want another scope      nameless  does not say who it is
+    form       tokens come as a form, not as JSON
     tls        speaks TLS, certified by authority.pem beside this file
 """
 
@@ -549,9 +550,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             TOKENS["count"] += 1
             TOKENS["access"] = f"access-{TOKENS['count']}"
             TOKENS["refresh"] = f"refresh-{TOKENS['count']}"
-            return self.json(200, {"access_token": TOKENS["access"], "token_type": "Bearer",
-                                   "expires_in": 3600, "refresh_token": TOKENS["refresh"],
-                                   "scope": "all"})
+            given = {"access_token": TOKENS["access"], "token_type": "Bearer",
+                     "expires_in": 3600, "refresh_token": TOKENS["refresh"], "scope": "all"}
+            if "form" in DO:
+                form = urllib.parse.urlencode(given).encode()
+                return self.reply(200, form, kind="application/x-www-form-urlencoded")
+            return self.json(200, given)
         if path.path == "/revoke":
             TOKENS.update(access="gone", refresh="gone")
             return self.json(200, {})

@@ -11,7 +11,7 @@ mod gather;
 mod server;
 
 pub use confinement::SandboxGrants;
-pub use credentials::{AuthProvider, OAuthSettings};
+pub use credentials::{AuthProvider, OAuthSettings, is_this_machine};
 pub use edit::{Edited, McpScope, add_server, names_in, remove_server, scope_file};
 pub use enablement::{EnablementFiles, same_name};
 pub(crate) use gather::expand_servers;

@@ -4,6 +4,7 @@
 mod bearer;
 mod callback;
 mod challenge;
+mod exchange;
 mod flow;
 mod store;
 

@@ -129,7 +129,8 @@ fn is_of_google(host: &str) -> bool {
     host == "luci.app" || [".luci.app", ".googleapis.com"].iter().any(|end| host.ends_with(end))
 }
 
-fn is_this_machine(url: &url::Url) -> bool {
+/// Whether an address names this machine, as `localhost` or by a loopback address.
+pub fn is_this_machine(url: &url::Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

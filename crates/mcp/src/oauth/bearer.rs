@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_config::mcp::McpServer;
+use parallax_config::mcp::{McpServer, is_this_machine};
 use parallax_http::reqwest::RequestBuilder;
 use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client, is_private_host};
 use rmcp::transport::auth::{
@@ -11,6 +11,7 @@ use rmcp::transport::auth::{
 };
 use tokio::sync::Mutex;
 
+use crate::oauth::exchange::Exchange;
 use crate::oauth::store::{Renewal, ServerTokens, TokenFiles};
 
 /// How long a service of sign-ins may take for an answer.
@@ -23,11 +24,13 @@ pub(crate) async fn manager(
     url: &str,
     http: &ClientOptions,
 ) -> Result<AuthorizationManager, AuthError> {
-    let host = url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let address = url::Url::parse(url).ok();
+    let host = address.as_ref().and_then(|url| url.host_str().map(str::to_owned));
     let is_private = match &host {
         Some(host) => is_private_host(host).await,
         None => false,
     };
+    let is_here = address.is_some_and(|url| is_this_machine(&url));
     // Where metadata may lead the library sees to, hop by hop.
     let timeout = Some(PATIENCE);
     let options = ClientOptions { redirects: Redirects::None, timeout, ..http.clone() };
@@ -37,11 +40,18 @@ pub(crate) async fn manager(
     };
     // Before the library makes clients of its own, which need the one provider of TLS.
     let client = client.map_err(|error| AuthError::InternalError(error.to_string()))?;
-    let mut manager = match is_private {
-        true => AuthorizationManager::new_allowing_private_addresses(url).await?,
-        false => AuthorizationManager::new(url).await?,
+    let mut manager = match is_private && !is_here {
+        // The library lets these be named by metadata only with the exchange of its own.
+        true => {
+            let mut manager = AuthorizationManager::new_allowing_private_addresses(url).await?;
+            manager.with_client(client)?;
+            manager
+        }
+        false => {
+            let exchange = Arc::new(Exchange(client));
+            AuthorizationManager::new_with_oauth_http_client(url, exchange).await?
+        }
     };
-    manager.with_client(client)?;
     manager.set_allow_missing_issuer(true);
     Ok(manager)
 }

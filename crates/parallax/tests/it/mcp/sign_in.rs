@@ -66,6 +66,17 @@ fn what_a_service_gave_this_program_is_shown_when_tokens_are_renewed() {
 }
 
 #[test]
+fn tokens_that_come_as_a_form_are_read_and_renewed() {
+    let world = World::new(&call("echo", &json!({"text": "signed"})));
+    let remote = Remote::start(&world, "--http", "auth,form");
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+    sign_in(&world);
+    post(&format!("{}/expire", remote.base()));
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+}
+
+#[test]
 fn a_sign_in_that_is_refused_says_why() {
     let world = World::new("[]");
     for (how, wanted) in [
