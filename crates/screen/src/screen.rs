@@ -111,13 +111,22 @@ impl Screen {
         let asks = (options.probe, inline);
         let shared = Arc::new(Shared::new(tty, wake, capabilities, asks, canvas));
         let early = shared.tty.raw()?;
+        let reader = Reader::start(&shared, wakes, DecoderOptions { greek }, early);
+        let reader = match reader {
+            Ok(reader) => reader,
+            // No thread is to be had.
+            Err(error) => {
+                let _ = shared.tty.cooked();
+                return Err(error);
+            }
+        };
         // From here on, dropping restores.
         let mut screen = Self {
             shared: Arc::clone(&shared),
             options,
             had_keys: early > 0,
             progress: Progress::None,
-            _reader: Reader::start(&shared, wakes, DecoderOptions { greek }, early)?,
+            _reader: reader,
         };
         let setup = screen.setup();
         shared.tty.write(&setup)?;

@@ -20,6 +20,8 @@ impl Signals {
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
             SignalKind::alarm(),
+            // The time that `ulimit -t` gives is up: a little is left for the end.
+            SignalKind::from_raw(rustix::process::Signal::XCPU.as_raw()),
         ];
         let listen = |kind: SignalKind| {
             let number = u8::try_from(kind.as_raw_value()).ok()?;
