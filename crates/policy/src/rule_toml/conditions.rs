@@ -1,0 +1,185 @@
+//! What a rule or a checker is about: tools, arguments, commands, paths, modes.
+
+use crate::command_prefix::CommandPrefix;
+use crate::conditions::{CommandPattern, Commands, Conditions};
+use crate::names::{KNOWN, SHELL, canonical, nearest};
+use crate::path_condition::{PathGlob, PathScope};
+use crate::pattern;
+use crate::problem::ProblemKind;
+use crate::toml_table::{self, Expected, flag, text, texts};
+use crate::tool_pattern::ToolPattern;
+use parallax_protocol::policy::ApprovalMode;
+use toml::de::{DeTable, DeValue};
+
+use super::{Fault, Reader, bad_pattern, get, invalid, schema};
+
+impl Reader<'_> {
+    pub(super) fn conditions(
+        &mut self,
+        number: usize,
+        line: usize,
+        table: &DeTable<'_>,
+    ) -> Result<Conditions, Fault> {
+        let server = self.optional(table, "mcpName", "mcp_name", text)?;
+        let names = self.optional(table, "toolName", "tool_name", texts)?;
+        let tools = match (&server, names) {
+            (None, None) => {
+                return Err(schema(
+                    "`toolName` is missing (`*` means every tool), or `mcpName` for all tools of a server",
+                ));
+            }
+            (Some(server), None) => vec![ToolPattern::of_server(server, "*")],
+            (Some(server), Some(names)) => {
+                names.iter().map(|name| ToolPattern::of_server(server, name)).collect()
+            }
+            (None, Some(names)) => names.iter().map(|name| self.tool(number, line, name)).collect(),
+        };
+        if tools.is_empty() {
+            return Err(schema("`toolName` is an empty list"));
+        }
+        if tools.iter().any(|tool| matches!(tool, ToolPattern::Exact(name) if name.is_empty())) {
+            return Err(schema("`toolName` is empty (`*` means every tool)"));
+        }
+        let commands = self.commands(number, line, table, &tools)?;
+        let arguments = match self.optional(table, "argsPattern", "args_pattern", text)? {
+            Some(_) if !matches!(commands, Commands::Any) => {
+                return Err(invalid("`argsPattern` excludes `commandPrefix` and `commandRegex`"));
+            }
+            Some(text) => {
+                Some(pattern::compile(&text).map_err(|why| bad_pattern("argsPattern", &why))?)
+            }
+            None => None,
+        };
+        let path_glob = match self.optional(table, "pathGlob", "path_glob", text)? {
+            Some(text) => Some(
+                PathGlob::parse(&text, self.reading.home)
+                    .map_err(|why| bad_pattern("pathGlob", &why))?,
+            ),
+            None => None,
+        };
+        let path_inside = match self.optional(table, "pathInside", "path_inside", text)? {
+            Some(text) => Some(PathScope::parse(&text).ok_or_else(|| {
+                invalid(format!("`pathInside` is `{text}`: use `workspace`, `plans` or `tmp`"))
+            })?),
+            None => None,
+        };
+        let mut modes = Vec::new();
+        for name in self.optional(table, "modes", "modes", texts)?.unwrap_or_default() {
+            modes.push(ApprovalMode::parse(&name).ok_or_else(|| Fault {
+                suggestion:
+                    nearest(&name, &["default", "autoEdit", "plan", "yolo"]).map(str::to_owned),
+                ..invalid(format!(
+                    "there is no mode `{name}`: use `default`, `autoEdit`, `plan` or `yolo`"
+                ))
+            })?);
+        }
+        let annotations = match get(table, "toolAnnotations", "tool_annotations") {
+            Some(value) => match value.get_ref() {
+                DeValue::Table(table) => table
+                    .iter()
+                    .map(|(key, value)| {
+                        (key.get_ref().to_string(), toml_table::json(value.get_ref()))
+                    })
+                    .collect(),
+                _ => return Err(self.wrong_type("toolAnnotations", value, &Expected("a table"))),
+            },
+            None => Vec::new(),
+        };
+        Ok(Conditions {
+            tools,
+            server,
+            agent: self.optional(table, "subagent", "subagent", text)?,
+            commands,
+            arguments,
+            path_glob,
+            path_inside,
+            annotations,
+            modes,
+            interactive: self.optional(table, "interactive", "interactive", flag)?,
+        })
+    }
+
+    fn tool(&mut self, number: usize, line: usize, name: &str) -> ToolPattern {
+        let warn = |message: String, suggestion: Option<String>| Fault {
+            kind: ProblemKind::ToolNameWarning,
+            line: Some(line),
+            message,
+            suggestion,
+        };
+        if let Some((server, tool)) = name.split_once("__")
+            && !name.starts_with("mcp_")
+        {
+            let new = format!("mcp_{server}_{tool}");
+            let fault = warn(format!("the form `{name}` is deprecated: write `{new}`"), None);
+            self.report(Some(number), false, fault);
+            return ToolPattern::of_server(server, tool);
+        }
+        let has_own_namespace =
+            name.contains('*') || name.starts_with("mcp_") || name.starts_with("discovered_tool_");
+        if !has_own_namespace
+            && canonical(name) == name
+            && let Some(near) = nearest(name, KNOWN)
+        {
+            let fault =
+                warn(format!("no tool is known by the name `{name}`"), Some(near.to_owned()));
+            self.report(Some(number), false, fault);
+        }
+        ToolPattern::parse(name)
+    }
+
+    fn commands(
+        &mut self,
+        number: usize,
+        line: usize,
+        table: &DeTable<'_>,
+        tools: &[ToolPattern],
+    ) -> Result<Commands, Fault> {
+        let prefixes = self.optional(table, "commandPrefix", "command_prefix", texts)?;
+        let regex = self.optional(table, "commandRegex", "command_regex", text)?;
+        let commands = match (prefixes, regex) {
+            (None, None) => return Ok(Commands::Any),
+            (Some(_), Some(_)) => {
+                return Err(invalid("`commandPrefix` and `commandRegex` exclude each other"));
+            }
+            (Some(prefixes), None) => {
+                let (mut never, mut some) = (Vec::new(), Vec::new());
+                for text in prefixes {
+                    match CommandPrefix::why_never(&text) {
+                        Some(why) => never.push(format!("no command begins with `{text}`: {why}")),
+                        None => some.push(text),
+                    }
+                }
+                // The others of a list hold.
+                let prefixes = match (some.is_empty(), never.first()) {
+                    (true, Some(message)) => return Err(invalid(message.clone())),
+                    _ => some,
+                };
+                for message in &never {
+                    self.ignored(number, line, message);
+                }
+                let prefixes: Vec<CommandPrefix> =
+                    prefixes.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
+                if prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.words().is_empty()) {
+                    return Err(invalid(
+                        "`commandPrefix` is empty: leave it out to mean every command",
+                    ));
+                }
+                Commands::Prefixes(prefixes)
+            }
+            (None, Some(text)) => {
+                let bad = |why: String| bad_pattern("commandRegex", &why);
+                Commands::Pattern(Box::new(CommandPattern {
+                    from_start: pattern::compile_from_start(&text).map_err(bad)?,
+                    anywhere: pattern::compile(&text).map_err(bad)?,
+                    text,
+                }))
+            }
+        };
+        if !matches!(tools, [ToolPattern::Exact(name)] if name == SHELL) {
+            return Err(invalid(format!(
+                "`commandPrefix` and `commandRegex` need `toolName = \"{SHELL}\"`"
+            )));
+        }
+        Ok(commands)
+    }
+}
