@@ -129,6 +129,9 @@ impl Words {
         // Where names start from: the command may change it on its way.
         let mut bases = vec![project.to_path_buf()];
         for command in &line.commands {
+            // `D=tools; $D/x.sh`
+            let values = command.assignments.iter().filter_map(|it| it.value.text.as_deref());
+            bases.extend(values.filter(|it| !it.is_empty()).map(|it| place(project, project, it)));
             let name = command.name().unwrap_or_default();
             if WRITERS.contains(&name) {
                 continue;
@@ -263,6 +266,7 @@ mod tests {
             ("python3 -m pkg.mod", &["mod.py"]),
             ("python3 pkg; python3 -m pkg", &["__main__.py"]),
             ("D=$GEMINI_PROJECT_DIR; \"$D/hk.sh\" g.log", &["hk.sh"]),
+            ("D=sub; $D/x.sh", &["x.sh"]),
             ("bash \"$(git rev-parse --show-toplevel)/sub/x.sh\"", &["x.sh"]),
         ] {
             assert_eq!(found(command), expected, "{command}");

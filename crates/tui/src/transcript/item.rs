@@ -173,7 +173,11 @@ impl Item {
     }
 
     pub(super) fn is_moving(&self) -> bool {
-        matches!(self, Self::Tool(_) | Self::Shell(_)) && self.is_open()
+        match self {
+            Self::Tool(tool) => tool.is_moving(),
+            Self::Shell(shell) => shell.running,
+            _ => false,
+        }
     }
 
     pub(super) fn notice(level: Level, text: impl Into<Arc<str>>) -> Self {

@@ -57,10 +57,14 @@ impl Show {
     }
 
     fn runs(&mut self, id: &str) -> &mut Self {
+        self.phase(id, CallPhase::Executing)
+    }
+
+    fn phase(&mut self, id: &str, phase: CallPhase) -> &mut Self {
         self.event(EventBody::CallState(Box::new(CallState {
             item: id.into(),
             call: id.into(),
-            phase: CallPhase::Executing,
+            phase,
             title: None,
             kind: None,
         })))
@@ -128,6 +132,16 @@ fn ask(call: &str) -> EventBody {
         wider: Permissions::default(),
         not_undoable: Vec::new(),
     }))
+}
+
+#[test]
+fn while_a_person_is_asked_nothing_moves() {
+    let mut view = Show::default();
+    view.call("a", "run_shell_command", json!({"command": "make"}));
+    view.phase("a", CallPhase::AwaitingApproval);
+    assert!(!view.transcript.is_moving());
+    view.runs("a");
+    assert!(view.transcript.is_moving());
 }
 
 #[test]

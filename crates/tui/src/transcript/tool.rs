@@ -164,6 +164,14 @@ impl Tool {
         matches!(self.state, State::Open(_))
     }
 
+    /// Whether its row has a turning sign or a clock: not while it waits or asks.
+    pub(super) fn is_moving(&self) -> bool {
+        match &self.state {
+            State::Open(open) => open.stage == Stage::Running || open.agent.is_some(),
+            State::Done(_) | State::Abandoned => false,
+        }
+    }
+
     /// The arguments of a call that is not over.
     pub(super) fn arguments(&self) -> Option<&Object> {
         self.args.as_ref()
