@@ -60,46 +60,90 @@ fn as_utf8(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Refuses when somebody changed the file since the model saw it. If the
-/// whole change fits into the message, the model has seen it then.
+/// A change of a file by others that the model has not seen.
+pub(crate) struct UnseenChange {
+    /// The changed lines, when they are few.
+    diff: Option<String>,
+}
+
+impl UnseenChange {
+    /// The change since the model saw the file, if there is one.
+    pub(crate) fn of(seen: &SeenFiles, target: &Confined, before: &Before) -> Option<Self> {
+        let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
+            return None;
+        };
+        let diff = old.and_then(|old| short_diff(&decode(&old).text, &before.decoded.text, 40));
+        Some(Self { diff })
+    }
+
+    /// Whether the message shows the model all of it.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.diff.is_some()
+    }
+
+    /// The result of a call that must not be carried out on the changed file.
+    /// If the whole change fits into the message, the model has seen it then.
+    pub(crate) fn refuse(self, seen: &SeenFiles, target: &Confined, before: &Before) -> ToolError {
+        let shown = target.shown().display();
+        let mut message = format!("`{shown}` was changed on disk since you last saw it.");
+        match self.diff {
+            Some(diff) => {
+                seen.record(target.path(), before.snapshot, Some(&before.bytes));
+                message.push_str(&format!(
+                    " Nothing was written. The change:\n{diff}\nAdapt yours to it and try again"
+                ));
+            }
+            None => {
+                message.push_str(" Nothing was written. Read it again, then repeat your change")
+            }
+        }
+        ToolError::new(ToolErrorKind::FileChangedOnDisk, message)
+    }
+
+    /// The note beside an edit that was carried out all the same.
+    pub(crate) fn note(&self) -> String {
+        match &self.diff {
+            Some(diff) => format!(
+                "The file had also changed on disk since you last saw it:\n{diff}"
+            ),
+            None => "The file had also changed on disk since you last saw it; read it again before you rely on other parts of it.".to_owned(),
+        }
+    }
+}
+
+/// Refuses when the file was changed since the model saw it.
 pub(crate) fn check_fresh(
     seen: &SeenFiles,
     target: &Confined,
     before: &Before,
 ) -> Result<(), ToolError> {
-    let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
-        return Ok(());
-    };
-    let shown = target.shown().display();
-    let mut message = format!("`{shown}` was changed on disk since you last saw it.");
-    let diff = old.and_then(|old| {
-        let old = decode(&old).text;
-        short_diff(&old, &before.decoded.text, 40)
-    });
-    match diff {
-        Some(diff) => {
-            seen.record(target.path(), before.snapshot, Some(&before.bytes));
-            message.push_str(&format!(
-                " Nothing was written. The change:\n{diff}\nAdapt yours to it and try again"
-            ));
-        }
-        None => message.push_str(" Nothing was written. Read it again, then repeat your change"),
+    match UnseenChange::of(seen, target, before) {
+        Some(change) => Err(change.refuse(seen, target, before)),
+        None => Ok(()),
     }
-    Err(ToolError::new(ToolErrorKind::FileChangedOnDisk, message))
 }
 
 /// Writes the bytes if the file is still what the change was made from, and
-/// notes the new state.
+/// records the new state as seen.
 pub(crate) fn commit(
     seen: &SeenFiles,
     target: &Confined,
     before: Option<&Before>,
     bytes: &[u8],
 ) -> Result<Written, ToolError> {
-    let expected = before.map_or(Expected::Absent, |before| Expected::Content(hash(&before.bytes)));
-    let written = atomic_write(target, bytes, expected).map_err(|error| write_failure(&error))?;
+    let written = commit_unseen(target, before, bytes)?;
     seen.record(target.path(), written.snapshot, Some(bytes));
     Ok(written)
+}
+
+/// Like [`commit`] for a file of which the model has not seen all.
+pub(crate) fn commit_unseen(
+    target: &Confined,
+    before: Option<&Before>,
+    bytes: &[u8],
+) -> Result<Written, ToolError> {
+    let expected = before.map_or(Expected::Absent, |before| Expected::Content(hash(&before.bytes)));
+    atomic_write(target, bytes, expected).map_err(|error| write_failure(&error))
 }
 
 /// The part in which two texts differ, with whole lines around it.

@@ -1,10 +1,12 @@
 //! `replace`: changes one place of a file (or all that are the same).
 
 mod distance;
-mod fuzzy;
+mod indentation;
 mod matching;
 mod nearest;
 mod source;
+mod tokens;
+mod tolerant;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,8 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    Before, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder, snippet,
+    Before, UnseenChange, commit, commit_unseen, cut, edit_effects, file_diff, load,
+    omission_placeholder, snippet,
 };
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
@@ -169,7 +172,7 @@ impl Tool for Replace {
         let shown = target.shown().display().to_string();
         let Some(before) = before else {
             if old.is_empty() {
-                return Ok(self.call(target, None, Planned::created(new)));
+                return Ok(self.call(target, None, Planned::created(new), None));
             }
             return Err(ToolError::new(
                 ToolErrorKind::FileNotFound,
@@ -185,9 +188,17 @@ impl Tool for Replace {
                 format!("{shown} exists already: give the `old_string` that is to be replaced"),
             ));
         }
-        check_fresh(&self.seen, &target, &before)?;
-        let planned = plan(&shown, &before, old, new, allow_multiple)?;
-        Ok(self.call(target, Some(before), planned))
+        let unseen = UnseenChange::of(&self.seen, &target, &before);
+        let planned = plan(&shown, &before, old, new, allow_multiple);
+        // What the model quotes word for word, and what is there once, is what it means,
+        // whatever changed elsewhere.
+        let certain = planned
+            .as_ref()
+            .is_ok_and(|planned| planned.strategy == Strategy::Exact && planned.lines.len() == 1);
+        match unseen {
+            Some(change) if !certain => Err(change.refuse(&self.seen, &target, &before)),
+            unseen => Ok(self.call(target, Some(before), planned?, unseen)),
+        }
     }
 }
 
@@ -197,13 +208,14 @@ impl Replace {
         target: Confined,
         before: Option<Before>,
         planned: Planned,
+        unseen: Option<UnseenChange>,
     ) -> Box<dyn Invocation> {
         let name = self.workspace.relative(target.path());
         let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
         let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
         let effects = edit_effects(target.path(), before.is_none());
         let seen = Arc::clone(&self.seen);
-        Box::new(Call { target, before, planned, diff, effects, name, seen })
+        Box::new(Call { target, before, planned, unseen, diff, effects, name, seen })
     }
 }
 
@@ -268,16 +280,6 @@ fn plan(
             ),
         ));
     }
-    if !found.rivals.is_empty() {
-        return Err(ToolError::new(
-            ToolErrorKind::EditExpectedOccurrenceMismatch,
-            format!(
-                "No exact match in {shown}, and several places are about equally close: line(s) {}, {}. Read them and give the exact `old_string`",
-                named(&lines),
-                named(&found.rivals)
-            ),
-        ));
-    }
     let changes: Vec<_> =
         found.hits.iter().map(|hit| source.splice(&hit.range, &hit.new)).collect();
     let bytes = before.decoded.splice(&before.bytes, &changes).map_err(|error| {
@@ -337,6 +339,7 @@ struct Call {
     target: Confined,
     before: Option<Before>,
     planned: Planned,
+    unseen: Option<UnseenChange>,
     diff: FileDiff,
     effects: Effects,
     name: PathBuf,
@@ -367,7 +370,12 @@ impl Invocation for Call {
 impl Call {
     fn write(self) -> Outcome {
         let before = self.before.as_ref();
-        if let Err(error) = commit(&self.seen, &self.target, before, &self.planned.bytes) {
+        let bytes = &self.planned.bytes;
+        let written = match &self.unseen {
+            Some(change) if !change.is_shown() => commit_unseen(&self.target, before, bytes),
+            _ => commit(&self.seen, &self.target, before, bytes),
+        };
+        if let Err(error) = written {
             return Outcome::failure(error);
         }
         let shown = self.target.shown().display();
@@ -386,6 +394,9 @@ impl Call {
         };
         if before.is_none() {
             output.push_str(&format!(" Here is the updated code:\n{}", cut(&self.planned.text)));
+        }
+        if let Some(change) = &self.unseen {
+            output.push_str(&format!("\n{}", change.note()));
         }
         Outcome::text(output).shown(Display::Diff(self.diff))
     }

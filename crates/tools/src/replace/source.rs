@@ -47,13 +47,6 @@ impl<'a> Source<'a> {
         self.starts.len()
     }
 
-    /// The place of a line's text, without its line end.
-    pub(crate) fn line(&self, index: usize) -> Range<usize> {
-        let start = self.starts.get(index).map_or(self.text.len(), |start| *start as usize);
-        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| *next as usize - 1);
-        start..end
-    }
-
     /// All lines, without line ends.
     pub(crate) fn lines(&self) -> Vec<&str> {
         self.text.split('\n').collect()

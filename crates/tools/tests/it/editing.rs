@@ -96,24 +96,32 @@ fn failures_help_to_do_better() {
 }
 
 #[test]
-fn approximate_matches_say_so_and_rivals_are_refused() {
+fn tolerant_match_is_named_and_other_differences_are_refused() {
     let place = Place::new();
     place.put("a.txt", "class A {\n    one() {\n        go();\n    }\n\n    two() {}\n}\n");
     let outcome = place.replace("a.txt", "one() {\n    go();\n}\n", "one() {\n    stay();\n}\n");
-    assert!(outcome.for_model.output.contains("flexible match"), "{outcome:?}");
+    assert!(
+        outcome.for_model.output.contains("differs from the file in whitespace"),
+        "{outcome:?}"
+    );
     assert!(outcome.for_model.output.contains("at line(s) 2-4"));
     assert_eq!(
         place.bytes("a.txt"),
         b"class A {\n    one() {\n        stay();\n    }\n\n    two() {}\n}\n"
     );
-    let text = "the quick brown fox jumps over the lazy dog number 1\nthe quick brown fox jumps over the lazy dog number 2\n";
+    let text = "host: app15\nretries: 5\nmode: slow\n";
     place.put("b.txt", text);
-    let (kind, message) =
-        place.replace_fails("b.txt", "the quick brown fox jumps over the lazy dog number 3", "x");
-    assert_eq!(kind, Kind::EditExpectedOccurrenceMismatch, "{message}");
-    place.put("c.txt", "the quick brown fox jumps over the lazy dog\nsomething else\n");
-    let outcome = place.replace("c.txt", "the quikc brown fox jumps over the lazy dog", "x");
-    assert!(outcome.for_model.output.contains("Applied fuzzy match at line(s) 1."), "{outcome:?}");
+    let (kind, message) = place.replace_fails(
+        "b.txt",
+        "host: app14\nretries: 3\nmode: slow",
+        "host: app14\nretries: 3\nmode: fast",
+    );
+    assert_eq!(kind, Kind::EditNoOccurrenceFound, "{message}");
+    assert!(
+        message.contains("Nearest: lines 1-3") && message.contains("+host: app15"),
+        "{message}"
+    );
+    assert_eq!(place.bytes("b.txt"), text.as_bytes());
 }
 
 #[test]

@@ -20,10 +20,40 @@ fn a_file_changed_since_it_was_read_is_not_written() {
     assert_eq!(place.replace("a.txt", "2", "3").error, None);
     place.put("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
     for _ in 0..2 {
-        let (kind, message) = place.replace_fails("a.txt", "3\n4\n", "x");
+        let (kind, message) =
+            place.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
         assert_eq!(kind, Kind::FileChangedOnDisk);
         assert!(message.contains("Read it again"), "{message}");
     }
+}
+
+#[test]
+fn exact_unique_edit_is_applied_when_other_lines_changed() {
+    let place = Place::new();
+    place.put("a.txt", "one\ntwo\nthree\n");
+    place.output("read_file", json!({"file_path": "a.txt"}));
+    place.put("a.txt", "ONE\ntwo\nthree\n");
+    let outcome = place.replace("a.txt", "two", "2");
+    assert_eq!(outcome.error, None);
+    assert_eq!(place.bytes("a.txt"), b"ONE\n2\nthree\n");
+    let output = outcome.for_model.output;
+    assert!(output.contains("also changed") && output.contains("-one\n+ONE"), "{output}");
+
+    // The text to replace is not what it was, or not unique any more.
+    for changed in ["ONE\n3\nthree\n", "ONE\n2\n2\n", "ONE\n2 \nthree\n"] {
+        place.put("a.txt", "ONE\n2\nthree\n");
+        place.output("read_file", json!({"file_path": "a.txt"}));
+        place.put("a.txt", changed);
+        assert_eq!(place.replace_fails("a.txt", "2\n", "x").0, Kind::FileChangedOnDisk);
+        assert_eq!(place.bytes("a.txt"), changed.as_bytes());
+    }
+
+    // A change that is too large to be shown does not count as seen.
+    place.put("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
+    let output = place.replace("a.txt", "499\n", "end\n").for_model.output;
+    assert!(output.contains("read it again before you rely"), "{output}");
+    let (kind, _) = place.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
+    assert_eq!(kind, Kind::FileChangedOnDisk);
 }
 
 #[test]

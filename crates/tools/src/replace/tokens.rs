@@ -1,0 +1,261 @@
+//! The tokens of an edit, and where each of them is in the file.
+
+use std::ops::Range;
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A word, a number or a mark.
+    Sign,
+    /// Whitespace within a line.
+    Space,
+    /// Whitespace at the start of a line, also where there is none.
+    Indent,
+    /// The end of a line with the whitespace before it.
+    LineEnd,
+}
+
+/// A piece of a text.
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    range: Range<usize>,
+}
+
+impl Token {
+    pub(super) fn text<'a>(&self, text: &'a str) -> &'a str {
+        text.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// Whitespace, and characters of no width that editors do not show.
+pub(super) fn is_space(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}')
+}
+
+/// A character of words and numbers.
+pub(super) fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// Bytes of whitespace at the start that do not end a line.
+fn spaces(text: &str) -> usize {
+    text.find(|character| character == '\n' || !is_space(character)).unwrap_or(text.len())
+}
+
+/// Bytes of whitespace at the end that do not end a line.
+fn spaces_before(text: &str) -> usize {
+    let rest = text.trim_end_matches(|character| character != '\n' && is_space(character));
+    text.len() - rest.len()
+}
+
+/// Cuts a text with `\n` line ends into tokens; each line begins with its
+/// indentation.
+pub(super) fn tokenize(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    let mut begins_line = true;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let blank = spaces(rest);
+        let ends_line = rest.get(blank..).is_some_and(|rest| rest.starts_with('\n'));
+        if begins_line {
+            let length = if ends_line { 0 } else { blank };
+            tokens.push(Token { kind: Kind::Indent, range: at..at + length });
+            at += length;
+            begins_line = false;
+            if length > 0 {
+                continue;
+            }
+        }
+        let (kind, length) = match (ends_line, blank) {
+            (true, _) => (Kind::LineEnd, blank + 1),
+            (false, 0) => (Kind::Sign, sign_length(rest)),
+            (false, _) => (Kind::Space, blank),
+        };
+        tokens.push(Token { kind, range: at..at + length });
+        at += length;
+        begins_line = kind == Kind::LineEnd;
+    }
+    tokens
+}
+
+/// A word, a run of dots or dashes, or one character.
+fn sign_length(text: &str) -> usize {
+    let first = text.chars().next().unwrap_or_default();
+    let same = |character: char| match first {
+        '.' | '-' => character == first,
+        _ => is_word(first) && is_word(character),
+    };
+    let run = text.find(|character| !same(character)).unwrap_or(text.len());
+    run.max(first.len_utf8())
+}
+
+/// The tokens of each line.
+pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for (index, token) in tokens.iter().enumerate() {
+        if token.kind == Kind::LineEnd {
+            lines.push(start..index + 1);
+            start = index + 1;
+        }
+    }
+    if start < tokens.len() {
+        lines.push(start..tokens.len());
+    }
+    lines
+}
+
+/// Where the tokens of the old text are in the file, without holes.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The place of each token.
+    pub(super) file: Vec<Range<usize>>,
+    /// Of an indentation: whether it is one in the file too.
+    pub(super) begins_line: Vec<bool>,
+}
+
+impl Places {
+    /// `pairs`: what is aligned, of the old text and of the file. `None` when
+    /// the old text begins a line and the file does not.
+    pub(super) fn of(
+        text: &str,
+        tokens: &[Token],
+        pairs: &[(&Range<usize>, &Range<usize>)],
+    ) -> Option<Self> {
+        let mut places =
+            Self { file: vec![0..0; tokens.len()], begins_line: vec![false; tokens.len()] };
+        let mut pairs = pairs.iter().peekable();
+        let mut before: Option<usize> = None;
+        for (index, token) in tokens.iter().enumerate() {
+            if token.kind != Kind::Sign {
+                continue;
+            }
+            let first = pairs.next()?;
+            let mut place = first.1.clone();
+            while let Some(pair) = pairs.next_if(|pair| pair.0.start < token.range.end) {
+                place.end = pair.1.end;
+            }
+            match before {
+                None => places.lead(text, tokens, index, place.start)?,
+                Some(before) => {
+                    let start = places.file.get(before)?.end;
+                    places.between(text, tokens, before + 1..index, start..place.start);
+                }
+            }
+            *places.file.get_mut(index)? = place;
+            before = Some(index);
+        }
+        places.trail(text, tokens, before?);
+        Some(places)
+    }
+
+    fn set(&mut self, index: usize, place: Range<usize>) {
+        if let Some(slot) = self.file.get_mut(index) {
+            *slot = place;
+        }
+    }
+
+    fn set_begins_line(&mut self, index: usize) {
+        if let Some(slot) = self.begins_line.get_mut(index) {
+            *slot = true;
+        }
+    }
+
+    /// Whitespace before the first sign.
+    fn lead(&mut self, text: &str, tokens: &[Token], first: usize, start: usize) -> Option<()> {
+        let head = text.get(..start)?;
+        let line_start = head.rfind('\n').map_or(0, |at| at + 1);
+        let indent = start - spaces_before(head);
+        let begins_line = indent <= line_start;
+        let mut at = start;
+        for index in (0..first).rev() {
+            let token = tokens.get(index)?;
+            let place = match token.kind {
+                Kind::Indent if at == start && begins_line => {
+                    self.set_begins_line(index);
+                    line_start..start
+                }
+                Kind::Indent if at == start && !token.range.is_empty() => indent..start,
+                Kind::LineEnd if !begins_line => return None,
+                Kind::LineEnd => line_end_before(text, at, index == 1),
+                _ => at..at,
+            };
+            at = place.start;
+            self.set(index, place);
+        }
+        Some(())
+    }
+
+    /// Whitespace between two signs.
+    fn between(&mut self, text: &str, tokens: &[Token], gap: Range<usize>, place: Range<usize>) {
+        let white = text.get(place.clone()).unwrap_or_default();
+        let last_end = gap
+            .clone()
+            .rev()
+            .find(|index| tokens.get(*index).is_some_and(|token| token.kind == Kind::LineEnd));
+        let Some(last_end) = last_end else {
+            if gap.is_empty() {
+                if let Some(before) = self.file.get_mut(gap.start.saturating_sub(1)) {
+                    before.end = place.end;
+                }
+            } else {
+                self.set(gap.start, place);
+            }
+            return;
+        };
+        // Without a line end in the file, all of it is the first one's.
+        let lines_end = white.rfind('\n').map_or(place.end, |at| place.start + at + 1);
+        let mut at = place.start;
+        for index in gap {
+            let kind = tokens.get(index).map(|token| token.kind);
+            let end = match kind {
+                Some(Kind::LineEnd) if index == last_end => lines_end,
+                Some(Kind::LineEnd) => {
+                    let rest = text.get(at..lines_end).unwrap_or_default();
+                    rest.find('\n').map_or(lines_end, |found| at + found + 1)
+                }
+                Some(Kind::Indent) if index > last_end => {
+                    if white.contains('\n') {
+                        self.set_begins_line(index);
+                    }
+                    place.end
+                }
+                _ => at,
+            };
+            self.set(index, at..end);
+            at = end;
+        }
+    }
+
+    /// Whitespace behind the last sign.
+    fn trail(&mut self, text: &str, tokens: &[Token], last: usize) {
+        let mut at = self.file.get(last).map_or(0, |place| place.end);
+        for (index, token) in tokens.iter().enumerate().skip(last + 1) {
+            let rest = text.get(at..).unwrap_or_default();
+            let blank = spaces(rest);
+            let ends_line = rest.get(blank..).is_some_and(|rest| rest.starts_with('\n'));
+            let length = match token.kind {
+                Kind::LineEnd if ends_line => blank + 1,
+                Kind::Space => blank,
+                Kind::Indent if !token.range.is_empty() => blank,
+                _ => 0,
+            };
+            self.set(index, at..at + length);
+            at += length;
+        }
+    }
+}
+
+/// The line end that closes what stands before `at`: a blank line with it, or
+/// for the first token only the end.
+fn line_end_before(text: &str, at: usize, only_end: bool) -> Range<usize> {
+    let head = text.get(..at).unwrap_or_default();
+    let Some(line) = head.strip_suffix('\n') else { return at..at };
+    if only_end {
+        return at - 1..at;
+    }
+    let start = line.rfind('\n').map_or(0, |found| found + 1);
+    let blank = line.get(start..).is_some_and(|line| line.chars().all(is_space));
+    if blank { start..at } else { at..at }
+}

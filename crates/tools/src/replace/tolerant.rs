@@ -1,0 +1,350 @@
+//! Matches that differ from the file only in whitespace and in the shape of
+//! quotes, dashes and ellipses.
+//!
+//! Every letter, digit and other sign must be the same, so an edit can never
+//! bring back a value that the file no longer has. The characters of the old
+//! text are aligned with those of the file: what the edit does not change keeps
+//! the file's own characters, and new lines get the file's indentation.
+
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::indentation::{FileStyle, IndentPair, Indentation};
+use super::matching::{Hit, Wanted};
+use super::source::Source;
+use super::tokens::{Kind, Places, Token, is_space, is_word, lines_of, tokenize};
+
+/// Larger files are only searched for exact matches.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Comparisons of characters after which the search ends without a result.
+const MAX_STEPS: usize = 200_000_000;
+/// Tokens of an old block times those of the new one: larger blocks are not compared.
+const MAX_COMPARED: usize = 25_000_000;
+/// Signs that a typed `-` may stand for.
+const DASHES: &[char] = &['‐', '‑', '‒', '–', '—', '―', '−', '﹣', '－'];
+
+/// A character that is not whitespace.
+#[derive(Debug, Clone, Copy)]
+struct Sign {
+    at: u32,
+    character: char,
+    /// Whether whitespace stands before it.
+    gap: bool,
+}
+
+impl Sign {
+    fn start(self) -> usize {
+        self.at as usize
+    }
+
+    fn end(self) -> usize {
+        self.at as usize + self.character.len_utf8()
+    }
+}
+
+/// One step of the alignment: where it is in the old text and in the file.
+#[derive(Debug, Clone)]
+struct Pair {
+    old: Range<usize>,
+    file: Range<usize>,
+}
+
+/// All places that match, sorted, not overlapping, at most `most`.
+pub(super) fn find(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit> {
+    let text = source.text();
+    if text.len() > MAX_BYTES || !wanted.old.chars().any(char::is_alphanumeric) {
+        return Vec::new();
+    }
+    let (file, old) = (signs(text), signs(&wanted.old));
+    let edit = Edit::new(wanted, text);
+    let mut hits = Vec::new();
+    let mut steps = 0;
+    let mut index = 0;
+    while index < file.len() && hits.len() < most {
+        let rest = file.get(index..).unwrap_or_default();
+        let matched = align(rest, &old, &mut steps).filter(|(_, pairs)| {
+            on_word_borders(text, pairs.first().map(|p| &p.file), pairs.last().map(|p| &p.file))
+        });
+        if steps > MAX_STEPS {
+            return Vec::new();
+        }
+        match matched.and_then(|(taken, pairs)| Some((taken, edit.hit(source, &pairs)?))) {
+            Some((taken, hit)) => {
+                hits.push(hit);
+                index += taken;
+            }
+            None => index += 1,
+        }
+    }
+    // Whitespace around two matches can overlap.
+    hits.dedup_by(|next, hit| next.range.start < hit.range.end);
+    hits
+}
+
+fn signs(text: &str) -> Vec<Sign> {
+    let mut signs = Vec::new();
+    let mut gap = false;
+    for (at, character) in text.char_indices() {
+        if is_space(character) {
+            gap = true;
+        } else {
+            signs.push(Sign { at: u32::try_from(at).unwrap_or(u32::MAX), character, gap });
+            gap = false;
+        }
+    }
+    signs
+}
+
+/// Aligns the whole old text with the beginning of `file`; the number of the
+/// file's signs that it takes.
+fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<Pair>)> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    let (mut at_file, mut at_old) = (0, 0);
+    let mut before: Option<char> = None;
+    while at_old < old.len() {
+        *steps += 1;
+        let (file, old) = (file.get(at_file..)?, old.get(at_old..)?);
+        let (of_file, of_old) = step(file, old)?;
+        let (first_file, first_old) = (file.first()?, old.first()?);
+        // `new line` is not `newline`.
+        if before.is_some_and(is_word)
+            && is_word(first_old.character)
+            && first_file.gap != first_old.gap
+        {
+            return None;
+        }
+        let span = |signs: &[Sign], count: usize| {
+            Some(signs.first()?.start()..signs.get(count - 1)?.end())
+        };
+        pairs.push(Pair { old: span(old, of_old)?, file: span(file, of_file)? });
+        before = old.get(of_old - 1).map(|sign| sign.character);
+        at_file += of_file;
+        at_old += of_old;
+    }
+    Some((at_file, pairs))
+}
+
+/// How many signs of both texts are the same thing.
+fn step(file: &[Sign], old: &[Sign]) -> Option<(usize, usize)> {
+    let (one, two) = (file.first()?.character, old.first()?.character);
+    if one == two {
+        return Some((1, 1));
+    }
+    let run = |signs: &[Sign], wanted: char| {
+        let same =
+            |(index, sign): &(usize, &Sign)| sign.character == wanted && (*index == 0 || !sign.gap);
+        signs.iter().enumerate().take(3).take_while(same).count()
+    };
+    match (one, two) {
+        ('…', '.') if run(old, '.') == 3 => Some((1, 3)),
+        ('.', '…') if run(file, '.') == 3 => Some((3, 1)),
+        (one, '-') if DASHES.contains(&one) => Some((1, run(old, '-'))),
+        ('-', two) if DASHES.contains(&two) => Some((run(file, '-'), 1)),
+        _ => (folded(one) == folded(two)).then_some((1, 1)),
+    }
+}
+
+fn folded(character: char) -> char {
+    match character {
+        '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
+        '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',
+        dash if DASHES.contains(&dash) => '-',
+        other => other,
+    }
+}
+
+/// A match neither begins nor ends within a word of the file.
+fn on_word_borders(text: &str, first: Option<&Range<usize>>, last: Option<&Range<usize>>) -> bool {
+    let (Some(first), Some(last)) = (first, last) else { return false };
+    let before = text.get(..first.start).and_then(|text| text.chars().next_back());
+    let begins = text.get(first.start..).and_then(|text| text.chars().next());
+    let ends = text.get(..last.end).and_then(|text| text.chars().next_back());
+    let after = text.get(last.end..).and_then(|text| text.chars().next());
+    let inside =
+        |one: Option<char>, two: Option<char>| one.is_some_and(is_word) && two.is_some_and(is_word);
+    !inside(before, begins) && !inside(ends, after)
+}
+
+/// The edit, cut into tokens once for all matches.
+struct Edit<'a> {
+    old: &'a str,
+    new: &'a str,
+    old_tokens: Vec<Token>,
+    new_tokens: Vec<Token>,
+    old_lines: Vec<Range<usize>>,
+    new_lines: Vec<Range<usize>>,
+    /// How the lines of both differ; for each difference, the old tokens that
+    /// the new ones are.
+    ops: Vec<(DiffOp, Vec<Option<usize>>)>,
+    style: FileStyle,
+}
+
+impl<'a> Edit<'a> {
+    fn new(wanted: &'a Wanted, file: &str) -> Self {
+        let (old, new) = (wanted.old.as_str(), wanted.new.as_str());
+        let (old_tokens, new_tokens) = (tokenize(old), tokenize(new));
+        let (old_lines, new_lines) = (lines_of(&old_tokens), lines_of(&new_tokens));
+        let texts = |text: &'a str| text.split_inclusive('\n').collect::<Vec<&'a str>>();
+        let ops = capture_diff_slices(Algorithm::Patience, &texts(old), &texts(new));
+        let style = FileStyle::of(file);
+        let ops_with_tokens = Vec::with_capacity(ops.len());
+        let mut edit = Self {
+            old,
+            new,
+            old_tokens,
+            new_tokens,
+            old_lines,
+            new_lines,
+            ops: ops_with_tokens,
+            style,
+        };
+        for op in ops {
+            let same = edit.same_tokens(&op);
+            edit.ops.push((op, same));
+        }
+        edit
+    }
+
+    /// The change at one place; `None` when the place does not fit after all.
+    fn hit(&self, source: &Source<'_>, pairs: &[Pair]) -> Option<Hit> {
+        let text = source.text();
+        let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
+        let places = Places::of(text, &self.old_tokens, &pairs)?;
+        let range = places.file.first()?.start..places.file.last()?.end;
+        let last = range.end.saturating_sub(1).max(range.start);
+        let lines = (source.line_number(range.start), source.line_number(last));
+        let indentation = self.indentation(text, &places);
+        let mut rewrite = Rewrite { edit: self, text, places, indentation, out: String::new() };
+        for (op, same) in &self.ops {
+            rewrite.apply(op, same);
+        }
+        Some(Hit { range, new: rewrite.out, lines })
+    }
+
+    /// For each new token of a replaced block, the old one that it is.
+    fn same_tokens(&self, op: &DiffOp) -> Vec<Option<usize>> {
+        let DiffOp::Replace { old_index, old_len, new_index, new_len } = *op else {
+            return Vec::new();
+        };
+        let old = tokens_of(&self.old_lines, old_index, old_len);
+        let new = tokens_of(&self.new_lines, new_index, new_len);
+        let texts = |text: &'a str, tokens: &[Token], range: &Range<usize>| -> Vec<&'a str> {
+            let tokens = tokens.get(range.clone()).unwrap_or_default();
+            tokens.iter().map(|token| token.text(text)).collect()
+        };
+        let mut same = vec![None; new.len()];
+        if old.len().saturating_mul(new.len()) > MAX_COMPARED {
+            return same;
+        }
+        let ops = capture_diff_slices(
+            Algorithm::Myers,
+            &texts(self.old, &self.old_tokens, &old),
+            &texts(self.new, &self.new_tokens, &new),
+        );
+        for op in ops {
+            if let DiffOp::Equal { old_index, new_index, len } = op {
+                for offset in 0..len {
+                    if let Some(same) = same.get_mut(new_index + offset) {
+                        *same = Some(old.start + old_index + offset);
+                    }
+                }
+            }
+        }
+        same
+    }
+
+    /// What the indentation of the model means in this file.
+    fn indentation(&self, text: &str, places: &Places) -> Indentation {
+        let pair = |(number, line): (usize, &Range<usize>)| {
+            let first = line.start;
+            let (indent, next) = (self.old_tokens.get(first)?, self.old_tokens.get(first + 1)?);
+            if next.kind == Kind::LineEnd || !*places.begins_line.get(first)? {
+                return None;
+            }
+            Some(IndentPair {
+                line: number,
+                model: indent.text(self.old).to_owned(),
+                file: text.get(places.file.get(first)?.clone())?.to_owned(),
+            })
+        };
+        let pairs = self.old_lines.iter().enumerate().filter_map(pair).collect();
+        Indentation::learn(pairs, &self.style, &[self.old, self.new])
+    }
+}
+
+/// One match being rewritten.
+struct Rewrite<'a> {
+    edit: &'a Edit<'a>,
+    text: &'a str,
+    places: Places,
+    indentation: Indentation,
+    out: String,
+}
+
+impl Rewrite<'_> {
+    fn apply(&mut self, op: &DiffOp, same: &[Option<usize>]) {
+        let edit = self.edit;
+        match *op {
+            DiffOp::Equal { old_index, len, .. } => {
+                let tokens = tokens_of(&edit.old_lines, old_index, len);
+                for place in self.places.file.get(tokens).unwrap_or_default() {
+                    self.out.push_str(self.text.get(place.clone()).unwrap_or_default());
+                }
+            }
+            DiffOp::Delete { .. } => {}
+            DiffOp::Insert { old_index, new_index, new_len }
+            | DiffOp::Replace { old_index, new_index, new_len, .. } => {
+                self.write(old_index, tokens_of(&edit.new_lines, new_index, new_len), same);
+            }
+        }
+    }
+
+    /// Writes new tokens, those that are the same as an old one as the file
+    /// has them. `line`: the line of the old text that they are about.
+    fn write(&mut self, mut line: usize, tokens: Range<usize>, same: &[Option<usize>]) {
+        for (offset, index) in tokens.enumerate() {
+            let Some(token) = self.edit.new_tokens.get(index) else { continue };
+            let own = token.text(self.edit.new);
+            if token.kind == Kind::Indent {
+                self.indent(index, own, line);
+                line += 1;
+                continue;
+            }
+            let in_file = same
+                .get(offset)
+                .copied()
+                .flatten()
+                .and_then(|old| self.text.get(self.places.file.get(old)?.clone()));
+            match (token.kind, in_file) {
+                (_, Some(in_file)) => self.out.push_str(in_file),
+                (Kind::LineEnd, None) => self.out.push('\n'),
+                (_, None) => self.out.push_str(own),
+            }
+        }
+    }
+
+    fn indent(&mut self, index: usize, own: &str, line: usize) {
+        let next = self.edit.new_tokens.get(index + 1);
+        let blank = next.is_none_or(|next| next.kind == Kind::LineEnd);
+        let begins_line = self.places.begins_line.first() == Some(&true);
+        if self.out.is_empty() && index == 0 && !begins_line {
+            // The match begins within a line: what stands before it is no indentation.
+            let old = self.edit.old_tokens.first().map_or("", |token| token.text(self.edit.old));
+            let place = self.places.file.first().filter(|_| old == own);
+            let in_file = place.and_then(|place| self.text.get(place.clone()));
+            self.out.push_str(in_file.unwrap_or(own));
+        } else if !blank && (self.out.is_empty() || self.out.ends_with('\n')) {
+            self.out.push_str(&self.indentation.of(own, line));
+        }
+    }
+}
+
+/// The tokens of some lines.
+fn tokens_of(lines: &[Range<usize>], first: usize, count: usize) -> Range<usize> {
+    let lines = lines.get(first..first + count).unwrap_or_default();
+    match (lines.first(), lines.last()) {
+        (Some(first), Some(last)) => first.start..last.end,
+        _ => 0..0,
+    }
+}
