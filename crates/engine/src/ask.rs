@@ -7,6 +7,7 @@ use parallax_protocol::event::EndReason;
 use parallax_protocol::model::Request;
 
 use self::again::{Again, blocked, classify};
+use self::rejected::{Rejected, is_rejection};
 use self::stream::{Attempt, Ended, Played, only};
 use crate::board::Call;
 use crate::fallback::{self, Fell};
@@ -17,6 +18,7 @@ use crate::verdict::{ATTEMPTS, Invalid};
 
 mod again;
 mod answered;
+mod rejected;
 mod request;
 mod stream;
 /// What the model said.
@@ -64,6 +66,7 @@ impl Session {
         let mut nudged = false;
         let mut foreign_signature = 0u8;
         let mut made_room = false;
+        let mut rejected = Rejected::default();
         let mut number = 0;
         loop {
             number += 1;
@@ -95,6 +98,7 @@ impl Session {
                 Ended::Failed(error) => fallback::cause(error),
                 _ => None,
             };
+            let rejects = matches!(&ended, Ended::Failed(error) if is_rejection(error));
             let mut most = ATTEMPTS;
             let again = match ended {
                 Ended::Cancelled => {
@@ -118,6 +122,7 @@ impl Session {
                     None => match Invalid::of(&attempt.answer, after_tool) {
                         None => {
                             self.models.well(&model);
+                            self.settle_rejected(rejected);
                             return Ok(self.keep(attempt, &model));
                         }
                         Some(invalid) => {
@@ -137,6 +142,14 @@ impl Session {
             };
             self.drop_shown(&mut attempt);
             match again {
+                Again::Stop(failure) if rejects => {
+                    if !self.leave_out_named_tool(&failure)
+                        && !self.remove_suspects(&mut rejected, &failure)
+                    {
+                        return Err(EndReason::Failed(self.rejection(rejected, failure)));
+                    }
+                    number = 0;
+                }
                 Again::Stop(mut failure) => {
                     let Some(cause) = trouble else { return Err(EndReason::Failed(failure)) };
                     if let Fell::No = self.fall_back(cause, &mut failure, cancel).await? {
@@ -148,9 +161,11 @@ impl Session {
                 }
                 Again::Unsign => self.unsign(),
                 Again::MakeRoom(failure) => {
-                    if std::mem::replace(&mut made_room, true)
-                        || !self.make_room_by_force(cancel).await
-                    {
+                    let is_shorter = !std::mem::replace(&mut made_room, true)
+                        && self.make_room_by_force(cancel).await;
+                    let goes_on =
+                        is_shorter || (rejects && self.remove_suspects(&mut rejected, &failure));
+                    if !goes_on {
                         return Err(EndReason::Failed(failure));
                     }
                 }

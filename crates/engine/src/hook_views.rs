@@ -72,7 +72,7 @@ fn changed(change: &FileDiff, heads: (&str, &str)) -> Object {
     let (line, (old, new)) = ("=".repeat(67), heads);
     let diff = format!("Index: {name}\n{line}\n--- {name}\t{old}\n+++ {name}\t{new}\n{hunks}");
     let mut shown = object(json!({
-        "fileDiff": diff, "fileName": name, "filePath": change.file_path,
+        "fileDiff": diff, "fileName": name, "filePath": change.file_path.to_string_lossy(),
     }));
     if let Some(texts) = &change.texts {
         shown.insert("originalContent".to_owned(), Value::from(texts.old.as_str()));
@@ -110,7 +110,7 @@ pub(crate) fn asked(ask: &Ask, tool: &str) -> (String, Object) {
         Some(Preview::Command { command, directory }) => json!({
             "command": command,
             "rootCommand": command.split_whitespace().next().unwrap_or_default(),
-            "directory": directory,
+            "directory": directory.to_string_lossy(),
         }),
         Some(Preview::Urls { prompt, urls }) => json!({"prompt": prompt, "urls": urls}),
         Some(Preview::Mcp { server, tool, description, arguments }) => json!({

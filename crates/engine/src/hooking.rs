@@ -354,7 +354,7 @@ impl Session {
 
     /// Tells hooks that a plan was agreed to. Nobody waits for them.
     pub(crate) fn hook_plan(&mut self, plan: &Path, mode: ApprovalMode) {
-        let input = object(json!({"plan_path": plan, "mode": mode.as_str()}));
+        let input = object(json!({"plan_path": plan.to_string_lossy(), "mode": mode.as_str()}));
         self.tell_hooks(HookCall::new(HookEvent::PlanApproved, mode.as_str(), input));
     }
 

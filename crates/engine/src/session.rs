@@ -253,6 +253,8 @@ pub(crate) struct Session {
     pub(crate) coordinating: bool,
     /// The declarations of the tools for the mode of the last request.
     pub(crate) declared: Option<(ApprovalMode, Declared)>,
+    /// Tools that are left out, since the service rejects their schemas.
+    pub(crate) rejected_tools: HashSet<String>,
     /// Model requests made so far.
     pub(crate) requests: u32,
     /// Those made before the prompt of the running turn.
@@ -361,6 +363,7 @@ pub(crate) fn launch(
         asks: 0,
         coordinating: false,
         declared: None,
+        rejected_tools: HashSet::new(),
         requests: 0,
         requests_at_prompt: 0,
         calls: 0,

@@ -321,15 +321,27 @@ impl Decoded {
     }
 }
 
-/// Whether the first bytes of a file (4 KiB are enough) are no text: they
-/// hold NUL or many control characters, and no byte order mark.
+/// Whether the first bytes of a file (4 KiB are enough) are no text: they have no
+/// byte order mark, and many control characters, or NUL beside bytes that are not
+/// UTF-8. Text with a few NUL is text.
 pub fn looks_binary(head: &[u8]) -> bool {
     if head.is_empty() || TextEncoding::by_mark(head).is_some() {
         return false;
     }
-    let controls = head.iter().filter(|byte| **byte < 9 || (14..32).contains(*byte)).count();
-    head.contains(&0) || controls * 10 > head.len() * 3
+    let nul = head.iter().filter(|byte| **byte == 0).count();
+    let controls = head.iter().filter(|byte| (1..9).contains(*byte) || (14..32).contains(*byte));
+    // ESC is part of coloured text.
+    let controls = controls.filter(|byte| **byte != 0x1b).count();
+    if nul == 0 {
+        return controls * 10 > head.len() * 3;
+    }
+    let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
+    let is_utf8 = std::str::from_utf8(head).map_or_else(is_cut, |_| true);
+    !is_utf8 || nul * 4 > head.len() || controls * 50 > head.len()
 }
+
+/// The character that stands for NUL where text is shown.
+pub const SHOWN_NUL: char = '\u{2400}';
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,9 @@
-//! What kind of file something is: by its name first, then by its first bytes.
+//! What kind of file something is: by its first bytes, then by its name.
 
 use std::path::Path;
 
 use parallax_files::looks_binary;
+use parallax_protocol::media::media_type_of;
 
 /// How a file is given to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,41 +22,11 @@ pub(crate) enum FileKind {
 
 /// Code that shares its ending with a video format.
 const CODE: [&str; 3] = ["ts", "mts", "cts"];
-const IMAGES: [(&str, &str); 13] = [
-    ("png", "image/png"),
-    ("jpg", "image/jpeg"),
-    ("jpeg", "image/jpeg"),
-    ("gif", "image/gif"),
-    ("webp", "image/webp"),
-    ("bmp", "image/bmp"),
-    ("ico", "image/x-icon"),
-    ("tif", "image/tiff"),
-    ("tiff", "image/tiff"),
-    ("avif", "image/avif"),
-    ("heic", "image/heic"),
-    ("heif", "image/heif"),
-    ("pdf", "application/pdf"),
-];
-/// Only if the content is binary: these endings are used for text too.
-const STREAMS: [(&str, &str); 18] = [
-    ("mp3", "audio/mpeg"),
-    ("wav", "audio/wav"),
-    ("aiff", "audio/aiff"),
-    ("aif", "audio/aiff"),
-    ("aac", "audio/aac"),
-    ("ogg", "audio/ogg"),
-    ("flac", "audio/flac"),
-    ("mp4", "video/mp4"),
-    ("m4v", "video/mp4"),
-    ("mpeg", "video/mpeg"),
-    ("mpg", "video/mpeg"),
-    ("mov", "video/quicktime"),
-    ("avi", "video/x-msvideo"),
-    ("webm", "video/webm"),
-    ("wmv", "video/x-ms-wmv"),
-    ("flv", "video/x-flv"),
-    ("3gp", "video/3gpp"),
-    ("mkv", "video/x-matroska"),
+/// Endings of images, documents, audio and video that a model takes.
+const MEDIA: [&str; 31] = [
+    "png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "tif", "tiff", "avif", "heic", "heif",
+    "pdf", "mp3", "wav", "aiff", "aif", "aac", "ogg", "flac", "mp4", "m4v", "mpeg", "mpg", "mov",
+    "avi", "webm", "wmv", "flv", "3gp", "mkv",
 ];
 const OTHER_AUDIO: [&str; 8] = ["m4a", "wma", "opus", "mid", "midi", "amr", "ra", "oga"];
 /// Endings of binary files.
@@ -66,32 +37,52 @@ pub(crate) const BINARY: [&str; 30] = [
 ];
 
 impl FileKind {
-    /// Decides from the name and the first bytes of a file.
+    /// Decides from the first bytes of a file; the name only tells text formats
+    /// and audio that no model takes.
     pub(crate) fn of(path: &Path, head: &[u8]) -> Self {
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        let ending = ending.to_ascii_lowercase();
-        let find = |table: &[(&str, &'static str)]| {
-            table.iter().find(|(name, _)| *name == ending).map(|(_, mime)| *mime)
-        };
+        let ending = ending_of(path);
         let binary = looks_binary(head);
         if CODE.contains(&ending.as_str()) {
             return if binary { Self::Binary } else { Self::Text };
         }
-        if ending == "svg" {
-            return Self::Svg;
-        }
-        if let Some(mime) = find(&IMAGES) {
-            return Self::Media(mime);
-        }
-        if let Some(mime) = find(&STREAMS) {
-            return if binary { Self::Media(mime) } else { Self::Text };
-        }
         if OTHER_AUDIO.contains(&ending.as_str()) {
             return if binary { Self::UnsupportedAudio } else { Self::Text };
+        }
+        match media_type_of(head) {
+            Some("audio/mp4") => return Self::UnsupportedAudio,
+            // A document may begin with text; all else is binary.
+            Some(mime) if binary || !is_text(head) || mime == "application/pdf" => {
+                return Self::Media(mime);
+            }
+            _ => {}
+        }
+        if ending == "svg" {
+            return if binary { Self::Binary } else { Self::Svg };
         }
         if binary || (BINARY.contains(&ending.as_str()) && !head.is_empty()) {
             return Self::Binary;
         }
         Self::Text
     }
+
+    /// Whether a file is called like an image, a PDF, audio or video.
+    pub(crate) fn is_named_like_media(path: &Path) -> bool {
+        MEDIA.contains(&ending_of(path).as_str())
+    }
+}
+
+/// Whether the bytes are UTF-8 without NUL.
+fn is_text(head: &[u8]) -> bool {
+    !head.contains(&0)
+        && std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true)
+}
+
+/// Whether the name says that a file is binary.
+pub(crate) fn is_known_binary(path: &Path) -> bool {
+    let ending = ending_of(path);
+    [&BINARY[..], &MEDIA, &OTHER_AUDIO].iter().any(|names| names.contains(&ending.as_str()))
+}
+
+fn ending_of(path: &Path) -> String {
+    path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase()
 }

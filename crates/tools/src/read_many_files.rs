@@ -132,9 +132,8 @@ pub fn read_many(
                 "[Operation Cancelled] Reading the files was cancelled",
             ));
         }
-        if is_unwanted_media(&path, wanted) {
-            let reason = "an image, PDF, audio or video file that was not named by name or ending";
-            result.skipped.push((path, reason.to_owned()));
+        if FileKind::is_named_like_media(&path) && is_unwanted_media(&path, wanted) {
+            result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             continue;
         }
         match read(workspace, seen, &target, Range::default(), cancel) {
@@ -151,6 +150,9 @@ pub fn read_many(
                     None => text,
                 };
                 result.files.push(ReadOne { path, part: Part::text(text), cut });
+            }
+            Ok(Read::Media(_)) if is_unwanted_media(&path, wanted) => {
+                result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             }
             Ok(Read::Media(part)) => {
                 let size = match part.view() {
@@ -170,19 +172,19 @@ pub fn read_many(
     Ok(result)
 }
 
+/// Why media are left out.
+const UNWANTED_MEDIA: &str =
+    "an image, PDF, audio or video file that was not named by name or ending";
+
 /// Media come only when a pattern names their ending or their base name.
 fn is_unwanted_media(path: &Path, wanted: &ReadMany) -> bool {
-    // By the name alone: NUL stands for binary content.
-    if !matches!(FileKind::of(path, &[0]), FileKind::Media(_)) {
-        return false;
-    }
     let lower = |text: Option<&std::ffi::OsStr>| {
         text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
     };
     let (ending, stem) = (lower(path.extension()), lower(path.file_stem()));
     !wanted.include.iter().any(|pattern| {
         let pattern = pattern.to_lowercase();
-        pattern.contains(&format!(".{ending}")) || pattern.contains(&stem)
+        (!ending.is_empty() && pattern.contains(&format!(".{ending}"))) || pattern.contains(&stem)
     })
 }
 

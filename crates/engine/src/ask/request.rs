@@ -136,7 +136,9 @@ impl Session {
         }
         let declared =
             self.registry.declarations(self.judge.as_ref(), mode, self.interactive, |spec| {
-                (!self.coordinating || coordinating::has(spec)) && self.is_wished(&spec.name)
+                (!self.coordinating || coordinating::has(spec))
+                    && self.is_wished(&spec.name)
+                    && !self.rejected_tools.contains(&spec.name)
             });
         self.declared = Some((mode, declared.clone()));
         declared

@@ -12,6 +12,7 @@ mod context;
 mod cut_off;
 mod pace;
 mod planning;
+mod rejected;
 mod rewind;
 mod routing;
 mod routing_ahead;

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parallax_http::url::Url;
 use parallax_protocol::content::Part;
+use parallax_protocol::media::{HEAD, has_signature, media_type_of};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 
 use super::download::Page;
@@ -39,10 +40,12 @@ pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, Tool
     }
     let (mime, size) = (page.mime(), page.body.len());
     let shown = Display::text(format!("Read {size} bytes from {url}"));
-    if mime == "application/pdf"
-        || ["image/", "video/", "audio/"].iter().any(|kind| mime.starts_with(kind))
-            && mime != "image/svg+xml"
-    {
+    let found = media_type_of(page.body.get(..HEAD).unwrap_or(&page.body));
+    let is_media = mime != "image/svg+xml"
+        && (has_signature(&mime) || ["video/", "audio/"].iter().any(|kind| mime.starts_with(kind)));
+    if is_media && (found.is_some() || !has_signature(&mime)) {
+        // What it is decides, not what the server calls it.
+        let mime = found.map_or(mime, str::to_owned);
         let mut outcome = Outcome::text(format!("{mime}, {size} bytes from {url}")).shown(shown);
         outcome.for_model.media.push(Part::inline_data(mime, STANDARD.encode(&page.body)));
         return Ok(outcome);

@@ -70,9 +70,15 @@ fn one_call_gives_a_bounded_text() {
 #[test]
 fn kinds_of_files() {
     let place = Place::new();
-    place.put("a.png", [0x89, b'P', 0]);
+    place.put("a.png", b"\x89PNG\r\n\x1a\n\0");
+    place.put("photo.png", b"\xff\xd8\xff\xe0\0");
+    place.put("no ending", b"GIF89a\0");
+    place.put("page.png", "<html></html>");
+    place.put("page.pdf", "<html></html>");
+    place.put("empty.png", "");
+    place.put("archive.png", b"PK\x03\x04\0\0");
     place.put("a.ts", "let x = 1;");
-    place.put("a.mp3", [0xff, 0, 1, 2]);
+    place.put("a.mp3", [0xff, 0xfb, 0x90, 0]);
     place.put("text.mp3", "lyrics");
     place.put("a.bin", [0, 1, 2, 3]);
     place.put("a.m4a", [0, 1, 2, 3]);
@@ -85,9 +91,16 @@ fn kinds_of_files() {
             _ => String::new(),
         })
     };
-    assert_eq!(media("a.png").as_deref(), Some("image/png iVAA"));
-    assert_eq!(media("a.mp3").as_deref(), Some("audio/mpeg /wABAg=="));
+    assert_eq!(media("a.png").as_deref(), Some("image/png iVBORw0KGgoA"));
+    assert_eq!(media("a.mp3").as_deref(), Some("audio/mpeg //uQAA=="));
+    // The content decides, not the name.
+    assert_eq!(media("photo.png").as_deref(), Some("image/jpeg /9j/4AA="));
+    assert_eq!(media("no ending").as_deref(), Some("image/gif R0lGODlhAA=="));
     let output = |name: &str| place.output("read_file", json!({"file_path": name}));
+    assert_eq!(output("page.png"), "<html></html>");
+    assert_eq!(output("page.pdf"), "<html></html>");
+    assert_eq!(output("empty.png"), "");
+    assert_eq!(output("archive.png"), "Cannot display content of binary file: archive.png");
     assert_eq!(output("a.ts"), "let x = 1;");
     assert_eq!(output("text.mp3"), "lyrics");
     assert_eq!(output("a.svg"), "<svg/>");
@@ -97,7 +110,8 @@ fn kinds_of_files() {
         place.failure("read_file", json!({"file_path": "a.m4a"})).0,
         Kind::ReadContentFailure
     );
-    let big = std::fs::File::create(place.path("big.png")).expect("a file");
+    place.put("big.png", b"\x89PNG\r\n\x1a\n\0");
+    let big = std::fs::OpenOptions::new().write(true).open(place.path("big.png")).expect("a file");
     big.set_len(21 * 1024 * 1024).expect("sparse");
     assert_eq!(place.failure("read_file", json!({"file_path": "big.png"})).0, Kind::FileTooLarge);
 }
@@ -149,7 +163,7 @@ fn many_files_at_once() {
     place.put("b.txt", "two");
     place.put("src/a.rs", "one");
     place.put("src/[id].rs", "odd name");
-    place.put("src/pic.png", [0x89, 0]);
+    place.put("src/pic.png", b"\x89PNG\r\n\x1a\n\0");
     place.put("src/lib.so", [0, 1]);
     place.put("node_modules/x.rs", "no");
     place.put("GEMINI.md", "context");

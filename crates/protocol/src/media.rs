@@ -1,0 +1,97 @@
+//! Kinds of media by their content: names and declared types can be wrong, and
+//! services reject a request whose media is not what it says.
+
+/// Bytes of a file that are enough to find its kind.
+pub const HEAD: usize = 4096;
+
+/// The MIME type of an image, a PDF, audio or video, by its first bytes.
+pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
+    let starts = |with: &[u8]| head.starts_with(with);
+    let at =
+        |offset: usize, with: &[u8]| head.get(offset..).is_some_and(|rest| rest.starts_with(with));
+    let found = match head {
+        _ if starts(b"\x89PNG\r\n\x1a\n") => "image/png",
+        _ if starts(b"\xff\xd8\xff") => "image/jpeg",
+        _ if starts(b"GIF87a") || starts(b"GIF89a") => "image/gif",
+        _ if starts(b"RIFF") && at(8, b"WEBP") => "image/webp",
+        _ if starts(b"BM") && at(6, &[0, 0, 0, 0]) => "image/bmp",
+        _ if starts(&[0, 0, 1, 0]) && head.get(4).is_some_and(|count| *count > 0) => "image/x-icon",
+        _ if starts(b"II*\0") || starts(b"MM\0*") => "image/tiff",
+        _ if starts(b"%PDF-") => "application/pdf",
+        _ if starts(b"RIFF") && at(8, b"WAVE") => "audio/wav",
+        _ if starts(b"RIFF") && at(8, b"AVI ") => "video/x-msvideo",
+        _ if starts(b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC")) => "audio/aiff",
+        _ if starts(b"fLaC") => "audio/flac",
+        _ if starts(b"OggS") => "audio/ogg",
+        _ if starts(b"ID3") => "audio/mpeg",
+        _ if starts(b"FLV\x01") => "video/x-flv",
+        _ if starts(&[0, 0, 1, 0xba]) || starts(&[0, 0, 1, 0xb3]) => "video/mpeg",
+        _ if starts(&[0x30, 0x26, 0xb2, 0x75, 0x8e, 0x66, 0xcf, 0x11]) => "video/x-ms-wmv",
+        _ if starts(&[0x1a, 0x45, 0xdf, 0xa3]) => {
+            let is_webm = head.windows(4).take(64).any(|name| name == b"webm");
+            if is_webm { "video/webm" } else { "video/x-matroska" }
+        }
+        _ if at(4, b"ftyp") => of_brand(head.get(8..12)?),
+        [0xff, second, ..] if second & 0xf6 == 0xf0 => "audio/aac",
+        // The frame header of MPEG audio: a version, a layer and a bit rate that exist.
+        [0xff, second, third, ..]
+            if second & 0xe0 == 0xe0
+                && second & 0x18 != 0x08
+                && matches!(second & 0x06, 2 | 4)
+                && third & 0xf0 != 0xf0 =>
+        {
+            "audio/mpeg"
+        }
+        _ if at(4, b"moov") || at(4, b"mdat") || at(4, b"wide") => "video/quicktime",
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// The kind of an ISO media file by its main brand.
+fn of_brand(brand: &[u8]) -> &'static str {
+    match brand {
+        b"avif" | b"avis" => "image/avif",
+        b"heic" | b"heix" | b"hevc" | b"hevx" => "image/heic",
+        b"mif1" | b"msf1" | b"heim" | b"heis" => "image/heif",
+        b"M4A " | b"M4B " | b"M4P " => "audio/mp4",
+        b"qt  " => "video/quicktime",
+        [b'3', b'g', ..] => "video/3gpp",
+        _ => "video/mp4",
+    }
+}
+
+/// Whether the kind has a signature, so that content without one is not of it.
+pub fn has_signature(mime_type: &str) -> bool {
+    mime_type == "application/pdf"
+        || (mime_type.starts_with("image/") && !mime_type.starts_with("image/svg"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_is_found_by_content() {
+        for (head, kind) in [
+            (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0\0\x10JFIF", Some("image/jpeg")),
+            (b"GIF89a\x01\0", Some("image/gif")),
+            (b"RIFF\x10\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"RIFF\x10\0\0\0WAVEfmt ", Some("audio/wav")),
+            (b"\0\0\0\x1cftypavif", Some("image/avif")),
+            (b"\0\0\0\x1cftypisom", Some("video/mp4")),
+            (b"%PDF-1.7\n", Some("application/pdf")),
+            (b"\xff\xfb\x90\x64", Some("audio/mpeg")),
+            (b"\xff\xf1\x50\x80", Some("audio/aac")),
+            (b"\x1a\x45\xdf\xa3\x9f\x42\x82\x84webm", Some("video/webm")),
+            (b"", None),
+            (b"<!DOCTYPE html>", None),
+            (b"PK\x03\x04", None),
+            (b"\xff\xfe<\0h\0", None),
+            (b"\0\0\0\0", None),
+        ] {
+            assert_eq!(media_type_of(head), kind, "{head:?}");
+        }
+    }
+}

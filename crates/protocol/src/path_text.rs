@@ -1,0 +1,185 @@
+//! Paths as JSON text. Names on disk are bytes: what is not UTF-8 is escaped, so
+//! that every path can be written and read back.
+//!
+//! A byte that is not part of valid UTF-8 becomes the private-use character
+//! `U+F700` plus that byte; such characters in valid names are escaped likewise.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// What is added to a byte.
+const BASE: u32 = 0xF700;
+
+fn is_escape(character: char) -> bool {
+    (BASE + 0x80..=BASE + 0xFF).contains(&u32::from(character))
+}
+
+/// The text of a path.
+pub fn to_text(path: &Path) -> Cow<'_, str> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains(is_escape) => Cow::Borrowed(text),
+        _ => Cow::Owned(escaped(bytes)),
+    }
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let escape = |byte: &u8| char::from_u32(BASE + u32::from(*byte));
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if is_escape(character) {
+                let mut buffer = [0; 4];
+                text.extend(
+                    character.encode_utf8(&mut buffer).as_bytes().iter().filter_map(escape),
+                );
+            } else {
+                text.push(character);
+            }
+        }
+        text.extend(chunk.invalid().iter().filter_map(escape));
+    }
+    text
+}
+
+/// The path of a text.
+#[cfg(unix)]
+pub fn from_text(text: &str) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    if !text.contains(is_escape) {
+        return PathBuf::from(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match u8::try_from(u32::from(character).wrapping_sub(BASE)) {
+            Ok(byte) if is_escape(character) => bytes.push(byte),
+            _ => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// The path of a text.
+#[cfg(not(unix))]
+pub fn from_text(text: &str) -> PathBuf {
+    PathBuf::from(text)
+}
+
+/// For `#[serde(with)]` on a path.
+pub mod one {
+    use super::{Path, PathBuf, from_text, to_text};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&to_text(path))
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(from_text(&String::deserialize(deserializer)?))
+    }
+}
+
+/// For `#[serde(with)]` on an optional path.
+pub mod option {
+    use super::{PathBuf, from_text, to_text};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(to_text).serialize(serializer)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?.map(|text| from_text(&text)))
+    }
+}
+
+/// For `#[serde(with)]` on a list of paths.
+pub mod list {
+    use super::{PathBuf, from_text, to_text};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|path| to_text(path)))
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        Ok(texts.iter().map(|text| from_text(text)).collect())
+    }
+}
+
+/// For `#[serde(with)]` on a map from paths to paths.
+pub mod map {
+    use std::collections::BTreeMap;
+
+    use super::{PathBuf, from_text, to_text};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(
+        paths: &BTreeMap<PathBuf, PathBuf>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(paths.iter().map(|(from, to)| (to_text(from), to_text(to))))
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<PathBuf, PathBuf>, D::Error> {
+        let texts = BTreeMap::<String, String>::deserialize(deserializer)?;
+        Ok(texts.iter().map(|(from, to)| (from_text(from), from_text(to))).collect())
+    }
+}
+
+/// For `#[serde(serialize_with)]` on paths with a remark each.
+pub mod remarks {
+    use super::{PathBuf, to_text};
+    use serde::Serializer;
+
+    /// Writes them.
+    pub fn serialize<S: Serializer>(
+        paths: &[(PathBuf, String)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|(path, remark)| (to_text(path), remark)))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use super::*;
+
+    #[test]
+    fn every_path_survives_its_text() {
+        for bytes in [
+            &b"/plain/caf\xc3\xa9"[..],
+            b"/caf\xe9.txt",
+            b"\xff\xfe/\x80",
+            "/private \u{f7e9} use".as_bytes(),
+            b"/cut \xe2\x82",
+            b"",
+        ] {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()));
+            assert_eq!(from_text(&to_text(&path)), path, "{bytes:?}");
+        }
+        assert_eq!(to_text(Path::new("/a/ü")), "/a/ü");
+        assert_eq!(from_text("/a/ü"), Path::new("/a/ü"));
+    }
+}
