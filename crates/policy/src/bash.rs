@@ -18,7 +18,7 @@ mod wrappers;
 mod written;
 
 pub use analyse::analyse;
-pub use danger::{Destruction, checked_out, dangerous, destructive, emptied, steering};
+pub use danger::{Destruction, Loss, checked_out, dangerous, destructive, steering};
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use git_config::{
     makes_repository, moves_worktrees, writes_git_configuration, writes_sparse_patterns,

@@ -44,6 +44,7 @@ pub use command_prefix::CommandPrefix;
 pub use conditions::{CommandPattern, Commands, Conditions};
 pub use draft_file::{AddError, add_to_file, draft_toml};
 pub use judge::Policy;
+pub use line_checks::asked_in_yolo;
 pub use lint::lint;
 pub use path_condition::{PathGlob, PathScope};
 pub use problem::{Problem, ProblemKind, Severity};

@@ -31,6 +31,13 @@ impl Doubt {
     }
 }
 
+/// What a person must approve in YOLO mode too, in words: the rows of the table of
+/// destructive commands, and [`outside`].
+pub fn asked_in_yolo() -> Vec<&'static str> {
+    let destructive = bash::Loss::ALL.into_iter().map(bash::Loss::name);
+    destructive.chain(["writes outside the workspace"]).collect()
+}
+
 /// What the checks look at besides the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances {
@@ -143,10 +150,6 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
             Written::Unknown(_) => false,
         }),
     };
-    if let Some(word) = bash::emptied(&shell.line).iter().find(|word| !own(word)) {
-        let why = format!("It empties `{}`", shortened(&word.source));
-        doubts.push(Doubt::each_time("destructive command", why));
-    }
     for command in &shell.line.commands {
         let Some(destruction) = bash::destructive(command) else { continue };
         if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {

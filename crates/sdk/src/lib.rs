@@ -79,6 +79,7 @@ pub use open::OpenSession;
 pub use parallax_config::OutputFormat;
 pub use parallax_engine::EventReader;
 pub use parallax_exec::program_sandbox::ProgramSandbox;
+pub use parallax_policy::asked_in_yolo;
 use parallax_protocol::op::Op;
 pub use program_sandbox::Enclosure;
 pub use routing::fallback_policy;

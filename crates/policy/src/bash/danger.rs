@@ -8,7 +8,7 @@ use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 use super::safe::rg_runs_programs;
 
-pub use destruction::{Destruction, checked_out, destructive, emptied};
+pub use destruction::{Destruction, Loss, checked_out, destructive};
 
 /// Why the command needs a person although commands are allowed, in words: it
 /// deletes by force, runs programs through its options, plants a link, or sets
@@ -22,13 +22,7 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
     // A file may be named like an option.
     let names_as_options = || arguments.iter().any(may_become_option);
     match name {
-        "rm" if has_letter(command, &['f', 'r', 'R'])
-            || has_long(command, "--force", "--f")
-            || has_long(command, "--recursive", "--r")
-            || names_as_options() =>
-        {
-            Some("it deletes by force or whole folders")
-        }
+        "rm" if names_as_options() => Some("names of files may become options"),
         "find" | "gfind" if texts(command).any(find_acts) => {
             Some("`find` deletes, writes or runs programs")
         }

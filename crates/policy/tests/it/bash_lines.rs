@@ -202,6 +202,43 @@ fn destruction_names_what_it_destroys() {
 }
 
 #[test]
+fn force_makes_no_difference_and_single_files_are_not_destructive() {
+    for line in [
+        "rm a",
+        "rm -f README.md",
+        "rm --force a b",
+        "truncate -s 0 a",
+        "cp /dev/null a",
+        ": > a",
+        "dd if=/dev/zero of=a",
+        "mv -f a b",
+        "git status",
+        "git commit -am x",
+        "git stash",
+    ] {
+        assert_eq!(destructive(&one(line)), None, "{line}");
+    }
+    assert_eq!(dangerous(&one("rm -f a")), None);
+    for line in [
+        "rm -r src",
+        "rm -rf src",
+        "rm -R -- src",
+        "rm *.c",
+        "find . -delete",
+        "rsync --delete a/ b",
+        "git reset --hard",
+        "git clean -fd",
+        "git checkout -- .",
+        "git push --force",
+        "dd if=a of=/dev/sda",
+        "mkfs.ext4 /dev/sda1",
+        "chmod -R 777 /",
+    ] {
+        assert!(destructive(&one(line)).is_some(), "{line}");
+    }
+}
+
+#[test]
 fn outside_the_workspace_nothing_is_safe() {
     let roots = [PathBuf::from("/w")];
     assert!(known_safe_text("ls", Path::new("/w/sub"), &roots));

@@ -122,7 +122,7 @@ allowed=run_shell_command | d | run_shell_command | cargo test 2>&1 | a | a | `r
 allowed=run_shell_command | d | run_shell_command | echo a > b | k | d | redirection
 allowed=run_shell_command | e | run_shell_command | echo a > b | a | a | `run_shell_command` allowed
 allowed=run_shell_command | d | run_shell_command | rm -rf a | k | d | destructive
-allowed=run_shell_command | d | run_shell_command | x=$(sudo rm -f a) | k | d | dangerous
+allowed=run_shell_command | d | run_shell_command | x=$(sudo rm -rf a) | k | d | destructive
 allowed=run_shell_command | d | run_shell_command | /etc@@touch x | k | d | outside
 allowed=run_shell_command(git status) | d | run_shell_command | git status -s | a | a | commands `git status` allowed
 allowed=ShellTool(git status) | d | run_shell_command | git status | a | a | commands `git status` allowed

@@ -165,7 +165,12 @@ impl App {
         }
         if self.facts.mode == ApprovalMode::Yolo {
             let key = self.keymap.key_of(KeyCommand::CycleApprovalMode);
-            let text = format!(" YOLO: everything runs without a question · {key} leaves it ");
+            let asked = parallax_sdk::asked_in_yolo().join(", ");
+            let long =
+                format!(" YOLO mode: all actions auto-approved except {asked} · {key} to exit ");
+            // What matters comes first where there is no room for all of it.
+            let short = format!(" YOLO mode: auto-approved except {asked} ");
+            let text = if long.chars().count() <= width { long } else { short };
             rows.push(Line::styled(truncate(&text, width).to_owned(), self.theme.error.bold()));
         }
         // Text there is not to be taken for the answer's.

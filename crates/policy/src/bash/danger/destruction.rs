@@ -1,12 +1,41 @@
-//! Commands whose loss only an undo brings back.
+//! The one table of destructive commands, for every approval mode: what discards
+//! work that nothing else keeps. A single file is not in it, since undo brings it
+//! back, and no flag for force makes a difference.
 
 use super::super::arguments::{has_letter, has_long, operands, texts};
 use super::super::git::git_subcommand;
-use super::super::line::{Command, Line, RedirectionKind, Word};
+use super::super::line::{Command, Word};
+
+/// The rows of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Directories, or as many files as a pattern matches.
+    Files,
+    /// What git would keep, or could bring back.
+    GitWork,
+    /// A file system, or the rights of a whole one.
+    System,
+}
+
+impl Loss {
+    /// All rows.
+    pub const ALL: [Self; 3] = [Self::Files, Self::GitWork, Self::System];
+
+    /// What commands of this row are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Files => "recursive deletes",
+            Self::GitWork => "git commands that discard work",
+            Self::System => "changes of whole file systems",
+        }
+    }
+}
 
 /// What a command destroys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destruction {
+    /// Its row in the table.
+    pub loss: Loss,
     /// In words.
     pub why: &'static str,
     /// What it names, so that it can be compared with what the agent made
@@ -17,8 +46,9 @@ pub struct Destruction {
 /// Whether the command throws away work that nothing else keeps.
 pub fn destructive(command: &Command) -> Option<Destruction> {
     let name = command.name()?;
-    let all = |why: &'static str| Some(Destruction { why, operands: Vec::new() });
-    let named = |why: &'static str, operands: Vec<Word>| Some(Destruction { why, operands });
+    let row = |loss: Loss, why: &'static str, operands: Vec<Word>| {
+        Some(Destruction { loss, why, operands })
+    };
     match name {
         "git" => git(command),
         "rm" if has_letter(command, &['r', 'R'])
@@ -29,51 +59,36 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                 .any(|word| word.glob || (word.text.is_none() && !word.quoted)) =>
         {
             let operands = operands(command, "", &[]);
-            named("it deletes more than one file", operands.iter().map(folder_of_pattern).collect())
+            let operands = operands.iter().map(folder_of_pattern).collect();
+            row(Loss::Files, "it deletes more than one file", operands)
         }
         "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
-            all("`find` deletes what it finds")
+            row(Loss::Files, "`find` deletes what it finds", Vec::new())
         }
-        "dd" => {
-            let targets: Vec<Word> = command
-                .arguments()
-                .iter()
-                .filter_map(|word| {
-                    let target = word.text.as_deref()?.strip_prefix("of=")?;
-                    Some(super::super::arguments::part(word, target))
-                })
-                .collect();
-            if targets.is_empty() { None } else { named("`dd` overwrites", targets) }
-        }
-        "cp" | "install" if texts(command).any(|text| text == "/dev/null") => {
-            let mut targets = operands(command, "tS", &["--target-directory", "--suffix"]);
-            targets.retain(|word| word.text.as_deref() != Some("/dev/null"));
-            named("it empties files", targets)
-        }
-        "shred" => named("it destroys files", operands(command, "ns", &["--iterations", "--size"])),
-        "truncate" => {
-            named("it cuts files short", operands(command, "sr", &["--size", "--reference"]))
-        }
-        "chmod" | "chown" | "chgrp"
-            if has_letter(command, &['R']) || has_long(command, "--recursive", "--rec") =>
-        {
-            let top: Vec<Word> = operands(command, "", &[]).into_iter().filter(is_top).collect();
-            if top.is_empty() {
-                None
-            } else {
-                named("it changes the rights of a whole system or home", top)
-            }
-        }
-        "wipefs" | "mkswap" | "fdisk" | "parted" => all("it destroys a file system"),
         "rsync"
             if has_long(command, "--delete", "--del")
                 || texts(command).any(|text| {
                     text.starts_with("--delete") || text == "--remove-source-files"
                 }) =>
         {
-            all("`rsync` deletes what the source has not")
+            row(Loss::Files, "`rsync` deletes what the source has not", Vec::new())
         }
-        _ if name.starts_with("mkfs") => all("it destroys a file system"),
+        "dd" if texts(command).any(|text| text.starts_with("of=/dev/")) => {
+            row(Loss::System, "`dd` overwrites a device", Vec::new())
+        }
+        "chmod" | "chown" | "chgrp"
+            if has_letter(command, &['R']) || has_long(command, "--recursive", "--rec") =>
+        {
+            let top: Vec<Word> = operands(command, "", &[]).into_iter().filter(is_top).collect();
+            if top.is_empty() {
+                return None;
+            }
+            row(Loss::System, "it changes the rights of a whole system or home", top)
+        }
+        "wipefs" | "mkswap" | "fdisk" | "parted" => {
+            row(Loss::System, "it destroys a file system", Vec::new())
+        }
+        _ if name.starts_with("mkfs") => row(Loss::System, "it destroys a file system", Vec::new()),
         _ => None,
     }
 }
@@ -125,27 +140,6 @@ fn is_like_a_file(name: &str) -> bool {
             (1..=10).contains(&ending.len())
                 && ending.starts_with(|c: char| c.is_ascii_alphabetic())
         })
-}
-
-/// The files that the line only empties: with `>` behind a command that says
-/// nothing, or behind none.
-pub fn emptied(line: &Line) -> Vec<Word> {
-    let says_nothing = |command: &Command| {
-        let mut arguments = texts(command);
-        match command.name() {
-            Some("" | ":" | "true") => true,
-            Some("cat") => arguments.next() == Some("/dev/null") && arguments.next().is_none(),
-            Some("printf") => arguments.next() == Some("") && arguments.next().is_none(),
-            Some("echo") => command.arguments().len() == 1 && arguments.next() == Some("-n"),
-            _ => false,
-        }
-    };
-    let silent = line.commands.iter().any(says_nothing);
-    let writes = line.redirections.iter().filter(|found| found.kind == RedirectionKind::Write);
-    let targets = writes.filter(|found| silent || found.alone).map(|found| found.target.clone());
-    targets
-        .filter(|word| !word.text.as_deref().is_some_and(|text| text.starts_with("/dev/")))
-        .collect()
 }
 
 /// The words of `git checkout` that are a branch, or files that it overwrites.
@@ -265,5 +259,5 @@ fn git(command: &Command) -> Option<Destruction> {
         "checkout-index" if letter(&['f']) || long("--force", "--f") => "it throws changes away",
         _ => return None,
     };
-    Some(Destruction { why, operands: Vec::new() })
+    Some(Destruction { loss: Loss::GitWork, why, operands: Vec::new() })
 }
