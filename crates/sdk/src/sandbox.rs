@@ -16,7 +16,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
 use parallax_sandbox::{Plan, Support, Tier};
 use parallax_tools::SandboxOptions;
-use parallax_tools::run_shell_command::ClosedNames;
+use parallax_tools::run_shell_command::{ClosedNames, GitDirectories};
 
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
@@ -49,6 +49,7 @@ impl Launch {
             table: self.sandbox_table().0,
             hidden: paths(&settings.hidden),
             hidden_places: self.hidden_places(),
+            git_directories: GitDirectories::default(),
             closed_names: ClosedNames::default(),
             hides_ignored: self.config.settings.respect_gemini_ignore(),
             readable: paths(&settings.readable),

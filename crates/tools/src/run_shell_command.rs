@@ -7,6 +7,7 @@ mod confinement;
 mod control;
 mod foreseen;
 mod git;
+mod git_directories;
 mod git_reads;
 mod left_alone;
 mod made;
@@ -44,6 +45,7 @@ use serde_json::{Value, json};
 
 pub use self::closed_names::ClosedNames;
 pub use self::confined::{mounts, reach};
+pub use self::git_directories::GitDirectories;
 pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
 

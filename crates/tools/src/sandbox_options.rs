@@ -6,7 +6,7 @@ use parallax_files::HiddenPlaces;
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
-use crate::run_shell_command::ClosedNames;
+use crate::run_shell_command::{ClosedNames, GitDirectories};
 
 /// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the places
 /// of the session.
@@ -34,6 +34,8 @@ pub struct SandboxOptions {
     pub hidden_places: HiddenPlaces,
     /// What the folders of the workspace hold that is closed or hidden.
     pub closed_names: ClosedNames,
+    /// Where git keeps the repositories of the workspace.
+    pub git_directories: GitDirectories,
     /// Exceptions from what is hidden.
     pub readable: Vec<PathBuf>,
     /// More folders that commands may write.

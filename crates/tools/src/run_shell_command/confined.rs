@@ -15,6 +15,7 @@ use super::foreseen;
 use super::git;
 use super::made::{self, Made};
 use super::refusal::{self, Access, Confinement};
+use super::repository;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
 
@@ -213,6 +214,16 @@ pub(super) fn refused(
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
     let mut missing = refusal::missing(&command, &output, code != 0, &places, home, &ran);
+    if bash::uses_git(line) && refusal::is_unwritten_repository(&output) {
+        let remotes = places.iter().flat_map(|place| repository::local_remotes(place));
+        let named = foreseen::named_paths(line, &places);
+        for path in remotes.chain(named).map(|path| real(&path)) {
+            let is_repository = path.join("objects").is_dir() || path.join(".git").exists();
+            if is_repository && ran.refuses(&path, Access::Write) {
+                missing.file_system.write.push(path);
+            }
+        }
+    }
     if (missing.network || missing.host_loopback) && !Support::tells_servers_apart() {
         // The one comes with the other here, and the question says so.
         (missing.network, missing.host_loopback) = (true, true);

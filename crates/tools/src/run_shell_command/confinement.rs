@@ -11,6 +11,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, Support};
 
 use super::closed_names::{Found, outermost};
+use super::git_directories::{self, GitDirectories, linked_folder};
 use super::left_alone::LeftAlone;
 use super::secrets;
 use super::{stand_ins, tracked};
@@ -207,6 +208,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         let trees = linked_trees(&found);
         plan.hidden.retain(|path| !trees.iter().any(|tree| path.starts_with(tree)));
     }
+    open_git_directories(options, subject, &found, yolo && !row.readonly, &mut plan);
     if !yolo {
         protect(options, subject, &found, &mut plan);
     }
@@ -322,19 +324,12 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
     // What runs or redirects in a repository stays closed either way.
     let git = subject.line.trouble.is_none() && bash::uses_git(subject.line);
     let granted = &subject.permissions.file_system.write;
-    let mut repositories = found.repositories.clone();
-    // The workspace may lie inside a repository.
-    for root in subject.roots {
-        repositories.extend(
-            root.ancestors().skip(1).map(|folder| folder.join(".git")).find(|git| git.exists()),
-        );
-    }
-    for repository in repositories {
+    for repository in repositories(subject.roots, found) {
         if !git && !granted.contains(&repository) {
             plan.read_only.push(repository);
             continue;
         }
-        for folder in git_folders(&repository) {
+        for folder in options.git_directories.of(&repository, subject.roots) {
             plan.read_only.extend(secrets::OF_GIT.iter().map(|name| folder.join(name)));
             let modules = folder.join("modules");
             if modules.is_dir() {
@@ -355,42 +350,39 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
     }
 }
 
+/// The repositories in and around the workspace: each `.git`.
+fn repositories(roots: &[PathBuf], found: &Found) -> Vec<PathBuf> {
+    let mut repositories = GitDirectories::around(roots);
+    repositories.retain(|git| !found.repositories.contains(git));
+    repositories.extend(found.repositories.iter().cloned());
+    repositories
+}
+
+/// Where git keeps the repositories of the workspace outside of it: shown where
+/// commands have a directory of their own, and writable like a `.git` inside when
+/// `writable`.
+fn open_git_directories(
+    options: &SandboxOptions,
+    subject: &Subject<'_>,
+    found: &Found,
+    writable: bool,
+    plan: &mut Plan,
+) {
+    let roots = subject.roots;
+    for repository in repositories(roots, found) {
+        let folders = options.git_directories.of(&repository, roots);
+        plan.readable.extend(git_directories::to_show(&repository, &folders, roots));
+        if writable {
+            let is_inside = |folder: &PathBuf| roots.iter().any(|root| folder.starts_with(root));
+            plan.writable.extend(folders.into_iter().filter(|folder| !is_inside(folder)));
+        }
+    }
+}
+
 /// The working trees in the workspace that are those of a repository elsewhere.
 fn linked_trees(found: &Found) -> Vec<&Path> {
     let linked = found.repositories.iter().filter(|git| linked_folder(git).is_some());
     linked.filter_map(|git| git.parent()).collect()
-}
-
-/// The folders in which git keeps a repository: the `.git`, or where such a
-/// file points, if that place knows of it.
-fn git_folders(repository: &Path) -> Vec<PathBuf> {
-    if repository.is_dir() && !repository.is_symlink() {
-        return vec![repository.to_owned()];
-    }
-    let Some(folder) = linked_folder(repository) else { return Vec::new() };
-    let common = std::fs::read_to_string(folder.join("commondir"))
-        .ok()
-        .and_then(|text| folder.join(text.trim()).canonicalize().ok())
-        .filter(|common| folder.starts_with(common));
-    match common {
-        Some(common) => vec![common],
-        None => vec![folder],
-    }
-}
-
-/// Where a `.git` file points, when the place points back (a worktree): a
-/// planted file must not open a foreign folder.
-fn linked_folder(repository: &Path) -> Option<PathBuf> {
-    let data = std::fs::symlink_metadata(repository).ok()?;
-    if !data.is_file() || data.len() > 16 * 1024 {
-        return None;
-    }
-    let text = std::fs::read_to_string(repository).ok()?;
-    let target = text.trim().strip_prefix("gitdir:")?.trim();
-    let folder = repository.parent()?.join(target).canonicalize().ok()?;
-    let back = std::fs::read_to_string(folder.join("gitdir")).ok()?;
-    let back = Path::new(back.trim()).canonicalize().ok()?;
-    (back == repository.canonicalize().ok()?).then_some(folder)
 }
 
 /// Only git gets to the user's agents, and only when somebody agreed.

@@ -187,6 +187,15 @@ pub(super) fn folders(line: &Line, directory: &Path, home: &Path) -> Vec<PathBuf
     found
 }
 
+/// The directories that git commands of the line name.
+pub(super) fn named_paths(line: &Line, places: &[PathBuf]) -> Vec<PathBuf> {
+    let of_git = line.commands.iter().filter(|command| command.name() == Some("git"));
+    let words = of_git.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
+    let words = words.map(|word| word.strip_prefix("file://").unwrap_or(word));
+    let paths = words.flat_map(|word| places.iter().map(move |place| place.join(word)));
+    paths.filter(|path| path.is_dir()).take(MOST).collect()
+}
+
 /// Whether `$HOME` may be another place than the home by the time it counts.
 fn assigns_home(line: &Line) -> bool {
     let of_commands = line.commands.iter().any(|command| {

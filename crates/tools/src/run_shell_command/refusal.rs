@@ -79,6 +79,31 @@ const UNKNOWN_USER: [&str; 2] = ["could not read username for", "could not read 
 /// Where git's own helper keeps what it knows, from the home on.
 const CREDENTIALS: [&str; 2] = [".git-credentials", ".config/git/credentials"];
 
+/// Git says so when it could not write a repository, without the reason: the other
+/// end of a push swallows it.
+const UNWRITTEN: [&str; 6] = [
+    "unpacker error",
+    "unable to create temporary object directory",
+    "unable to create temporary file",
+    "insufficient permission for adding an object",
+    "failed to write object",
+    "unable to migrate objects to permanent storage",
+];
+
+/// Whether git failed to write a repository that its output does not name.
+pub(super) fn is_unwritten_repository(output: &str) -> bool {
+    output.lines().rev().take(LINES).any(|line| {
+        let lower = line.to_lowercase();
+        UNWRITTEN.iter().any(|words| lower.contains(words))
+    })
+}
+
+/// The GitHub client says so when it finds no login.
+const UNKNOWN_LOGIN: [&str; 2] = ["gh auth login", "gh_token environment variable"];
+
+/// Where that client keeps it, from the home on.
+const LOGIN: &str = ".config/gh/hosts.yml";
+
 const OUTSIDE: [&str; 6] = [
     "no new privileges",
     "cannot connect to the docker daemon",
@@ -138,6 +163,12 @@ pub(super) fn missing(
                 if path.is_file() && confinement.refuses(&path, Access::Read) {
                     ask_for(&path, &lower, home, confinement, &mut missing);
                 }
+            }
+        }
+        if failed && UNKNOWN_LOGIN.iter().any(|words| lower.contains(words)) {
+            let path = home.join(LOGIN);
+            if path.is_file() && confinement.refuses(&path, Access::Read) {
+                ask_for(&path, &lower, home, confinement, &mut missing);
             }
         }
         let counts = failed || ends_in_denial(&lower);

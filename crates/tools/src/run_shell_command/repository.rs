@@ -66,6 +66,25 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     std::iter::once(folder).chain(common).collect()
 }
 
+/// The remotes of the repository around `folder` that are directories of this
+/// machine, whether they are there or not.
+pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
+    let Some(config) = configuration(folder) else { return Vec::new() };
+    let Some(top) = folder.ancestors().take(HIGHEST).find(|top| top.join(".git").exists()) else {
+        return Vec::new();
+    };
+    let text = bytes_of(&config, LARGEST).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let urls = text.lines().filter_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        let key = key.trim().to_ascii_lowercase();
+        let value = value.trim().trim_matches('"');
+        let value = value.strip_prefix("file://").unwrap_or(value);
+        (matches!(key.as_str(), "url" | "pushurl") && !value.contains(':')).then_some(value)
+    });
+    urls.map(|url| top.join(url)).collect()
+}
+
 /// The configuration that git calls in `folder` write, where it is a file already.
 pub(super) fn configuration(folder: &Path) -> Option<PathBuf> {
     let config = folders(folder).pop()?.join("config");
