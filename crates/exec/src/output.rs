@@ -268,6 +268,9 @@ impl OutputSink {
 
     /// Ends the output.
     pub(crate) async fn finish(&mut self) -> Output {
+        if !self.sniffer.binary && self.sniffer.look_at_all() {
+            self.capture.clear();
+        }
         if let Reader::Stream { filter, .. } = &mut self.reader
             && !self.sniffer.binary
         {
@@ -297,25 +300,45 @@ impl OutputSink {
     }
 }
 
+/// Looks at the beginning of an output: is it text? Some NUL between text is
+/// (`find -print0`); many, or other bytes that are no text beside it, are not.
 #[derive(Debug, Default)]
 struct Sniffer {
     terminal: bool,
-    seen: usize,
-    zeros: usize,
+    head: Vec<u8>,
     binary: bool,
 }
+
+/// So many bytes are seen before an output that still runs is said to be binary.
+const CERTAIN: usize = 512;
 
 impl Sniffer {
     /// Looks at the next bytes; true once they are known not to be text.
     fn look(&mut self, bytes: &[u8]) -> bool {
-        let Some(head) = bytes.get(..bytes.len().min(SNIFFED.saturating_sub(self.seen))) else {
-            return false;
-        };
-        self.seen += head.len();
-        self.zeros += head.iter().filter(|byte| **byte == 0).count();
-        // Programs pad with zeros for slow terminals: there a few mean nothing.
-        self.binary = if self.terminal { self.zeros * 10 > self.seen } else { self.zeros > 0 };
+        let room = SNIFFED.saturating_sub(self.head.len());
+        if room > 0 {
+            self.head.extend_from_slice(bytes.get(..bytes.len().min(room)).unwrap_or_default());
+            self.binary = self.head.len() >= CERTAIN && self.is_binary();
+        }
         self.binary
+    }
+
+    /// Looks at what there is, at the end.
+    fn look_at_all(&mut self) -> bool {
+        self.binary |= self.is_binary();
+        self.binary
+    }
+
+    fn is_binary(&self) -> bool {
+        let zeros = self.head.iter().filter(|byte| **byte == 0).count();
+        // Programs pad with zeros for slow terminals: there a few mean nothing.
+        if self.terminal || zeros == 0 {
+            return self.terminal && zeros * 10 > self.head.len();
+        }
+        let controls = self.head.iter().filter(|byte| matches!(byte, 1..=6 | 14..=26 | 28..=31));
+        let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
+        let is_utf8 = std::str::from_utf8(&self.head).map_or_else(is_cut, |_| true);
+        !is_utf8 || zeros * 2 > self.head.len() || controls.count() * 20 > self.head.len()
     }
 }
 

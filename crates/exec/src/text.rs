@@ -119,7 +119,9 @@ impl ControlStripper {
             let mut characters = rest.chars();
             let Some(character) = characters.next() else { break };
             if self.step(character) {
-                sink(character.encode_utf8(&mut [0; 4]));
+                // NUL separates names: without a sign in its place they would run together.
+                let shown = if character == '\0' { '\u{2400}' } else { character };
+                sink(shown.encode_utf8(&mut [0; 4]));
             }
             rest = characters.as_str();
         }
@@ -164,7 +166,7 @@ impl ControlStripper {
         match character {
             '\u{9b}' => (State::Sequence, false),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => (State::Text, false),
-            '\n' | '\t' | '\r' | '\x08' => (State::Ground, true),
+            '\n' | '\t' | '\r' | '\x08' | '\0' => (State::Ground, true),
             _ => (State::Ground, !character.is_control()),
         }
     }

@@ -22,7 +22,7 @@ mod workspace;
 mod write;
 
 pub use confined::{Confined, Entry, Facts, Kind, Listing};
-pub use encoding::{Decoded, EncodeError, Splice, TextEncoding, decode, looks_binary};
+pub use encoding::{Decoded, EncodeError, SHOWN_NUL, Splice, TextEncoding, decode, looks_binary};
 pub use error::{FileError, PathError};
 pub use exchange::exchange;
 pub use hidden_places::{Followed, HiddenPlaces};
@@ -33,7 +33,7 @@ pub use parallax_protocol::paths::lexical;
 pub use resolve::real_path;
 pub use seen::{Freshness, Hash, SeenFiles, Snapshot, hash};
 pub use tree::{folder_tree, folder_tree_of};
-pub use walk::{WalkOptions, walk};
+pub use walk::{Passed, WalkOptions, walk};
 pub use workspace::{Access, Filtering, Workspace, WorkspaceOptions};
 pub use write::{Expected, Written, atomic_write};
 

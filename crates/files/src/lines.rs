@@ -35,7 +35,7 @@ pub struct Lines {
     pub first: u64,
     /// The last line's number; `first - 1` when there are none.
     pub last: u64,
-    /// Lines in the file; what follows the final line end counts as one.
+    /// Lines in the file; a final line end begins no further one.
     pub total: u64,
     /// Whether counting stopped early, so that there may be more.
     pub more: bool,
@@ -164,12 +164,23 @@ struct Splitter {
     /// Bytes of the current line that were kept.
     of_line: usize,
     full: bool,
+    /// The last byte so far ended a line.
+    ended: bool,
 }
 
 impl Splitter {
     fn new(range: LineRange, encoding: Option<TextEncoding>) -> Self {
         let kept = Vec::new();
-        Self { range, encoding, line: 1, kept, ends: Vec::new(), of_line: 0, full: false }
+        Self {
+            range,
+            encoding,
+            line: 1,
+            kept,
+            ends: Vec::new(),
+            of_line: 0,
+            full: false,
+            ended: false,
+        }
     }
 
     fn wanted(&self) -> bool {
@@ -202,6 +213,9 @@ impl Splitter {
     }
 
     fn bytes(&mut self, mut rest: &[u8]) {
+        if let Some(last) = rest.last() {
+            self.ended = *last == b'\n';
+        }
         while !rest.is_empty() {
             if self.is_done() {
                 self.line += memchr::memchr_iter(b'\n', rest).count() as u64;
@@ -237,6 +251,7 @@ impl Splitter {
                     .iter()
                     .enumerate()
                     .all(|(index, byte)| *byte == if index == place { b'\n' } else { 0 });
+            self.ended = is_end;
             if is_end {
                 self.end_line();
             } else if self.wanted() {
@@ -252,7 +267,7 @@ impl Splitter {
         more: bool,
         snapshot: Snapshot,
     ) -> Lines {
-        let total = self.line;
+        let total = self.line - u64::from(self.ended && !more);
         if self.wanted() && !more {
             self.ends.push(self.kept.len());
         }
@@ -283,7 +298,8 @@ impl Splitter {
         Lines {
             text,
             first: self.range.first,
-            last: (self.range.first + count).saturating_sub(1),
+            // What follows the final line end is in the text, but no line.
+            last: (self.range.first + count).saturating_sub(1).min(total.max(self.range.first - 1)),
             total,
             more,
             long_line_cut,
@@ -356,16 +372,18 @@ mod tests {
     }
 
     #[test]
-    fn the_piece_after_the_last_line_end_counts() {
+    fn final_line_end_begins_no_further_line() {
         let read = lines(b"a\r\nb\nc\n", 2, 2);
-        assert_eq!((read.text.as_str(), read.first, read.last, read.total), ("b", 2, 2, 4));
+        assert_eq!((read.text.as_str(), read.first, read.last, read.total), ("b", 2, 2, 3));
         let read = lines(b"a\r\nb\nc\n", 1, u64::MAX);
         assert_eq!((read.text.as_str(), read.is_cut()), ("a\nb\nc\n", false));
         let read = lines(b"", 1, 2000);
         assert_eq!((read.text.as_str(), read.last, read.total), ("", 1, 1));
         let read = lines(b"a\n", 9, 20);
-        assert_eq!((read.text.as_str(), read.total), ("", 2));
+        assert_eq!((read.text.as_str(), read.total), ("", 1));
         assert!(read.last < read.first);
+        let read = lines(b"a\nb\n", 1, 2);
+        assert_eq!((read.text.as_str(), read.last, read.is_cut()), ("a\nb", 2, false));
     }
 
     #[test]
@@ -394,8 +412,10 @@ mod tests {
             let wanted: Vec<&str> =
                 all.iter().skip(first as usize - 1).take(count as usize + 1).copied().collect();
             prop_assert_eq!(read.text, wanted.join("\n"));
-            prop_assert_eq!(read.total, all.len() as u64);
-            prop_assert_eq!(read.last + 1 - read.first, wanted.len() as u64);
+            let total = all.len() as u64 - u64::from(text.ends_with('\n'));
+            prop_assert_eq!(read.total, total);
+            let given = (first - 1 + wanted.len() as u64).min(total.max(first - 1));
+            prop_assert_eq!(read.last, given);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Walking a folder with the ignore rules applied.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::{DirEntry, WalkBuilder};
 
 use crate::hidden_places::Moved;
-use crate::ignore_rules::{IgnoreFlags, IgnoreRules};
+use crate::ignore_rules::{IgnoreFlags, IgnoreRules, RuleSource};
 use crate::resolve::real_path;
 use crate::workspace::Workspace;
 
@@ -27,8 +28,19 @@ pub struct WalkOptions {
     pub threads: usize,
     /// Depth limit; 1 is the entries of the start folders.
     pub max_depth: Option<usize>,
+    /// Where it is noted what `no_ignore`, without `exclude_folders`, would enter.
+    pub passed: Option<Arc<Mutex<Passed>>>,
     /// Where ignored entries are counted (a folder is one entry).
     pub ignored: Option<Arc<AtomicU64>>,
+}
+
+/// What a walk did not enter though tools may.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// Folders of these names.
+    pub folders: BTreeSet<String>,
+    /// Entries that git ignores.
+    pub ignored: u64,
 }
 
 /// A walker over `roots` that leaves out what is ignored and hidden files that were
@@ -50,17 +62,29 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
         .threads(options.threads)
         .max_depth(options.max_depth);
     let excluded = options.exclude_folders.clone();
-    let counter = options.ignored.clone();
+    let (counter, passed) = (options.ignored.clone(), options.passed.clone());
     builder.filter_entry(move |entry| {
         // What was asked for by name is entered, whatever the rules say.
         if entry.depth() == 0 {
             return true;
         }
         let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-        if is_folder && excluded.iter().any(|name| entry.file_name() == name.as_str()) {
+        if let Some(name) =
+            excluded.iter().find(|name| is_folder && entry.file_name() == name.as_str())
+        {
+            if let Some(passed) = &passed {
+                let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
+                passed.folders.insert(name.clone());
+            }
             return false;
         }
-        let ignored = rules.entry(entry.path(), is_folder).is_some()
+        let why = rules.entry(entry.path(), is_folder);
+        if let Some(passed) = &passed
+            && why.as_ref().is_some_and(|why| why.source == RuleSource::Git)
+        {
+            passed.lock().unwrap_or_else(PoisonError::into_inner).ignored += 1;
+        }
+        let ignored = why.is_some()
             || (moved.may_hold(entry.ino()) && moved.was(entry.path()).is_some())
             || target_is_ignored(&rules, &moved, entry);
         if ignored && let Some(counter) = &counter {

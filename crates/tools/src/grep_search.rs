@@ -22,6 +22,7 @@ use crate::search_place::{Ended, Place, Stop, is_inside, run_blocking};
 
 mod filter;
 mod lines;
+mod skipped;
 mod sweep;
 
 /// Hits shown when the call does not say.
@@ -218,7 +219,8 @@ impl Invocation for Call {
 impl Call {
     fn search(&self, stop: &Stop) -> Outcome {
         let wanted = &self.wanted;
-        let mut files = sweep::sweep(&self.workspace, &self.place.roots, wanted, stop);
+        let (mut files, skipped) = sweep::sweep(&self.workspace, &self.place.roots, wanted, stop);
+        let skipped = skipped.note(&self.place);
         // A folder exchanged for a link while the walk went on leads outside.
         files.retain(|file| is_inside(&self.workspace, file.path()));
         let filter = match &wanted.include_text {
@@ -229,7 +231,7 @@ impl Call {
         let count: u64 = files.iter().map(|file| file.hits.len() as u64).sum();
         if count == 0 {
             return Outcome::text(format!(
-                "No matches found for pattern \"{pattern}\" {words}{filter}."
+                "No matches found for pattern \"{pattern}\" {words}{filter}.{skipped}"
             ))
             .shown(Display::text("No matches found"))
             .shown_to_hooks(json!({"summary": "No matches found", "matches": []}));
@@ -245,7 +247,7 @@ impl Call {
             let names: Vec<String> =
                 files.iter().map(|file| self.place.name(file.path())).collect();
             let text = format!(
-                "Found {count} {noun} with matches for pattern \"{pattern}\" {words}{filter}{limited}:\n{}",
+                "Found {count} {noun} with matches for pattern \"{pattern}\" {words}{filter}{limited}:\n{}{skipped}",
                 names.join("\n")
             );
             let summary = format!("Found {count} {noun}{summary}");
@@ -277,7 +279,7 @@ impl Call {
             let shown = lines::append(&mut text, file, &wanted.matcher, context, stop);
             matches.extend(shown.into_iter().map(|(number, line)| {
                 json!({
-                    "filePath": name, "absolutePath": file.path(),
+                    "filePath": name, "absolutePath": file.path().to_string_lossy(),
                     "lineNumber": number, "line": line,
                 })
             }));
@@ -285,7 +287,8 @@ impl Call {
         }
         let summary = format!("Found {count} {noun}{summary}");
         let listed = json!({"summary": summary, "matches": matches});
-        Outcome::text(text.trim_end()).shown(Display::text(summary)).shown_to_hooks(listed)
+        let text = format!("{}{skipped}", text.trim_end());
+        Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed)
     }
 }
 

@@ -4,21 +4,10 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Folders that are not looked into unless `no_ignore` is set or they are named.
-pub(super) const EXCLUDED_FOLDERS: [&str; 10] = [
-    "node_modules",
-    "bower_components",
-    ".svn",
-    ".hg",
-    ".vscode",
-    ".idea",
-    "dist",
-    "build",
-    "coverage",
-    "__pycache__",
-];
-/// Endings of files that are left out as well.
-pub(super) const EXCLUDED_ENDINGS: [&[u8]; 2] = [b".log", b".tmp"];
+/// Folders that are not looked into unless `no_ignore` is set or they are named:
+/// dependencies and what programs keep for themselves.
+pub(super) const EXCLUDED_FOLDERS: [&str; 5] =
+    ["node_modules", "bower_components", ".svn", ".hg", "__pycache__"];
 
 /// A glob over files, read as ripgrep reads `--glob`: without a slash it is
 /// about names in any folder, with one about paths from the root, and `!` in

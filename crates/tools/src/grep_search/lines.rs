@@ -4,10 +4,11 @@ use std::io;
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use parallax_files::SHOWN_NUL;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Context;
-use super::sweep::{Hits, Stoppable, searcher};
+use super::sweep::{Hits, Stoppable, decoded, searcher};
 use crate::search_place::Stop;
 
 /// Bytes of a result above which no further file is shown.
@@ -31,7 +32,12 @@ pub(super) fn append(
     let begin = text.len();
     let mut sink = Lines { text, hits: &file.hits, context, done: 0, shown: Vec::new() };
     // A file that cannot be read any more shows what was read of it.
+    let text_of_file = file.decoded.then(|| decoded(file.path(), stop)).flatten();
     let result = match file.file.open() {
+        Ok(_) if text_of_file.is_some() => {
+            let text = text_of_file.unwrap_or_default();
+            searcher.search_slice(matcher, text.as_bytes(), &mut sink).map_err(|_| ())
+        }
         Ok((file, _)) => {
             searcher.search_reader(matcher, Stoppable { file, stop }, &mut sink).map_err(|_| ())
         }
@@ -93,6 +99,10 @@ impl Sink for Lines<'_> {
 fn shown(bytes: &[u8]) -> String {
     let head = bytes.get(..MAX_BYTES).unwrap_or(bytes);
     let text = String::from_utf8_lossy(head);
+    let text = match text.contains('\0') {
+        true => text.replace('\0', SHOWN_NUL.encode_utf8(&mut [0; 4])).into(),
+        false => text,
+    };
     let line = text.trim_end();
     // So many bytes hold no more characters than that.
     if line.len() <= MAX_GRAPHEMES && head.len() == bytes.len() {

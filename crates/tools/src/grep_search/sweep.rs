@@ -14,10 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkMatch};
-use parallax_files::{Access, Confined, DirEntry, WalkOptions, WalkState, Workspace, walk};
+use parallax_files::{
+    Access, Confined, DirEntry, TextEncoding, WalkOptions, WalkState, Workspace, decode,
+    looks_binary, walk,
+};
 
 use super::Wanted;
-use super::filter::{EXCLUDED_ENDINGS, EXCLUDED_FOLDERS};
+use super::filter::EXCLUDED_FOLDERS;
+use super::skipped::Skipped;
+use crate::kind::is_known_binary;
 use crate::search_place::Stop;
 
 /// Longest line that is searched; a file is left where a longer one begins.
@@ -30,6 +35,8 @@ pub(super) struct Hits {
     pub(super) file: Confined,
     /// The numbers of the hit lines, rising, from 1.
     pub(super) hits: Vec<u64>,
+    /// Whether the file is not in UTF-8, so that it must be decoded first.
+    pub(super) decoded: bool,
 }
 
 impl Hits {
@@ -45,13 +52,19 @@ pub(super) fn sweep(
     roots: &[PathBuf],
     wanted: &Wanted,
     stop: &Stop,
-) -> Vec<Hits> {
+) -> (Vec<Hits>, Skipped) {
     let mut exclude_folders = Vec::new();
     if !wanted.no_ignore {
         exclude_folders = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
     }
-    let options =
-        WalkOptions { no_ignore: wanted.no_ignore, exclude_folders, ..WalkOptions::default() };
+    let passed = Arc::default();
+    let options = WalkOptions {
+        no_ignore: wanted.no_ignore,
+        exclude_folders,
+        passed: Some(Arc::clone(&passed)),
+        ..WalkOptions::default()
+    };
+    let skipped = Mutex::new(Skipped::default());
     let found = Collected::new(wanted.total);
     walk(workspace, roots, &options).build_parallel().run(|| {
         let mut worker = Worker {
@@ -60,6 +73,7 @@ pub(super) fn sweep(
             stop,
             workspace,
             found: &found,
+            skipped: &skipped,
             searcher: searcher(0, 0),
             // Its caches belong to one thread.
             matcher: wanted.matcher.clone(),
@@ -72,13 +86,15 @@ pub(super) fn sweep(
             Err(_) => WalkState::Continue,
         })
     });
-    found.into_hits()
+    let mut skipped = skipped.into_inner().unwrap_or_else(PoisonError::into_inner);
+    skipped.passed = std::mem::take(&mut *passed.lock().unwrap_or_else(PoisonError::into_inner));
+    (found.into_hits(), skipped)
 }
 
-/// A searcher with bounded memory that leaves a file at its first NUL byte.
+/// A searcher with bounded memory.
 pub(super) fn searcher(before: usize, after: usize) -> Searcher {
     SearcherBuilder::new()
-        .binary_detection(BinaryDetection::quit(0))
+        .binary_detection(BinaryDetection::none())
         .memory_map(MmapChoice::never())
         .heap_limit(Some(MAX_LINE))
         .line_number(true)
@@ -94,6 +110,7 @@ struct Worker<'a> {
     stop: &'a Stop,
     workspace: &'a Workspace,
     found: &'a Collected,
+    skipped: &'a Mutex<Skipped>,
     searcher: Searcher,
     matcher: RegexMatcher,
     /// The last path that can still be shown, as this thread last saw it.
@@ -114,12 +131,12 @@ impl Worker<'_> {
         if !kind.is_file() || !self.admits(entry) {
             return WalkState::Continue;
         }
-        let hits = self.search(path);
+        let (hits, decoded) = self.search(entry);
         if !hits.is_empty()
             // Only now, as it costs: is this a file that tools may read?
             && let Ok(file) = self.workspace.confine(path, Access::Read)
         {
-            self.found.add(path, Hits { file, hits });
+            self.found.add(path, Hits { file, hits, decoded });
         }
         WalkState::Continue
     }
@@ -135,22 +152,123 @@ impl Worker<'_> {
                 .iter()
                 .filter_map(|root| entry.path().strip_prefix(root).ok())
                 .any(|relative| include.admits(relative)),
-            None => {
-                let name = entry.file_name().as_encoded_bytes();
-                self.wanted.no_ignore || !EXCLUDED_ENDINGS.iter().any(|end| name.ends_with(end))
+            None => true,
+        }
+    }
+
+    /// The numbers of the hit lines, none when the file cannot be read, and whether
+    /// they are those of its decoded text.
+    fn search(&mut self, entry: &DirEntry) -> (Vec<u64>, bool) {
+        let path = entry.path();
+        let mut sink = Numbers { wanted: self.wanted, hits: Vec::new() };
+        let mut head = Vec::new();
+        let opened = open(path).and_then(|mut file| {
+            file.by_ref().take(HEAD).read_to_end(&mut head)?;
+            Ok(file)
+        });
+        let Ok(file) = opened else {
+            self.skip(|skipped| skipped.unreadable += 1);
+            return (Vec::new(), false);
+        };
+        if looks_binary(&head) {
+            // Nobody expects text in a picture that the walk comes upon.
+            if entry.depth() == 0 || !is_known_binary(path) {
+                self.skip(|skipped| skipped.binary(path));
+            }
+            return (Vec::new(), false);
+        }
+        let by_mark = matches!(head.first(), Some(0xff | 0xfe | 0));
+        let mut file =
+            Watched { file: head.as_slice().chain(file), stop: self.stop, utf8: Utf8::default() };
+        let searched = self.searcher.search_reader(&self.matcher, &mut file, &mut sink);
+        // A file that is not read to its end has hits, of which enough are known; but in
+        // another encoding they can be wrong.
+        if (file.utf8.is_broken() || by_mark)
+            && let Some(text) = decoded(path, self.stop)
+        {
+            sink.hits.clear();
+            let _ = self.searcher.search_slice(&self.matcher, text.as_bytes(), &mut sink);
+            return (sink.hits, true);
+        }
+        // What was found before an error still counts.
+        if searched.is_err() && !self.stop.is_set() {
+            self.skip(|skipped| skipped.in_part(path));
+        }
+        (sink.hits, false)
+    }
+
+    fn skip(&self, note: impl FnOnce(&mut Skipped)) {
+        note(&mut self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Bytes that tell whether a file is text.
+const HEAD: u64 = 4096;
+/// Larger files in other encodings are searched as they are.
+const MAX_DECODED: u64 = 32 * 1024 * 1024;
+
+/// The text of a file as `read_file` decodes it; `None` when it is UTF-8, damaged or
+/// not, or too large.
+pub(super) fn decoded(path: &Path, stop: &Stop) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = Stoppable { file: open(path).ok()?, stop };
+    file.take(MAX_DECODED + 1).read_to_end(&mut bytes).ok()?;
+    if bytes.len() as u64 > MAX_DECODED {
+        return None;
+    }
+    let decoded = decode(&bytes);
+    (decoded.encoding != TextEncoding::Utf8).then_some(decoded.text)
+}
+
+/// Watches whether bytes are UTF-8.
+#[derive(Default)]
+struct Utf8 {
+    /// The beginning of a character that the last piece ended in.
+    carry: Vec<u8>,
+    broken: bool,
+}
+
+impl Utf8 {
+    fn feed(&mut self, piece: &[u8]) {
+        if self.broken || (self.carry.is_empty() && piece.is_ascii()) {
+            return;
+        }
+        let joined;
+        let bytes = match self.carry.is_empty() {
+            true => piece,
+            false => {
+                joined = [std::mem::take(&mut self.carry).as_slice(), piece].concat();
+                &joined
+            }
+        };
+        if let Err(error) = std::str::from_utf8(bytes) {
+            match error.error_len() {
+                None => self.carry = bytes.get(error.valid_up_to()..).unwrap_or_default().to_vec(),
+                Some(_) => self.broken = true,
             }
         }
     }
 
-    /// The numbers of the hit lines; none when the file cannot be read.
-    fn search(&mut self, path: &Path) -> Vec<u64> {
-        let mut sink = Numbers { wanted: self.wanted, hits: Vec::new() };
-        if let Ok(file) = open(path) {
-            let file = Stoppable { file, stop: self.stop };
-            // What was found before an error still counts.
-            let _ = self.searcher.search_reader(&self.matcher, file, &mut sink);
+    fn is_broken(&self) -> bool {
+        self.broken || !self.carry.is_empty()
+    }
+}
+
+/// A file that ends when the search is stopped, and whose encoding is watched.
+struct Watched<'a, R> {
+    file: R,
+    stop: &'a Stop,
+    utf8: Utf8,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_set() {
+            return Err(io::Error::other("stopped"));
         }
-        sink.hits
+        let count = self.file.read(buffer)?;
+        self.utf8.feed(buffer.get(..count).unwrap_or_default());
+        Ok(count)
     }
 }
 

@@ -123,7 +123,9 @@ async fn lines_and_files_can_be_left_out() {
     let output = grep(&folder, args).await;
     assert!(
         output.ends_with(
-            ":\n---\nFile: .hidden\nL1: word .hidden\n---\nFile: src/a.rs\nL1: a word\n---"
+            ":\n---\nFile: .hidden\nL1: word .hidden\n---\nFile: app.log\nL1: word in a log\n---\n\
+             File: build/out.txt\nL1: word built\n---\nFile: src/a.rs\nL1: a word\n---\n\
+             [Not searched: 1 ignored entry; `no_ignore` searches them]"
         ),
         "{output}"
     );
@@ -151,8 +153,68 @@ async fn lines_and_files_can_be_left_out() {
     assert!(output.contains("L3: A.C"), "{output}");
     assert_eq!(
         grep(&folder, json!({"pattern": "nowhere", "include_pattern": "*.rs"})).await,
-        "No matches found for pattern \"nowhere\" in the workspace directory (filter: \"*.rs\")."
+        "No matches found for pattern \"nowhere\" in the workspace directory (filter: \"*.rs\").\n\
+         [Not searched: 1 ignored entry; `no_ignore` searches them]"
     );
+}
+
+#[tokio::test]
+async fn text_with_nul_and_other_encodings_is_searched() {
+    let folder = tree(&[("late.ts", &("const a = 1;\n".repeat(8000) + "k = `\0`;\nlate()\n"))]);
+    let put =
+        |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).expect("a file");
+    put("early.ts", b"hello token, quite long a line\0more\nmatch token\n");
+    put("gbk.py", b"# \xb2\xe2\xca\xd4\xb1\xe0\xc2\xeb\nadd(1,2)\n# \xb2\xe2\xca\xd4\n");
+    put("latin.c", b"// caf\xe9 und gr\xf6\xdfere \xc4pfel f\xfcr alle\nx = 1;\n");
+    put("elf", b"\x7fELF\x02\x01\x01\0\0\0\0\xff token");
+    let output = grep(&folder, json!({"pattern": "late\\(", "context": 0})).await;
+    assert!(output.contains("L8002: late()"), "{output}");
+    let output = grep(&folder, json!({"pattern": "token", "context": 0})).await;
+    assert!(
+        output.contains("L1: hello token, quite long a line\u{2400}more\nL2: match"),
+        "{output}"
+    );
+    assert!(output.ends_with("[Not searched: 1 binary file(s) (`elf`)]"), "{output}");
+    let output = grep(&folder, json!({"pattern": "测试", "context": 0})).await;
+    assert!(output.contains("File: gbk.py\nL1: # 测试编码\nL3: # 测试\n"), "{output}");
+    let output = grep(&folder, json!({"pattern": "CAFÉ", "context": 0})).await;
+    assert!(output.contains("File: latin.c\nL1: // café und größere"), "{output}");
+}
+
+#[tokio::test]
+async fn skipped_directories_are_reported_and_named_ones_searched() {
+    let folder = tree(&[
+        (".git/HEAD", ""),
+        ("node_modules/x/index.js", "word"),
+        ("lib/__pycache__/a", "word"),
+        ("logs/a.log", "word"),
+        (".gitignore", "*.tmp\nout/\n"),
+        ("x.tmp", "word"),
+        ("out/a", "word"),
+    ]);
+    let output = grep(&folder, json!({"pattern": "word", "names_only": true})).await;
+    assert!(
+        output.ends_with(
+            ":\nlogs/a.log\n[Not searched: 2 ignored entries, `__pycache__`; `no_ignore` searches them. \
+             `node_modules` (closed to tools)]"
+        ),
+        "{output}"
+    );
+    for path in ["lib/__pycache__", "logs", "out"] {
+        let output = grep(&folder, json!({"pattern": "word", "dir_path": path})).await;
+        assert!(output.starts_with("Found 1 match"), "{path}: {output}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn name_that_is_not_utf8_is_searched() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tree(&[("ok.txt", "needle")]);
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
+    fs::write(folder.path().join(name), "needle").expect("a file");
+    let output = grep(&folder, json!({"pattern": "needle"})).await;
+    assert!(output.contains("File: caf\u{fffd}.txt") && output.contains("ok.txt"), "{output}");
 }
 
 #[tokio::test]
@@ -175,7 +237,9 @@ async fn odd_files_do_no_harm() {
     let output = grep(&folder, json!({"pattern": "needle|root", "context": 0})).await;
     assert!(
         output.ends_with(
-            "\nFile: long\nL1: needle\n---\nFile: utf16\nL2: needle ü\n---\nFile: x\\nFile: y\nL1: needle\n---"
+            "\nFile: bin\nL1: \u{2400}needle\n---\nFile: long\nL1: needle\n---\nFile: utf16\n\
+             L2: needle ü\n---\nFile: x\\nFile: y\nL1: needle\n---\n\
+             [Not searched: 1 file(s) from an overlong line on (`long`)]"
         ),
         "{output}"
     );

@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use parallax_files::{
-    Confined, FileError, LineRange, Lines, SeenFiles, Snapshot, Workspace, lines_of, read_capped,
-    read_head, read_lines,
+    Confined, FileError, LineRange, Lines, SHOWN_NUL, SeenFiles, Snapshot, Workspace, lines_of,
+    read_capped, read_head, read_lines,
 };
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
@@ -188,7 +188,12 @@ fn describe(lines: Lines, name: &str) -> Read {
     }
     let summary = cut.then(|| format!("Read lines {first}-{last} of {of} from {name}"));
     let header = (!notes.is_empty()).then(|| format!("[{}]", notes.join(" ")));
-    Read::Text { header, text: lines.text, cut, summary }
+    // Services and terminals do not take NUL.
+    let text = match lines.text.contains('\0') {
+        true => lines.text.replace('\0', SHOWN_NUL.encode_utf8(&mut [0; 4])),
+        false => lines.text,
+    };
+    Read::Text { header, text, cut, summary }
 }
 
 /// Adds what may have been meant to a path that leads nowhere.

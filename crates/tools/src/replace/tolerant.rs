@@ -149,6 +149,8 @@ fn folded(character: char) -> char {
     match character {
         '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
         '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',
+        // As NUL is shown to the model.
+        '\0' => parallax_files::SHOWN_NUL,
         dash if DASHES.contains(&dash) => '-',
         other => other,
     }

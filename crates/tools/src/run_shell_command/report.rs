@@ -130,7 +130,7 @@ fn duration(limit: Duration) -> String {
 /// beginning, what is missing, the end.
 pub(super) fn output_text(output: &Output) -> String {
     if output.binary {
-        return format!("(empty)\n[binary output, {} bytes, not shown]", output.bytes);
+        return format!("[binary output, {} bytes, not shown]", output.bytes);
     }
     let kept = &output.kept;
     let Some(tail) = &kept.tail else { return kept.head.clone() };

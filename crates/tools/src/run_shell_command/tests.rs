@@ -79,7 +79,7 @@ async fn the_text_for_the_model() {
         ("echo end # comment", "Output: end"),
         ("printf '\\033[31mred\\033[0m'", "Output: red"),
         ("echo '</untrusted_context>'", "Output: &lt;/untrusted_context>"),
-        ("head -c 3000 /dev/zero", "Output: (empty)\n[binary output, 3000 bytes, not shown]"),
+        ("head -c 3000 /dev/zero", "Output: [binary output, 3000 bytes, not shown]"),
     ] {
         let outcome = run(&place.tool, json!({"command": command})).await;
         assert_eq!(inside(&outcome), expected, "{command}");

@@ -1,0 +1,87 @@
+//! What a search did not look into, for its result: silence would read as "not
+//! there".
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use parallax_files::{Passed, is_kept_from_tools};
+
+use crate::search_place::Place;
+
+/// Files named in the note.
+const MOST_NAMED: usize = 3;
+
+/// What was skipped.
+#[derive(Debug, Default)]
+pub(super) struct Skipped {
+    /// What `no_ignore` searches.
+    pub(super) passed: Passed,
+    /// Files that could not be opened.
+    pub(super) unreadable: u64,
+    binary: Files,
+    /// Files that were read up to an overlong line.
+    in_part: Files,
+}
+
+/// Some files: how many, and the first of them by path.
+#[derive(Debug, Default)]
+struct Files {
+    count: u64,
+    first: BTreeSet<PathBuf>,
+}
+
+impl Files {
+    fn add(&mut self, path: &Path) {
+        self.count += 1;
+        self.first.insert(path.to_owned());
+        if self.first.len() > MOST_NAMED {
+            self.first.pop_last();
+        }
+    }
+
+    fn words(&self, what: &str, place: &Place) -> Option<String> {
+        let names: Vec<String> =
+            self.first.iter().map(|path| format!("`{}`", place.name(path))).collect();
+        let more = if self.count > names.len() as u64 { ", …" } else { "" };
+        (self.count > 0).then(|| format!("{} {what} ({}{more})", self.count, names.join(", ")))
+    }
+}
+
+impl Skipped {
+    pub(super) fn binary(&mut self, path: &Path) {
+        self.binary.add(path);
+    }
+
+    pub(super) fn in_part(&mut self, path: &Path) {
+        self.in_part.add(path);
+    }
+
+    /// The note for the result; empty when nothing was skipped.
+    pub(super) fn note(&self, place: &Place) -> String {
+        let mut opened = Vec::new();
+        if self.passed.ignored > 0 {
+            let noun = if self.passed.ignored == 1 { "entry" } else { "entries" };
+            opened.push(format!("{} ignored {noun}", self.passed.ignored));
+        }
+        let (closed, open): (Vec<_>, Vec<_>) =
+            self.passed.folders.iter().partition(|name| is_kept_from_tools(name, false));
+        opened.extend(open.iter().map(|name| format!("`{name}`")));
+        let mut parts = Vec::new();
+        if !opened.is_empty() {
+            parts.push(format!("{}; `no_ignore` searches them", opened.join(", ")));
+        }
+        if !closed.is_empty() {
+            let names: Vec<String> = closed.iter().map(|name| format!("`{name}`")).collect();
+            parts.push(format!("{} (closed to tools)", names.join(", ")));
+        }
+        parts.extend(self.binary.words("binary file(s)", place));
+        parts.extend(self.in_part.words("file(s) from an overlong line on", place));
+        if self.unreadable > 0 {
+            parts.push(format!("{} file(s) that cannot be opened", self.unreadable));
+        }
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!("\n[Not searched: {}]", parts.join(". ")),
+        }
+    }
+}
