@@ -99,6 +99,32 @@ pub struct Workspace {
     ignore_cache: Arc<IgnoreCache>,
 }
 
+/// Entries of a folder that are looked through for a name.
+const MOST_NAMES: usize = 10_000;
+
+/// A path with U+FFFD in it that is not there: names that are not UTF-8 are shown
+/// so, and the one name that looks like it is meant.
+fn with_real_names(path: PathBuf) -> PathBuf {
+    let is_lossy = |name: &std::ffi::OsStr| name.to_string_lossy().contains('\u{fffd}');
+    if !path.iter().any(is_lossy) || path.symlink_metadata().is_ok() {
+        return path;
+    }
+    let mut real = PathBuf::new();
+    for name in &path {
+        let found = is_lossy(name).then(|| {
+            let entries = std::fs::read_dir(&real).into_iter().flatten().flatten();
+            let names = entries.take(MOST_NAMES).map(|entry| entry.file_name());
+            let mut alike = names.filter(|other| other.to_string_lossy() == name.to_string_lossy());
+            alike.next().filter(|_| alike.next().is_none())
+        });
+        match found.flatten() {
+            Some(found) => real.push(found),
+            None => real.push(name),
+        }
+    }
+    real
+}
+
 impl Workspace {
     /// Resolves all folders.
     ///
@@ -178,7 +204,7 @@ impl Workspace {
             return Err(PathError::Empty);
         }
         let path = self.without_at_sign(&cleaned);
-        self.confine(&lexical(&self.root, &path), access)
+        self.confine(&with_real_names(lexical(&self.root, &path)), access)
     }
 
     /// As [`resolve`](Self::resolve), for an absolute path that came from the

@@ -236,7 +236,7 @@ fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
             "id": hit.id,
             "title": hit.title,
             "project": hit.project,
-            "path": hit.path,
+            "path": hit.path.to_string_lossy(),
             "origin": origin(hit.origin),
             "lastUsed": hit.last_used.to_string(),
             "turn": hit.turn,
@@ -301,7 +301,7 @@ fn made(new: &NewSession, how: &str) -> Said {
     }
     let _ = writeln!(text, "go on with: parallax --resume {}", new.id);
     let json = json!({
-        "id": new.id, "path": new.path, "contents": new.contents, "notices": new.notices,
+        "id": new.id, "path": new.path.to_string_lossy(), "contents": new.contents, "notices": new.notices,
     });
     Said::new(text, json)
 }

@@ -57,6 +57,7 @@ pub struct Problem {
     /// How bad.
     pub severity: Severity,
     /// The file.
+    #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
     /// Whose file.
     pub tier: Tier,

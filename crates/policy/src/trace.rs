@@ -40,6 +40,7 @@ pub struct Considered {
     pub priority: String,
     /// Its file.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "parallax_protocol::path_text::option::serialize")]
     pub file: Option<PathBuf>,
     /// Its line in the file.
     #[serde(skip_serializing_if = "Option::is_none")]

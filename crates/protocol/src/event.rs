@@ -468,8 +468,12 @@ pub struct Undone {
     #[serde(rename = "turn", default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<u64>,
     /// Files that are as before.
+    #[serde(with = "crate::path_text::list")]
+    #[schemars(with = "Vec<std::path::PathBuf>")]
     pub restored: Vec<std::path::PathBuf>,
     /// Files left alone, each with the reason.
+    #[serde(serialize_with = "crate::path_text::remarks::serialize")]
+    #[schemars(with = "Vec<(std::path::PathBuf, String)>")]
     pub kept: Vec<(std::path::PathBuf, String)>,
     /// Whether some of these would not be left alone by force.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -39,9 +39,13 @@ pub struct Permissions {
 pub struct FilePermissions {
     /// May be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "crate::path_text::list")]
+    #[schemars(with = "Vec<PathBuf>")]
     pub read: Vec<PathBuf>,
     /// May be read and written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "crate::path_text::list")]
+    #[schemars(with = "Vec<PathBuf>")]
     pub write: Vec<PathBuf>,
 }
 

@@ -97,6 +97,8 @@ pub struct BackgroundProcess {
     /// Whether it runs.
     pub state: BackgroundState,
     /// Its log; it need not be there.
+    #[serde(with = "crate::path_text::one")]
+    #[schemars(with = "PathBuf")]
     pub log: PathBuf,
     /// The last lines of the log, as many as asked for.
     pub last_lines: Vec<String>,

@@ -83,6 +83,7 @@ pub struct PlanRecord {
     /// When, RFC 3339.
     pub time: String,
     /// The plan's file, absolute.
+    #[serde(with = "crate::path_text::one")]
     pub plan: PathBuf,
     /// Whether it was agreed to.
     pub approved: bool,
@@ -176,6 +177,7 @@ pub struct DirectoriesRecord {
     /// Since when, RFC 3339.
     pub time: String,
     /// All of them, absolute.
+    #[serde(with = "crate::path_text::list")]
     pub directories: Vec<PathBuf>,
 }
 

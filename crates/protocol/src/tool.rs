@@ -90,11 +90,17 @@ pub enum Sharing {
 #[serde(default)]
 pub struct Effects {
     /// Files and folders read; resolved, absolute.
+    #[serde(with = "crate::path_text::list")]
+    #[schemars(with = "Vec<PathBuf>")]
     pub reads: Vec<PathBuf>,
     /// Files written; resolved, absolute.
+    #[serde(with = "crate::path_text::list")]
+    #[schemars(with = "Vec<PathBuf>")]
     pub writes: Vec<PathBuf>,
     /// Those of `writes` that do not exist yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "crate::path_text::list")]
+    #[schemars(with = "Vec<PathBuf>")]
     pub creates: Vec<PathBuf>,
     /// Command lines handed to a shell, as typed.
     pub runs: Vec<String>,
@@ -106,12 +112,16 @@ pub struct Effects {
     /// For commands: paths that their words name, by the text, and where on this
     /// disk links lead them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "crate::path_text::map")]
+    #[schemars(with = "BTreeMap<PathBuf, PathBuf>")]
     pub links: BTreeMap<PathBuf, PathBuf>,
     /// For commands: they are known to change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_reads: bool,
     /// For commands: the folder that they run in.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::path_text::option")]
+    #[schemars(with = "Option<PathBuf>")]
     pub directory: Option<PathBuf>,
     /// A program that is running already does the work (an MCP server), and nobody
     /// knows which files it changes.
@@ -130,6 +140,8 @@ pub enum Preview {
         /// The text for the shell.
         command: String,
         /// Where it runs.
+        #[serde(with = "crate::path_text::one")]
+        #[schemars(with = "PathBuf")]
         directory: PathBuf,
     },
     /// Addresses to be fetched.
@@ -155,6 +167,8 @@ pub enum Preview {
         /// What it says of itself.
         description: String,
         /// Its folder, absolute.
+        #[serde(with = "crate::path_text::one")]
+        #[schemars(with = "PathBuf")]
         folder: PathBuf,
         /// The files in it, relative to it; not all of them when they are many.
         files: Vec<String>,
@@ -162,6 +176,8 @@ pub enum Preview {
     /// A plan that the work would follow.
     Plan {
         /// Its file, absolute.
+        #[serde(with = "crate::path_text::one")]
+        #[schemars(with = "PathBuf")]
         path: PathBuf,
         /// Its Markdown.
         text: String,
@@ -180,6 +196,8 @@ pub enum Preview {
 #[serde(rename_all = "camelCase")]
 pub struct FileDiff {
     /// The absolute path.
+    #[serde(with = "crate::path_text::one")]
+    #[schemars(with = "PathBuf")]
     pub file_path: PathBuf,
     /// Unified diff, three lines of context, bounded in size.
     pub diff: String,

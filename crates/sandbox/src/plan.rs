@@ -63,6 +63,7 @@ pub enum Access {
 #[serde(deny_unknown_fields)]
 pub struct StandIn {
     /// Which file.
+    #[serde(with = "parallax_protocol::path_text::one")]
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
@@ -94,35 +95,45 @@ pub struct Plan {
     /// False: supervise only, confine nothing.
     pub confine: bool,
     /// Trees, or single files, that may be written.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub writable: Vec<PathBuf>,
     /// Those of `writable` that commands make files all over (the workspace). Where
     /// Landlock is the only wall it closes what is there or opens what will be: in
     /// these what is hidden can be read, in the others what is made beside something
     /// hidden cannot.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub workspace: Vec<PathBuf>,
     /// Files and folders below writable ones that stay read-only.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub read_only: Vec<PathBuf>,
     /// Files and folders that answer "permission denied"; missing ones are skipped.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub hidden: Vec<PathBuf>,
     /// Files among `hidden` that look as somebody remembers them. They cannot be
     /// read either.
     pub stand_ins: Vec<StandIn>,
     /// Exceptions from `hidden`; and what stays visible below `/tmp` and `/run`.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub readable: Vec<PathBuf>,
     /// Folder of the session, kept private by its owner and not inside of a
     /// writable tree: `/tmp`, `/var/tmp` and `/run` of its commands live in it.
     /// Without namespaces TMPDIR is its `tmp`.
+    #[serde(with = "parallax_protocol::path_text::one")]
     pub temporary: PathBuf,
     /// Package caches: they look writable, and what is written goes to a
     /// private layer; read-only where no overlay can be mounted.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub overlays: Vec<PathBuf>,
     /// What of them is writable itself where none can be mounted over it.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub without_overlay: Vec<PathBuf>,
     /// Where the private layers live, one folder for each overlay.
+    #[serde(with = "parallax_protocol::path_text::one")]
     pub overlay_store: PathBuf,
     /// Which network.
     pub network: Network,
     /// Unix sockets that stay reachable.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub sockets: Vec<PathBuf>,
     /// The session's [`crate::Cell`]; without one the command gets its own,
     /// and what it leaves behind dies with it.

@@ -25,6 +25,7 @@ pub struct Removed {
     /// What it was called.
     pub title: String,
     /// Its file as it was.
+    #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
     /// `old`, `many` or `empty`.
     pub why: &'static str,

@@ -147,6 +147,7 @@ pub enum ChangeKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileChange {
     /// The path.
+    #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
     /// What happened to it.
     pub kind: ChangeKind,
@@ -166,6 +167,7 @@ pub struct TurnChanges {
     /// What is changed and not undone.
     pub files: Vec<FileChange>,
     /// What was undone.
+    #[serde(serialize_with = "parallax_protocol::path_text::list::serialize")]
     pub undone: Vec<PathBuf>,
 }
 

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 /// A tree that is to be writable, and what it was before `bwrap` mounted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tree {
+    #[serde(with = "parallax_protocol::path_text::one")]
     pub(super) path: PathBuf,
     pub(super) device: u64,
     pub(super) inode: u64,
@@ -23,6 +24,7 @@ pub(super) struct Job {
     pub(super) plan: Plan,
     pub(super) trees: Vec<Tree>,
     /// All that is writable inside, for Landlock.
+    #[serde(with = "parallax_protocol::path_text::list")]
     pub(super) writable: Vec<PathBuf>,
     /// The number of the file to report to.
     pub(super) report: i32,
