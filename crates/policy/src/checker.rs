@@ -48,7 +48,7 @@ pub(crate) struct Objection {
 impl Checker {
     pub(crate) fn concerns(&self, call: &Call<'_>) -> bool {
         // What it must look at it looks at in doubt too.
-        self.conditions.mismatch(call, Subject::Whole, Decision::Deny, false).is_none()
+        self.conditions.mismatch(call, Subject::Whole, Decision::Deny).is_none()
     }
 
     pub(crate) fn label(&self) -> String {

@@ -148,11 +148,10 @@ impl Conditions {
         call: &Call<'_>,
         subject: Subject,
         decision: Decision,
-        safe_parts: bool,
     ) -> Option<Mismatch> {
         self.concern(&call.names, call.mode, call.query.interactive)
             .or_else(|| self.origin_differs(call, decision))
-            .or_else(|| self.commands_differ(call, subject, decision, safe_parts))
+            .or_else(|| self.commands_differ(call, subject, decision))
             .or_else(|| self.arguments_differ(call, subject))
             .or_else(|| self.paths_differ(call, decision))
     }
@@ -218,29 +217,20 @@ impl Conditions {
         call: &Call<'_>,
         subject: Subject,
         decision: Decision,
-        safe_parts: bool,
     ) -> Option<Mismatch> {
         if matches!(self.commands, Commands::Any) {
             return None;
         }
         let Some(shell) = &call.shell else { return Some(Mismatch::Commands) };
         if decision == Decision::Allow {
-            return self.do_not_cover(shell, subject, safe_parts);
+            return self.do_not_cover(shell, subject);
         }
         (!self.may_be_about(shell, subject)).then_some(Mismatch::Commands)
     }
 
     /// Why an allowing rule does not cover the subject.
-    fn do_not_cover(
-        &self,
-        shell: &ShellCall<'_>,
-        subject: Subject,
-        safe_parts: bool,
-    ) -> Option<Mismatch> {
-        let of_part = |index: usize, command: &Command| {
-            if safe_parts && shell.is_safe(index) {
-                return None;
-            }
+    fn do_not_cover(&self, shell: &ShellCall<'_>, subject: Subject) -> Option<Mismatch> {
+        let of_part = |command: &Command| {
             if self.commands.cover(command) {
                 None
             } else if is_settled(command) || !self.commands.may_cover(command) {
@@ -252,13 +242,17 @@ impl Conditions {
         let commands = &shell.line.commands;
         match subject {
             Subject::Part(index) => match commands.get(index) {
-                Some(command) => of_part(index, command),
+                Some(command) => of_part(command),
                 None => Some(Mismatch::Commands),
             },
             Subject::Whole if shell.trouble().is_some() => Some(Mismatch::Commands),
             Subject::Whole => {
-                let mut own = commands.iter().enumerate().filter(|(_, command)| !command.handed_on);
-                own.find_map(|(index, command)| of_part(index, command))
+                let mut own = commands.iter().filter(|command| !command.handed_on).peekable();
+                match own.peek() {
+                    Some(_) => own.find_map(of_part),
+                    // Nothing in the line is named.
+                    None => Some(Mismatch::Commands),
+                }
             }
         }
     }

@@ -158,11 +158,26 @@ impl Policy {
     /// The rule that decides: the first that matches. Whose word may only
     /// tighten cannot take back what a rule behind it denies.
     fn find(&self, call: &Call<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
+        self.find_among(call, subject, trace, |_| true)
+    }
+
+    fn find_among(
+        &self,
+        call: &Call<'_>,
+        subject: Subject,
+        trace: &mut Trace,
+        counts: impl Fn(&Rule) -> bool,
+    ) -> Option<&Rule> {
         let mut held: Option<&Rule> = None;
-        for rule in self.rules() {
-            let mismatch = rule.conditions.mismatch(call, subject, rule.decision, rule.safe_parts);
+        let mut exempt: Option<&Source> = None;
+        for rule in self.rules().filter(|rule| counts(rule)) {
+            let mismatch = rule.conditions.mismatch(call, subject, rule.decision);
             trace.rule(rule, mismatch);
-            if mismatch.is_some() {
+            if mismatch.is_some() || exempt == Some(&rule.source) {
+                continue;
+            }
+            if rule.only_exempts {
+                exempt = Some(&rule.source);
                 continue;
             }
             if rule.decision == Decision::Deny {
@@ -186,6 +201,7 @@ impl Policy {
         let why = match (rule.decision, &rule.deny_message) {
             (Decision::Deny, Some(message)) => message.clone(),
             (Decision::Deny, None) => format!("The rule {label} denies it"),
+            (Decision::Ask, Some(message)) if rule.is_beside_allowed_commands() => message.clone(),
             (Decision::Ask, _) => match &rule.source {
                 Source::BuiltIn => format!("`{tool}` asks in mode `{}`", call.mode.as_str()),
                 _ => format!("The rule {label} asks"),
@@ -195,6 +211,9 @@ impl Policy {
         let mut finding = Finding::new(rule.decision, label, why);
         if rule.decision == Decision::Ask {
             finding.needs = match &rule.source {
+                Source::Setting(key) if rule.is_beside_allowed_commands() => {
+                    Some(format!("an entry in the setting `{key}` that names the command"))
+                }
                 Source::Setting(key) => Some(format!("the entry in the setting `{key}` removed")),
                 Source::File { .. } | Source::Session => Some(
                     "a rule of higher priority that allows it, or that rule removed".to_owned(),
@@ -306,7 +325,18 @@ impl Policy {
             if is_transparent(&shell.line, index) {
                 continue;
             }
-            let rule = self.find(call, Subject::Part(index), trace);
+            let mut rule = self.find(call, Subject::Part(index), trace);
+            if rule.is_some_and(Rule::is_beside_allowed_commands)
+                && shell.is_safe(index)
+                && self.names_a_command(call, shell)
+            {
+                // Beside a named command a harmless one is decided as it would be without
+                // the list.
+                let quiet = &mut Trace::default();
+                rule = self.find_among(call, Subject::Part(index), quiet, |rule| {
+                    !rule.is_beside_allowed_commands()
+                });
+            }
             let mut finding = self.finding(call, rule);
             let built_in = rule.is_none_or(|rule| rule.source == Source::BuiltIn);
             if command.handed_on && (built_in || finding.decision == Decision::Allow) {
@@ -382,6 +412,18 @@ impl Policy {
         finding.grants = Some(given.unwrap_or_default());
         finding.may_redirect = may_redirect;
         finding
+    }
+
+    /// Whether the list of allowed commands names a command of the line. In plan mode it
+    /// allows nothing beside what it names.
+    fn names_a_command(&self, call: &Call<'_>, shell: &ShellCall<'_>) -> bool {
+        let names = |index| {
+            self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
+                rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()
+            })
+        };
+        let mut own = shell.line.commands.iter().enumerate().filter(|(_, it)| !it.handed_on);
+        call.mode != ApprovalMode::Plan && own.any(|(index, _)| names(index))
     }
 
     /// What is to be said about the files of a call that runs no command.
@@ -566,8 +608,14 @@ impl Judge for Policy {
 
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
         let names = tool_names(tool, aliases);
+        let mut exempt: Option<&Source> = None;
         for rule in self.rules() {
-            if rule.conditions.concern(&names, mode, interactive).is_some() {
+            let differs = rule.conditions.concern(&names, mode, interactive).is_some();
+            if differs || exempt == Some(&rule.source) {
+                continue;
+            }
+            if rule.only_exempts {
+                exempt = Some(&rule.source);
                 continue;
             }
             match (rule.decision, &rule.source) {

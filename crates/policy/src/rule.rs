@@ -8,8 +8,9 @@ use std::sync::Arc;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::Decision;
 
-use crate::conditions::Conditions;
+use crate::conditions::{Commands, Conditions};
 use crate::rule_file::Tier;
+use crate::settings::ALLOWED;
 
 /// The final priority in thousandths: tier × 1000 + the rule's own 0–999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,11 +65,11 @@ pub struct Rule {
     pub priority: Priority,
     /// When it matches.
     pub conditions: Conditions,
-    /// With conditions on commands and [`Decision::Allow`]: commands that are
-    /// known to be harmless are covered as well.
-    pub safe_parts: bool,
     /// What it decides.
     pub decision: Decision,
+    /// With [`Decision::Allow`]: it only exempts a call from the denial of the setting
+    /// that it comes from; the rules behind decide.
+    pub only_exempts: bool,
     /// An allowed command may redirect to and from files.
     pub allow_redirection: bool,
     /// What the model reads on a denial.
@@ -85,8 +86,8 @@ impl Rule {
             source: Source::BuiltIn,
             priority: Priority(priority),
             conditions: Conditions::default(),
-            safe_parts: false,
             decision,
+            only_exempts: false,
             allow_redirection: false,
             deny_message: None,
             grants: Permissions::default(),
@@ -106,10 +107,23 @@ impl Rule {
         }
     }
 
-    /// Whether it comes from a place whose word may only make things stricter.
+    /// Whether it may only make things stricter: a denial of a rule behind it counts.
     pub(crate) fn only_tightens(&self) -> bool {
-        matches!(&self.source, Source::File { tier: Tier::Extension | Tier::Workspace, .. })
-            && self.decision == Decision::Ask
+        let is_restricted =
+            matches!(&self.source, Source::File { tier: Tier::Extension | Tier::Workspace, .. });
+        self.decision == Decision::Ask && (is_restricted || self.source == Source::Setting(ALLOWED))
+    }
+
+    /// Whether it names the only shell commands that need no approval.
+    pub(crate) fn is_allowed_command(&self) -> bool {
+        self.decision == Decision::Allow
+            && self.source == Source::Setting(ALLOWED)
+            && !matches!(self.conditions.commands, Commands::Any)
+    }
+
+    /// Whether it is about the shell commands that the list of allowed ones does not name.
+    pub(crate) fn is_beside_allowed_commands(&self) -> bool {
+        self.decision == Decision::Ask && self.source == Source::Setting(ALLOWED)
     }
 
     /// Whether it is an answer "always" of a person, kept or not.

@@ -22,6 +22,8 @@ use crate::tool_pattern::ToolPattern;
 pub struct PolicyOptions {
     /// `tools.core`: the only tools there are, and they do not ask. `None`: all.
     pub core: Option<Vec<String>>,
+    /// `tools.core` only says which tools there are: they need approval like any others.
+    pub core_tools_need_approval: bool,
     /// `tools.allowed` and `--allowed-tools`: these do not ask.
     pub allowed: Vec<String>,
     /// `tools.exclude` and `--exclude-tools`: these are not there.
@@ -63,6 +65,9 @@ pub struct PolicyOptions {
     /// What commands may do beyond the sandbox, by mode and by program.
     pub sandbox: SandboxTable,
 }
+
+/// The setting that names what needs no approval.
+pub(crate) const ALLOWED: &str = "tools.allowed";
 
 /// Above the rules by which skills ask, below those of files and settings.
 const BUILT_IN_SKILL: u32 = 1060;
@@ -148,14 +153,10 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         read(&options.confirmation_required, "tools.confirmationRequired", true, &mut notices);
     rules.extend(ask.rules("always asks", "tools.confirmationRequired", 4350, Decision::Ask));
 
-    let allowed = read(&options.allowed, "tools.allowed", false, &mut notices);
-    for mut rule in allowed.rules("allowed", "tools.allowed", 4300, Decision::Allow) {
-        rule.safe_parts = true;
-        rules.push(rule);
-    }
+    let allowed = read(&options.allowed, ALLOWED, false, &mut notices);
+    rules.extend(allowed.rules("allowed", ALLOWED, 4300, Decision::Allow));
     if !allowed.commands.is_empty() && !allowed.whole_shell() {
-        let mut narrow =
-            settings_rule("only the allowed commands", "tools.allowed", 4290, Decision::Deny);
+        let mut narrow = settings_rule("only the allowed commands", ALLOWED, 4290, Decision::Ask);
         narrow.conditions.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
         narrow.deny_message = Some(format!(
             "Only these shell commands are allowed, without variables or substitutions: {}",
@@ -168,6 +169,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         let core = read(core, "tools.core", false, &mut notices);
         for mut rule in core.rules("in the list of tools", "tools.core", 4250, Decision::Allow) {
             rule.conditions.modes = NOT_PLAN.to_vec();
+            rule.only_exempts = options.core_tools_need_approval;
             rules.push(rule);
         }
         let mut others =

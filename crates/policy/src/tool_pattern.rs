@@ -48,6 +48,12 @@ impl ToolPattern {
         }
     }
 
+    /// Whether it covers a tool by its registered name, or all that another pattern
+    /// covers.
+    pub fn covers(&self, name: &str) -> bool {
+        self.matches(&[name])
+    }
+
     /// Whether it covers one of the names.
     pub(crate) fn matches(&self, names: &[&str]) -> bool {
         match self {

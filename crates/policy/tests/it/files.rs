@@ -1,6 +1,6 @@
 //! Rule files: what holds, and what is told of what does not.
 
-use parallax_policy::{PolicyOptions, RuleFile, Severity, Tier, lint};
+use parallax_policy::{Policy, PolicyOptions, RuleFile, Severity, Tier, lint};
 use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Plan, Yolo};
 use parallax_protocol::policy::Decision::{Allow, Ask, Deny};
 use parallax_protocol::policy::{ApprovalMode, Decision};
@@ -108,6 +108,41 @@ fn lower_tiers_may_only_tighten() {
     let world = World::new(&[file(Tier::Extension, yolo)]);
     assert_eq!(world.judge(Yolo, "read_file", "a").decision, Allow);
     assert_eq!(world.policy.problems().len(), 1);
+}
+
+#[test]
+fn harmless_command_beside_an_allowed_one_obeys_all_other_rules() {
+    let rule = |decision: &str| {
+        format!(
+            "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"cat\"\n\
+             decision = \"{decision}\"\npriority = 1\n"
+        )
+    };
+    for tier in [Tier::User, Tier::Workspace, Tier::Extension] {
+        for (decision, wanted) in [("deny", Deny), ("ask_user", Ask)] {
+            let policy = Policy::new(&PolicyOptions {
+                allowed: vec!["run_shell_command(cargo test)".to_owned()],
+                files: vec![file(tier, &rule(decision))],
+                ..PolicyOptions::default()
+            });
+            let ask = |command: &str, interactive: bool| {
+                let tool = "run_shell_command";
+                let ask = crate::world::Ask {
+                    mode: Default,
+                    interactive,
+                    trusted: true,
+                    tool,
+                    target: command,
+                };
+                crate::world::judge(&policy, ask).decision
+            };
+            assert_eq!(ask("cat a.txt", true), wanted, "{tier:?} {decision}");
+            assert_eq!(ask("cat a.txt", false), Deny, "{tier:?} {decision}");
+            assert_eq!(ask("cat a.txt && cargo test", true), wanted, "{tier:?} {decision}");
+            assert_eq!(ask("head a.txt && cargo test", false), Allow, "{tier:?} {decision}");
+            assert_eq!(ask("head a.txt", true), Ask, "{tier:?} {decision}");
+        }
+    }
 }
 
 fn decide(text: &str, mode: ApprovalMode, tool: &str, target: &str) -> Decision {

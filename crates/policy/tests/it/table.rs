@@ -127,19 +127,30 @@ allowed=run_shell_command | d | run_shell_command | /etc@@touch x | k | d | outs
 allowed=run_shell_command(git status) | d | run_shell_command | git status -s | a | a | commands `git status` allowed
 allowed=ShellTool(git status) | d | run_shell_command | git status | a | a | commands `git status` allowed
 allowed=run_shell_command(git) | p | run_shell_command | git push | a | a | commands `git` allowed
-allowed=run_shell_command(git) | d | run_shell_command | gitk | d | d | only the allowed
-allowed=run_shell_command(git) | d | run_shell_command | git log && cargo test | d | d | only the allowed
-allowed=run_shell_command(git) | d | run_shell_command | git log $(x) | d | d | only the allowed
+allowed=run_shell_command(git) | d | run_shell_command | gitk | k | d | only the allowed
+allowed=run_shell_command(git) | d | run_shell_command | git log && cargo test | k | d | only the allowed
+allowed=run_shell_command(git) | d | run_shell_command | git log $(x) | k | d | only the allowed
 allowed=run_shell_command(git) | d | run_shell_command | git log > x | k | d | redirection
-allowed=run_shell_command(git) | d | run_shell_command | A=b git log | d | d | only the allowed
+allowed=run_shell_command(git) | d | run_shell_command | A=b git log | k | d | only the allowed
 allowed=run_shell_command(git) | d | run_shell_command | git push | head -3 | a | a | commands `git` allowed
-allowed=run_shell_command(git) | y | run_shell_command | cargo test | d | d | only the allowed
+allowed=run_shell_command(git) | y | run_shell_command | cargo test | k | d | only the allowed
 allowed=run_shell_command(git);run_shell_command(cargo test) | d | run_shell_command | git pull; cargo test -q | a | a | allowed
 allowed=run_shell_command(awk) | d | run_shell_command | awk '{print $1}' f | a | a | allowed
-allowed=run_shell_command(awk) | d | run_shell_command | awk '{print $1}' f | cat f => /etc/f | d | d | only the allowed
+allowed=run_shell_command(awk) | d | run_shell_command | awk '{print $1}' f | cat f => /etc/f | k | d | only the allowed
 allowed=run_shell_command(git) | d | run_shell_command | git log | head => /w/.git/config | a | a | allowed
-allowed=run_shell_command(make) | d | run_shell_command | make | git log => /w/.git/config | d | d | only the allowed
-allowed=run_shell_command(git) | d | run_shell_command | git log | cat x => /w/.git/config,/w/.git | d | d | only the allowed
+allowed=run_shell_command(make) | d | run_shell_command | make | git log => /w/.git/config | k | d | only the allowed
+allowed=run_shell_command(git) | d | run_shell_command | git log | cat x => /w/.git/config,/w/.git | k | d | only the allowed
+allowed=run_shell_command(cargo test) | d | run_shell_command | cat a.txt | k | d | only the allowed
+allowed=run_shell_command(cargo test) | d | run_shell_command | ls && pwd | k | d | only the allowed
+allowed=run_shell_command(cargo test) | d | run_shell_command | A=1 | k | d | only the allowed
+allowed=run_shell_command(cargo test) | y | run_shell_command | cat a.txt | k | d | only the allowed
+allowed=run_shell_command(cargo test) | p | run_shell_command | cat a.txt | d | d | plan mode
+allowed=run_shell_command(cargo test) | p | run_shell_command | cargo test | a | a | allowed
+allowed=run_shell_command(cargo test) | p | run_shell_command | cat a.txt && cargo test | d | d | plan mode
+allowed=run_shell_command(cargo test) | d | run_shell_command | cat a.txt && cargo test | tail -5 | a | a | allowed
+allowed=run_shell_command(cargo test) | d | run_shell_command | find . -exec cargo test \\; | k | d | only the allowed
+confirm=run_shell_command(cat) allowed=run_shell_command(cargo test) | d | run_shell_command | cat a; cargo test | k | d | always asks
+exclude=run_shell_command(cat) allowed=run_shell_command(cargo test) | d | run_shell_command | cat a; cargo test | d | d | excluded
 allowed=run_shell_command(npm run:*) | d | run_shell_command | npm run lint | a | a | allowed
 allowed=run_shell_command(git);run_shell_command | d | run_shell_command | make | a | a | `run_shell_command` allowed
 allowed=write_file(src) | d | write_file | src/a | k | d | edits ask
