@@ -8,12 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
-use crate::beside::Beside;
 use crate::face::{Face, More, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
-use crate::text::tool_error;
 use crate::wire;
 use parallax_sdk::stats::Stats;
 
@@ -31,7 +29,6 @@ pub(crate) struct JsonFace {
     transcript: Option<Transcript>,
     /// How far the answer is written, while the end is being written.
     written: Option<usize>,
-    beside: Beside,
 }
 
 impl JsonFace {
@@ -44,7 +41,6 @@ impl JsonFace {
                 .verbose_json
                 .then(|| Transcript { display_prompt, ..Transcript::default() }),
             written: None,
-            beside: Beside::new(options),
         }
     }
 
@@ -90,11 +86,6 @@ impl Face for JsonFace {
             EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
                 self.notice(*level, text, pending);
             }
-            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => {
-                if let Some(line) = tool_error(done) {
-                    self.beside.say(line);
-                }
-            }
             EventBody::Retry(retry) => self.warn(retry_words(retry)),
             EventBody::Compaction(compaction) if self.compactions.len() < MAX_COMPACTIONS => {
                 self.compactions.push(compaction.clone());
@@ -106,10 +97,7 @@ impl Face for JsonFace {
         }
     }
 
-    fn notice(&mut self, level: Level, text: &str, _pending: &mut Pending) {
-        if level == Level::Info {
-            self.beside.say(text.to_owned());
-        }
+    fn notice(&mut self, _level: Level, text: &str, _pending: &mut Pending) {
         self.warn(text.to_owned());
     }
 
@@ -135,7 +123,6 @@ impl Face for JsonFace {
             return More::Yes;
         }
         out.push(b'"');
-        self.beside.tell(outcome, pending);
         if let Some(warning) = &outcome.warning {
             self.warn(warning.clone());
         }

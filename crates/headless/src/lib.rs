@@ -6,7 +6,6 @@
 //! and sessions is not done here.
 
 mod answer;
-mod beside;
 mod conductor;
 mod continuation;
 mod exit;

@@ -21,13 +21,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
-use crate::beside::Beside;
 use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
-use crate::text::tool_error;
 use crate::timestamp::Clock;
 use crate::wire;
 use parallax_sdk::stats::{StreamStats, Tokens};
@@ -38,7 +36,6 @@ pub(crate) struct StreamFace {
     model: String,
     warnings: Vec<String>,
     display_prompt: Option<String>,
-    beside: Beside,
     version_2: bool,
     /// The prompt of the running turn, until its own user item has come by.
     prompt_item: Option<String>,
@@ -237,7 +234,6 @@ impl StreamFace {
             model: options.model.clone(),
             warnings: options.warnings.clone(),
             display_prompt,
-            beside: Beside::new(options),
             version_2: options.stream_version >= 2,
             prompt_item: None,
             items: TextItems::default(),
@@ -313,9 +309,6 @@ impl StreamFace {
     }
 
     fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut Pending) {
-        if let Some(line) = tool_error(done) {
-            self.beside.say(line);
-        }
         let open = self.tools.open.iter().position(|open| open.item == *item);
         let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
         let result = ToolResult {
@@ -509,7 +502,6 @@ impl Face for StreamFace {
     }
 
     fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
-        self.beside.tell(outcome, pending);
         self.message.finish();
         self.release_results(pending);
         self.tools.open.clear();
@@ -604,8 +596,7 @@ mod tests {
             .model_call("m1", 100, 40, 7)
             .text(&["Done"])
             .done());
-        let failed = "Error executing tool b: gone\n";
-        assert_eq!((done.code, done.stderr.as_str()), (0, failed));
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
         let expected = json!([
             {"type": "init", "session_id": "s1", "model": "auto"},
             {"type": "message", "role": "user", "content": "typed"},

@@ -94,7 +94,7 @@ impl TextFace {
 }
 
 /// What is said of a call that failed; scripts look for these words.
-pub(crate) fn tool_error(done: &ToolDone) -> Option<String> {
+fn tool_error(done: &ToolDone) -> Option<String> {
     if done.status == ToolStatus::Success {
         return None;
     }

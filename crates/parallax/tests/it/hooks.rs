@@ -169,7 +169,7 @@ fn results_and_questions_have_the_forms_that_scripts_know() {
 }
 
 #[test]
-fn what_hooks_say_is_in_the_document_and_beside_it() {
+fn hook_message_is_in_the_document_and_not_on_stderr() {
     let world = World::new(&script("exit 3"));
     let speak = r#"echo '{"systemMessage": "look here"}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
@@ -177,9 +177,7 @@ fn what_hooks_say_is_in_the_document_and_beside_it() {
     let done = world.run_well(&["-p", "go", "-y", "-o", "json"]);
     let json: Value = serde_json::from_str(&done.out()).expect("json");
     assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
-    assert!(done.err().contains("Hook system message: look here\n"), "{}", done.err());
-    let why = "Error executing tool run_shell_command: Tool execution blocked: not this\n";
-    assert!(done.err().contains(why), "{}", done.err());
+    assert_eq!(done.err(), "", "programs read standard error as one document");
     for (event, answer, told) in [
         ("BeforeAgent", refuse, "Agent execution blocked: not this"),
         (
@@ -206,8 +204,6 @@ fn what_a_hook_that_ends_the_run_saw_is_for_nobody() {
     let result = out.lines().find(|line| line.contains(r#""tool_result""#)).expect("a result");
     assert!(!result.contains("secret-result"), "{result}");
     assert!(result.contains(r#""output":"Agent execution stopped by hook: halt""#), "{result}");
-    let why = "Error executing tool run_shell_command: Agent execution stopped by hook: halt\n";
-    assert!(done.err().contains(why), "{}", done.err());
 }
 
 #[test]
