@@ -350,8 +350,8 @@ pub const KEYS: &[Key] = &[
     key(
         "mcp.firstWaitMs",
         Num,
-        "5000",
-        "How long a run without a person waits at most for new servers that get on (ours)",
+        "10000",
+        "How long a headless run waits for MCP servers never seen before, in milliseconds (ours)",
     ),
     key(
         "mcp.samplingTokens",

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use crate::activity::Activity;
-
 /// The variable that carries the mark of a command to all its descendants.
 pub(crate) const MARK: &str = "PARALLAX_COMMAND_ID";
 
@@ -35,9 +33,6 @@ pub(crate) struct Family {
     pub(crate) reaper: Option<i32>,
 }
 
-/// So many threads of a process are looked at.
-const MOST_THREADS: usize = 64;
-
 #[derive(Debug, Clone, Copy)]
 struct Process {
     member: Member,
@@ -45,26 +40,11 @@ struct Process {
     group: i32,
     session: i32,
     zombie: bool,
-    /// It computes, wants to, or waits for a disk.
-    busy: bool,
-    /// What it has computed, in clock ticks.
-    ticks: u64,
     /// By its name it keeps the gate of a sandbox. What runs in one can call itself so too.
     keeper: bool,
 }
 
 impl Process {
-    /// The state of a process is that of its first thread, which may wait for others:
-    /// engines with a garbage collector or a pool for files do so as they begin.
-    fn has_a_busy_thread(&self) -> bool {
-        let pid = self.member.pid;
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-        threads.flatten().take(MOST_THREADS).any(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat"));
-            stat.ok().and_then(|stat| parse_stat(pid, &stat)).is_some_and(|thread| thread.busy)
-        })
-    }
-
     /// Whether it keeps the gate of a sandbox for us: nothing that was started in a
     /// sandbox becomes a child of ours.
     fn keeps_a_gate(&self, own: i32) -> bool {
@@ -183,16 +163,6 @@ impl Family {
         }
         census.roots.sort_unstable();
         census
-    }
-
-    /// What its processes do.
-    pub(crate) fn activity(&self, table: &Table) -> Activity {
-        let alive: HashSet<Member> = self.census(table).alive.into_iter().collect();
-        let own = table.processes.iter().filter(|process| alive.contains(&process.member));
-        own.fold(Activity::default(), |sum, process| Activity {
-            busy: sum.busy || process.busy || process.has_a_busy_thread(),
-            ticks: sum.ticks.saturating_add(process.ticks),
-        })
     }
 
     /// Whether nothing is left of the command.
@@ -343,16 +313,11 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    // The session was field 6 of the line; times in user and system mode are 14
-    // and 15, start time is 22.
-    let user: u64 = fields.nth(7)?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    let start = fields.nth(6)?.parse().ok()?;
+    // The session is field 6 of the line, the start time field 22.
+    let start = fields.nth(15)?.parse().ok()?;
     let zombie = matches!(state, "Z" | "X" | "x");
-    let busy = matches!(state, "R" | "D");
-    let ticks = user.saturating_add(system);
     let member = Member { pid, start };
-    Some(Process { member, parent, group, session, zombie, busy, ticks, keeper })
+    Some(Process { member, parent, group, session, zombie, keeper })
 }
 
 #[cfg(test)]
@@ -365,17 +330,8 @@ mod tests {
         let process = parse_stat(12, stat).unwrap();
         assert_eq!((process.parent, process.group, process.session), (1, 12, 11));
         assert_eq!((process.member.start, process.zombie), (777, false));
-        assert_eq!((process.busy, process.ticks), (false, 11));
         assert!(parse_stat(12, "12 (x").is_none());
         assert!(!process.keeper);
-    }
-
-    /// The first thread of this program waits for its tests.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_thread_that_runs_is_seen() {
-        let own = i32::try_from(std::process::id()).expect("a number");
-        assert!(read_process(own).expect("this program").has_a_busy_thread());
     }
 
     #[test]

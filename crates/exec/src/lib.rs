@@ -4,7 +4,6 @@
 //! This crate does not decide whether a command may run, reads no settings and
 //! words nothing for a model.
 
-mod activity;
 pub mod background;
 pub mod capture;
 mod command;
@@ -30,7 +29,6 @@ mod start;
 mod terminal;
 pub mod text;
 
-pub use activity::{Activity, ProgramId, activity};
 pub use command::{Command, Control, Detached, Ended, Finished, Limits, Mode, Stop, TerminalSize};
 pub use error::StartError;
 pub use fed::{Fed, FedEnd, KEPT};

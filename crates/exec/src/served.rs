@@ -11,7 +11,6 @@ use parallax_sandbox::Plan;
 use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
-use crate::activity::ProgramId;
 use crate::command::Control;
 use crate::family::{self, Family};
 use crate::registry::{Guard, Processes};
@@ -136,11 +135,6 @@ impl Served {
     /// Its process, which leads its process group.
     pub fn pid(&self) -> i32 {
         self.family.root
-    }
-
-    /// It, for one who looks at what it does.
-    pub fn id(&self) -> ProgramId {
-        ProgramId(self.family.clone())
     }
 
     /// Waits for its end. Losing the future loses nothing.

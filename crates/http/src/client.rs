@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Certificate, NoProxy, Proxy};
+use reqwest::{Certificate, Proxy};
+
+use crate::proxy;
 
 /// How a client is to be built. `Default` gives a client for `https://` with
 /// the system's trust store and proxies, and without redirects.
@@ -112,10 +114,11 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
         builder = builder.user_agent(&options.user_agent);
     }
     match &options.proxy {
+        _ if proxy::are_off() => builder = builder.no_proxy(),
         Some(address) => {
-            let proxy = Proxy::all(address.as_str())
+            let through = Proxy::all(address.as_str())
                 .map_err(|error| HttpError::Proxy { why: chain(&error.without_url()) })?;
-            builder = builder.no_proxy().proxy(proxy.no_proxy(NoProxy::from_env()));
+            builder = builder.no_proxy().proxy(through.no_proxy(proxy::exceptions()));
         }
         None if !options.system_proxy => builder = builder.no_proxy(),
         None => {}

@@ -9,11 +9,13 @@ pub mod address;
 mod client;
 mod failure;
 mod guard;
+mod proxy;
 mod rs256;
 
 pub use client::{ClientOptions, HttpError, Redirects, chain, client, extra_roots_from_env};
 pub use failure::{Failure, FailureKind};
 pub use guard::{GuardedClient, guarded_client, is_private_host, refusal};
+pub use proxy::proxy_of;
 pub use reqwest;
 pub use rs256::sign_rs256;
 pub use url;

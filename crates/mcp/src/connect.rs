@@ -32,7 +32,6 @@ use crate::media::media_type;
 use crate::messages::UNREADABLE;
 use crate::oauth::{self, Bearer, TokenFiles};
 use crate::readable::Readable;
-use crate::signs::Signs;
 use crate::sse::Sse;
 use crate::stdio::Stdio;
 use crate::tail::Tail;
@@ -86,7 +85,6 @@ impl Surroundings {
         server: &McpServer,
         handler: Handler,
         tail: &Tail,
-        signs: &Signs,
     ) -> Result<Connection, McpError> {
         match &server.endpoint {
             Endpoint::Stdio { command, args, env, cwd } => {
@@ -105,7 +103,6 @@ impl Surroundings {
                 let started = self.processes.serve(program).await;
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { why: not_started(&error) })?;
-                signs.started(process.id());
                 let stdio = Stdio::new(process, streams, tail.clone());
                 handler.serve(Wire::around(stdio, server)).await.map_err(|error| refused(&error))
             }
@@ -188,7 +185,17 @@ impl Surroundings {
                 handler.serve(Wire::around(transport, server)).await
             }
         };
-        opened.map_err(|error| of_kind(kind, refused(&error)))
+        opened.map_err(|error| self.reached(url, of_kind(kind, refused(&error))))
+    }
+
+    /// The failure of a connection, with the proxy that it went through.
+    fn reached(&self, url: &str, error: McpError) -> McpError {
+        match (error, parallax_http::proxy_of(&self.http, url)) {
+            (McpError::Start { why }, Some(proxy)) => {
+                McpError::Start { why: format!("through the proxy {proxy}: {why}") }
+            }
+            (error, _) => error,
+        }
     }
 
     async fn sse(
@@ -203,7 +210,7 @@ impl Surroundings {
         let parameter = server.oauth.token_param_name.clone();
         let bearer = credentials.map(|(manager, _)| Bearer::new(manager, parameter));
         let opened = Sse::open(self.client()?, url, headers, bearer).await;
-        let sse = opened.map_err(|error| of_kind(kind, error))?;
+        let sse = opened.map_err(|error| self.reached(url, of_kind(kind, error)))?;
         handler
             .serve(Wire::around(sse, server))
             .await
@@ -437,7 +444,7 @@ fn not_started(error: &StartError) -> String {
 /// else their own words without the names of types.
 pub(crate) fn plain(why: &str) -> String {
     let known = [
-        ("connection refused", "the connection was refused: nothing listens there"),
+        ("connection refused", "the connection was refused"),
         ("dns error", "the name of its host is not known"),
         ("failed to lookup", "the name of its host is not known"),
         ("certificate", "its certificate is not accepted"),

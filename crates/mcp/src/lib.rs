@@ -36,7 +36,6 @@ mod schema;
 mod search_tool;
 mod server;
 mod servers;
-mod signs;
 mod sse;
 mod starts;
 mod status;

@@ -93,6 +93,41 @@ impl Pace {
     }
 }
 
+/// Tells a flood of lines that are not messages from a server that logs to the wrong
+/// stream.
+#[derive(Debug)]
+pub(crate) struct SkipMeter {
+    second: Instant,
+    lines: u32,
+    minute: Instant,
+    bytes: usize,
+}
+
+impl SkipMeter {
+    /// Lines within a second that are a flood.
+    const LINES: u32 = 1_000;
+    /// Bytes within a minute, above which they are one.
+    const BYTES: usize = 1_000_000;
+
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Self { second: now, lines: 0, minute: now, bytes: 0 }
+    }
+
+    /// Counts a skipped line. `true` when it is one too many.
+    pub(crate) fn is_flood(&mut self, length: usize) -> bool {
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            (self.second, self.lines) = (Instant::now(), 0);
+        }
+        if self.minute.elapsed() >= Duration::from_secs(60) {
+            (self.minute, self.bytes) = (Instant::now(), 0);
+        }
+        self.lines += 1;
+        self.bytes = self.bytes.saturating_add(length);
+        self.lines >= Self::LINES || self.bytes > Self::BYTES
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +141,22 @@ mod tests {
         let mut lines = Lines { longest: 3, ..Lines::new(&b"abc\nabcd\n"[..]) };
         assert_eq!(lines.next().await.expect("short").as_deref(), Some(&b"abc"[..]));
         assert_eq!(lines.next().await, Err(TooLong));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn skipped_lines_are_a_flood_by_number_or_size() {
+        let mut meter = SkipMeter::new();
+        assert!((1..SkipMeter::LINES).all(|_| !meter.is_flood(10)));
+        assert!(meter.is_flood(10), "too many in a second");
+        tokio::time::advance(Duration::from_secs(61)).await;
+        let mut meter = SkipMeter::new();
+        for _ in 0..100 {
+            assert!(!meter.is_flood(10_000));
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+        assert!(meter.is_flood(1), "too large within a minute");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(!meter.is_flood(1_000_000), "a minute later");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Reading what a server offers, and reading it again when it says that this
 //! changed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,9 +98,19 @@ impl Server {
             other => read("tools", other),
         };
         let (mut tools, mut broken) = (Vec::with_capacity(listed.len()), Vec::new());
+        let (mut places, mut repeated) = (HashMap::new(), Vec::new());
         for entry in &listed {
             match ToolEntry::read(entry) {
-                Some(tool) => tools.push(tool),
+                Some(tool) => match places.get(&tool.name).and_then(|it| tools.get_mut(*it)) {
+                    Some(earlier) => {
+                        repeated.push(format!("`{}`", shown_name(&tool.name)));
+                        *earlier = tool;
+                    }
+                    None => {
+                        places.insert(tool.name.clone(), tools.len());
+                        tools.push(tool);
+                    }
+                },
                 None => broken.push(name_of(entry)),
             }
         }
@@ -122,6 +133,10 @@ impl Server {
             cut: (!cuts.is_empty()).then(|| cuts.join("; ")),
         };
         notes.extend(bounded);
+        if !repeated.is_empty() {
+            let names = repeated.join(", ");
+            notes.push(format!("it lists these tools more than once; the last counts: {names}"));
+        }
         Ok((catalog, notes))
     }
 
@@ -136,10 +151,8 @@ impl Server {
             return Ok(pages::Pages::default());
         }
         let limit = self.config.timeout.min(LISTING);
-        pages::read(key, |cursor| async {
-            let page = request(peer, build(cursor), Bounds::within(limit), &self.listeners).await;
-            self.signs.heard();
-            page
+        pages::read(key, |cursor| {
+            request(peer, build(cursor), Bounds::within(limit), &self.listeners)
         })
         .await
     }

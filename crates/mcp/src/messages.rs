@@ -49,55 +49,64 @@ impl Open {
         }
     }
 
-    /// The messages of a text: one, or those of a batch. None where it is no message.
-    pub(crate) fn read(&self, bytes: &[u8]) -> Vec<ServerJsonRpcMessage> {
+    /// The messages of a text: one, or those of a batch. Answers that belong to no
+    /// open request are left out. `posted`: the request whose HTTP response the text
+    /// came in; an answer there that names no request is for that one.
+    pub(crate) fn read(&self, bytes: &[u8], posted: Option<&RequestId>) -> Received {
         // A wrong byte spoils a letter, not the message.
         let text = String::from_utf8_lossy(bytes);
-        // Some write the mark of the order of bytes first, which is no JSON.
+        // Some write the mark of the order of bytes first, which is not JSON.
         let text = text.trim_start_matches('\u{feff}');
-        if let Some(mut message) = whole(text) {
-            self.answered(&mut message);
-            return vec![message];
+        if let Some(message) = whole(text) {
+            return Received::of([Some(self.matched(message, posted))]);
         }
         let text = with_whole_letters(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
-            Ok(items) if items.len() > MOST_IN_BATCH => Vec::new(),
-            Ok(items) => items.iter().filter_map(|item| self.one(item.get())).collect(),
-            Err(_) => self.one(&text).into_iter().collect(),
+            Ok(items) if items.len() > MOST_IN_BATCH => Received::default(),
+            Ok(items) => Received::of(items.iter().map(|item| self.one(item.get(), posted))),
+            Err(_) => Received::of([self.one(&text, posted)]),
         }
     }
 
-    /// The texts that stand for one that cannot be read as it is; `None`: it can.
-    pub(crate) fn mend(&self, text: &str) -> Option<Vec<String>> {
-        let messages = match serde_json::from_str(text) {
-            Ok(mut message) => match self.answered(&mut message) {
-                true => vec![message],
-                false => return None,
-            },
-            Err(_) => self.read(text.as_bytes()),
-        };
+    /// The texts that stand for the text of an event; `None`: it can be read as it is.
+    pub(crate) fn repaired(&self, text: &str, posted: Option<&RequestId>) -> Option<Vec<String>> {
+        if let Ok(message) = serde_json::from_str::<ServerJsonRpcMessage>(text) {
+            let named = answer_id(&message).cloned();
+            let matched = self.matched(message, posted);
+            if matched.as_ref().is_some_and(|message| answer_id(message) == named.as_ref()) {
+                return None;
+            }
+            return Some(matched.iter().filter_map(|it| serde_json::to_string(it).ok()).collect());
+        }
+        let messages = self.read(text.as_bytes(), posted).messages;
         Some(messages.iter().filter_map(|it| serde_json::to_string(it).ok()).collect())
     }
 
-    /// One message, or the end of the request that it should have answered.
-    fn one(&self, text: &str) -> Option<ServerJsonRpcMessage> {
-        if let Some(mut message) = whole(text) {
-            self.answered(&mut message);
-            return Some(message);
+    /// One message, or the end of the request that it should have answered. The outer
+    /// `None`: it is not a message; the inner one: it belongs to no open request.
+    fn one(&self, text: &str, posted: Option<&RequestId>) -> Option<Option<ServerJsonRpcMessage>> {
+        if let Some(message) = whole(text).or_else(|| named_after(text, posted?)) {
+            return Some(self.matched(message, posted));
         }
         let remains = Remains::of(text);
-        let id = match remains.is_answer().then_some(remains.id)? {
-            Some(id) => self.take(&serde_json::from_value(id).ok()?)?,
-            None => self.take_only()?,
+        if !remains.is_message() {
+            return None;
+        }
+        if remains.is_call {
+            return Some(None);
+        }
+        let id = match remains.id.or_else(|| shown_id(text)) {
+            Some(id) => serde_json::from_value(id).ok().and_then(|id| self.take(&id)),
+            None => posted.and_then(|id| self.take(id)),
         };
-        let list = remains.result.and_then(readable_entries);
-        match list {
+        let Some(id) = id else { return Some(None) };
+        Some(match remains.result.and_then(readable_entries) {
             None => Some(failure(id, why(text))),
             Some(result) => {
                 let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 serde_json::from_value(answer).ok()
             }
-        }
+        })
     }
 
     /// The end of an open request whose answer cannot be read.
@@ -105,17 +114,32 @@ impl Open {
         self.take(id).map(|id| failure(id, why.to_owned()))
     }
 
-    /// Takes note of an answer. `true` when it names its request otherwise than we did.
-    pub(crate) fn answered(&self, message: &mut ServerJsonRpcMessage) -> bool {
-        let id = match message {
-            JsonRpcMessage::Response(answer) => Some(&mut answer.id),
-            JsonRpcMessage::Error(error) => error.id.as_mut(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
-        };
-        let Some((id, known)) = id.and_then(|id| Some((self.take(id)?, id))) else { return false };
-        let other = id != *known;
-        *known = id;
-        other
+    /// The message, an answer with the id of its request as we wrote it; `None`: an
+    /// answer to no open request.
+    fn matched(
+        &self,
+        mut message: ServerJsonRpcMessage,
+        posted: Option<&RequestId>,
+    ) -> Option<ServerJsonRpcMessage> {
+        match &mut message {
+            JsonRpcMessage::Response(answer) => answer.id = self.take(&answer.id)?,
+            JsonRpcMessage::Error(error) => {
+                error.id = Some(self.take(error.id.as_ref().or(posted)?)?);
+            }
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
+        }
+        Some(message)
+    }
+
+    /// The only message of an HTTP response: an answer there is for the request that
+    /// was posted, whatever id it names.
+    pub(crate) fn posted(&self, message: &mut ServerJsonRpcMessage, id: &RequestId) {
+        match message {
+            JsonRpcMessage::Response(answer) => answer.id = id.clone(),
+            JsonRpcMessage::Error(error) => error.id = Some(id.clone()),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return,
+        }
+        self.take(id);
     }
 
     /// The open request of that id, which is open no longer. Some servers make texts
@@ -129,15 +153,41 @@ impl Open {
         ids.take(id).or_else(|| ids.take(&number?))
     }
 
-    /// The open request, when there is only one.
-    fn take_only(&self) -> Option<RequestId> {
-        let mut ids = self.ids();
-        let only = (ids.len() == 1).then(|| ids.iter().next().cloned())??;
-        ids.take(&only)
-    }
-
     fn ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was found in a text of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) messages: Vec<ServerJsonRpcMessage>,
+    /// Whether there was a JSON-RPC message at all, be it one for nothing of ours.
+    pub(crate) is_message: bool,
+}
+
+impl Received {
+    fn of(found: impl IntoIterator<Item = Option<Option<ServerJsonRpcMessage>>>) -> Self {
+        let mut received = Self::default();
+        for found in found.into_iter().flatten() {
+            received.is_message = true;
+            received.messages.extend(found);
+        }
+        received
+    }
+}
+
+/// The fields of JSON-RPC, and none else: an object with others is one only when it
+/// says so. Lines of loggers have `error` or `id` too.
+fn is_field(name: &str) -> bool {
+    matches!(name, "jsonrpc" | "id" | "method" | "params" | "result" | "error")
+}
+
+fn answer_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(answer) => Some(&answer.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
     }
 }
 
@@ -147,9 +197,64 @@ fn whole(text: &str) -> Option<ServerJsonRpcMessage> {
         return Some(message);
     }
     let mut value: Value = serde_json::from_str(text).ok()?;
+    let fields = value.as_object_mut()?;
     // Some servers leave out what never changes.
-    value.as_object_mut()?.entry("jsonrpc").or_insert_with(|| "2.0".into());
+    if !fields.contains_key("jsonrpc") && fields.keys().all(|name| is_field(name)) {
+        fields.insert("jsonrpc".to_owned(), "2.0".into());
+    }
     serde_json::from_value(value).ok()
+}
+
+/// An answer that names no request, as the one to `posted`.
+fn named_after(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
+    let mut value: Value = serde_json::from_str(text).ok()?;
+    let fields = value.as_object_mut()?;
+    let is_answer = fields.contains_key("result") || fields.contains_key("error");
+    if !is_answer || fields.get("id").is_some_and(|id| !id.is_null()) {
+        return None;
+    }
+    fields.insert("id".to_owned(), serde_json::to_value(posted).ok()?);
+    whole(&value.to_string())
+}
+
+/// The value of the field `id` of an object that is not valid JSON.
+fn shown_id(text: &str) -> Option<Value> {
+    let (mut depth, mut at) = (0_usize, 0);
+    let bytes = text.as_bytes();
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                let end = end_of_string(bytes, at)?;
+                let behind = text.get(end..)?.trim_start();
+                if depth == 1
+                    && text.get(at..end) == Some("\"id\"")
+                    && let Some(value) = behind.strip_prefix(':')
+                {
+                    let mut values = serde_json::Deserializer::from_str(value).into_iter();
+                    return values.next()?.ok().filter(|id: &Value| !id.is_null());
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Where the string that begins at `start` ends, behind its quotation mark.
+fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        match bytes.get(at)? {
+            b'\\' => at += 2,
+            b'"' => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
 }
 
 fn failure(id: RequestId, why: String) -> ServerJsonRpcMessage {
@@ -177,9 +282,13 @@ pub(crate) fn no_json(error: &str) -> String {
 /// where it breaks, and all of one that is only too deep.
 #[derive(Default)]
 struct Remains<'a> {
-    /// It says what it is, or has what answers have.
-    is_message: bool,
+    /// It says what it is.
+    is_json_rpc: bool,
     is_call: bool,
+    /// It has what answers have.
+    is_answer: bool,
+    /// It has fields that messages do not have.
+    is_other: bool,
     id: Option<Value>,
     result: Option<&'a RawValue>,
 }
@@ -193,8 +302,8 @@ impl<'a> Remains<'a> {
         remains
     }
 
-    fn is_answer(&self) -> bool {
-        self.is_message && !self.is_call
+    fn is_message(&self) -> bool {
+        self.is_json_rpc || ((self.is_answer || self.is_call) && !self.is_other)
     }
 }
 
@@ -209,10 +318,12 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
 
     fn visit_map<A: MapAccess<'a>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(name) = fields.next_key::<Cow<'a, str>>()? {
-            self.0.is_message |= matches!(&*name, "jsonrpc" | "result" | "error");
+            self.0.is_json_rpc |= name == "jsonrpc";
+            self.0.is_answer |= matches!(&*name, "result" | "error");
             self.0.is_call |= name == "method";
+            self.0.is_other |= !is_field(&name);
             match &*name {
-                "id" => self.0.id = Some(fields.next_value()?),
+                "id" => self.0.id = fields.next_value::<Option<Value>>()?,
                 "result" => self.0.result = Some(fields.next_value()?),
                 _ => drop(fields.next_value::<IgnoredAny>()?),
             }

@@ -32,22 +32,24 @@ impl<C> Readable<C> {
     }
 
     /// `of`: the request that they answer, where it is known.
-    fn mended(&self, events: Events, of: Option<RequestId>) -> Events {
+    fn repaired(&self, events: Events, of: Option<RequestId>) -> Events {
         let open = self.open.clone();
-        events.flat_map(move |event| stream::iter(mended(&open, of.as_ref(), event))).boxed()
+        events.flat_map(move |event| stream::iter(repaired(&open, of.as_ref(), event))).boxed()
     }
 
-    fn mended_response<E: std::error::Error + Send + Sync + 'static>(
+    fn repaired_response<E: std::error::Error + Send + Sync + 'static>(
         &self,
         response: Result<StreamableHttpPostResponse, StreamableHttpError<E>>,
         of: Option<RequestId>,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<E>> {
         match response {
             Ok(StreamableHttpPostResponse::Sse(events, session)) => {
-                Ok(StreamableHttpPostResponse::Sse(self.mended(events, of), session))
+                Ok(StreamableHttpPostResponse::Sse(self.repaired(events, of), session))
             }
             Ok(StreamableHttpPostResponse::Json(mut message, session)) => {
-                self.open.answered(&mut message);
+                if let Some(id) = &of {
+                    self.open.posted(&mut message, id);
+                }
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             Err(error) => {
@@ -83,7 +85,7 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 }
 
 /// The events that stand for one.
-fn mended(
+fn repaired(
     open: &Open,
     of: Option<&RequestId>,
     event: Result<Sse, SseError>,
@@ -99,11 +101,15 @@ fn mended(
         Ok(Sse { event: kind, data: Some(text), .. })
             if matches!(kind.as_deref(), None | Some("" | "message")) =>
         {
-            open.mend(text).filter(|texts| !texts.is_empty())
+            open.repaired(text, of)
         }
         _ => None,
     };
     let (Ok(event), Some(texts)) = (&event, texts) else { return vec![event] };
+    if texts.is_empty() {
+        // Its id counts all the same for one who goes on behind it.
+        return vec![Ok(Sse { data: None, ..event.clone() })];
+    }
     let last = texts.len().saturating_sub(1);
     let of = |(order, text)| {
         // Whoever goes on behind it has had all of them.
@@ -127,7 +133,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
         self.open.sent(&message);
         let of = id_of(&message);
         let response = self.inner.post_message(uri, message, session, token, headers).await;
-        self.mended_response(response, of)
+        self.repaired_response(response, of)
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -145,7 +151,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
             .inner
             .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
             .await;
-        self.mended_response(response, of)
+        self.repaired_response(response, of)
     }
 
     async fn delete_session(
@@ -167,7 +173,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
         headers: Headers,
     ) -> Result<Events, StreamableHttpError<C::Error>> {
         let events = self.inner.get_stream(uri, session, last, token, headers).await?;
-        Ok(self.mended(events, None))
+        Ok(self.repaired(events, None))
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -183,6 +189,6 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
             .inner
             .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
             .await?;
-        Ok(self.mended(events, None))
+        Ok(self.repaired(events, None))
     }
 }

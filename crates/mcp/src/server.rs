@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use parallax_config::mcp::{Endpoint, Gate, McpServer};
+use parallax_config::mcp::{Gate, McpServer};
 use parallax_protocol::untrusted::wrap;
-use rmcp::model::ClientRequest;
+use rmcp::model::{ClientRequest, ProtocolVersion};
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -24,9 +24,9 @@ use crate::catalog::Catalog;
 use crate::connect::Connection;
 use crate::error::McpError;
 use crate::handler::Handler;
+use crate::names::shown_name;
 use crate::sampling::Allowance;
 use crate::servers::Shared;
-use crate::signs::Signs;
 use crate::starts::WAITS;
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
@@ -45,7 +45,6 @@ pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) listeners: Listeners,
     pub(crate) tail: Tail,
-    pub(crate) signs: Signs,
     /// What the model answered for it.
     pub(crate) allowance: Allowance,
     /// Its questions to the person.
@@ -70,7 +69,6 @@ impl Server {
             shared,
             listeners: Listeners::default(),
             tail: Tail::default(),
-            signs: Signs::new(),
             allowance: Allowance::default(),
             asking: Arc::default(),
             changed: Notify::new(),
@@ -137,14 +135,6 @@ impl Server {
         self.is_open() && self.state().unknown
     }
 
-    /// Whether it gives no sign that something will be known of it. A program
-    /// that is about to be started does.
-    pub(crate) fn hangs(&self) -> bool {
-        let is_program = matches!(self.config.endpoint, Endpoint::Stdio { .. });
-        let begins = is_program && self.signs.program().is_none();
-        !begins && self.signs.hangs()
-    }
-
     /// It was waited for long enough. It may still come.
     pub(crate) fn give_up_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
@@ -185,7 +175,10 @@ impl Server {
             implementation: state.catalog.implementation.clone(),
             tail: self.tail.text(),
             catalog,
-            notes: state.notes.iter().cloned().chain(state.catalog.cut.clone()).collect(),
+            notes: {
+                let notes = state.notes.iter().cloned();
+                notes.chain(state.catalog.cut.clone()).chain(self.tail.skipped_note()).collect()
+            },
         }
     }
 
@@ -317,8 +310,16 @@ impl Server {
         let samples = shared.sampling.as_ref().is_some_and(|sampling| sampling.tokens > 0);
         let handler = Handler::new(Arc::downgrade(self), shared.asker.is_some(), samples);
         let around = &shared.around;
-        let connection = around.connect(&self.config, handler, &self.tail, &self.signs).await?;
-        self.signs.heard();
+        let connection = around.connect(&self.config, handler, &self.tail).await?;
+        let info = connection.peer().peer_info();
+        let version = info.as_deref().map(|info| &info.protocol_version);
+        if let Some(version) = version.filter(|it| !ProtocolVersion::KNOWN_VERSIONS.contains(*it)) {
+            let message = format!(
+                "it answered `initialize` with protocol version `{}`, which is not published",
+                shown_name(version.as_str())
+            );
+            return Err(McpError::Protocol { message });
+        }
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
             let mut why = vec!["it offers no tools, prompts or resources".to_owned()];

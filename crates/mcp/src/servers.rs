@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parallax_config::mcp::McpServer;
+use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
-use parallax_exec::{Processes, ProgramId, activity};
 use parallax_http::ClientOptions;
 use parallax_keychain::Keychain;
 use parallax_protocol::BoxFuture;
@@ -32,7 +32,6 @@ use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
 use crate::search_tool::SearchTools;
 use crate::server::Server;
-use crate::signs::answers;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
 pub use sign_ins::WantedSignIn;
@@ -50,9 +49,6 @@ const CHARACTERS_OF_TOKEN: u64 = 4;
 
 /// How long the end waits for what is being written into the cache.
 const KEEPING: Duration = Duration::from_secs(2);
-
-/// The time between two looks at servers that are waited for.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What the servers of a session are made of.
 pub struct ServersOptions {
@@ -88,8 +84,8 @@ pub struct ServersOptions {
     pub sampling: Option<Sampling>,
     /// Whether a server that is known starts only when it is called (`mcp.lazy`).
     pub lazy: bool,
-    /// How long the first request waits at most for servers of which nothing is
-    /// known and that get on.
+    /// How long the first request waits at most for servers that were never seen
+    /// before.
     pub first_wait: Duration,
     /// How schemas are declared (`mcp.schemas`).
     pub schemas: SchemaForm,
@@ -162,21 +158,6 @@ fn begin(server: Arc<Server>) {
             tracing::debug!(server = server.config.name, %error, "no MCP server");
         }
     });
-}
-
-/// Looks for signs of life.
-async fn look_at(servers: &[Arc<Server>]) {
-    let programs: Vec<(&Arc<Server>, ProgramId)> =
-        servers.iter().filter_map(|server| Some((server, server.signs.program()?))).collect();
-    let (of, programs): (Vec<_>, Vec<ProgramId>) = programs.into_iter().unzip();
-    let looking = tokio::task::spawn_blocking(move || activity(&programs));
-    let seen = looking.await.ok().flatten();
-    for (order, server) in of.into_iter().enumerate() {
-        server.signs.saw(seen.as_ref().and_then(|seen| seen.get(order).copied()));
-    }
-    for server in servers {
-        server.signs.wrote(server.tail.total());
-    }
 }
 
 /// The tools of all servers.
@@ -365,38 +346,13 @@ impl Servers {
         self.inner.servers.iter().filter(|server| server.is_open())
     }
 
-    /// Waits for servers of which nothing is known, as long as one of them gets
-    /// on: its program works, its address is answered. Not bounded in time.
-    async fn while_some_get_on(&self) {
+    /// Waits until every server that was never seen before is ready or has failed.
+    /// Not bounded in time.
+    async fn all_known(&self) {
         let mut news = self.inner.shared.news.subscribe();
-        let awaited = || -> Vec<Arc<Server>> {
-            self.open().filter(|server| server.is_awaited()).cloned().collect()
-        };
-        let mut probes = tokio::task::JoinSet::new();
-        for server in awaited() {
-            probes.spawn(async move {
-                if let Some(took) = answers(&server.config.endpoint).await {
-                    server.signs.answered(took);
-                }
-            });
-        }
-        let mut looked: Option<Instant> = None;
-        loop {
-            let awaited = awaited();
-            // Not with each piece of news: a look takes time that servers need to begin.
-            if looked.is_none_or(|at| at.elapsed() >= LOOK) {
-                let due = looked.unwrap_or_else(Instant::now) + LOOK;
-                look_at(&awaited).await;
-                let missed = due.elapsed();
-                awaited.iter().for_each(|server| server.signs.missed(missed));
-                looked = Some(Instant::now());
-            }
-            if awaited.iter().all(|server| !server.is_awaited() || server.hangs()) {
+        while self.are_starting() {
+            if news.changed().await.is_err() {
                 return;
-            }
-            tokio::select! {
-                told = news.changed() => if told.is_err() { return },
-                () = tokio::time::sleep(LOOK) => {}
             }
         }
     }
@@ -513,6 +469,12 @@ impl ToolSource for Servers {
                 told.insert(name.clone());
                 words.push(format!("`{name}`: {why}"));
             }
+            if let Some(note) = server.tail.skipped_note()
+                && server.is_open()
+                && told.insert(format!("{name}\nskipped lines"))
+            {
+                words.push(format!("`{name}`: {note}"));
+            }
         }
         (!words.is_empty()).then(|| {
             format!(
@@ -527,7 +489,7 @@ impl ToolSource for Servers {
         let limit = self.inner.first_wait;
         Box::pin(async move {
             if !limit.is_zero() {
-                drop(tokio::time::timeout(limit, servers.while_some_get_on()).await);
+                drop(tokio::time::timeout(limit, servers.all_known()).await);
                 // Nobody waits for these again, in later sessions neither.
                 servers.open().for_each(|server| server.give_up_waiting());
             }

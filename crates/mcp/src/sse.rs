@@ -146,10 +146,11 @@ impl Transport<RoleClient> for Sse {
             if !matches!(event.kind.as_str(), "" | "message") {
                 continue;
             }
-            self.batch.extend(self.open.read(event.data.as_bytes()));
-            if self.batch.is_empty() {
-                tracing::debug!("an event of an MCP server is no message");
+            let received = self.open.read(event.data.as_bytes(), None);
+            if !received.is_message {
+                tracing::debug!("skipped an event of an MCP server that is not a message");
             }
+            self.batch.extend(received.messages);
         }
     }
 

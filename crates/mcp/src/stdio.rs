@@ -13,12 +13,10 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
-use crate::lines::{Lines, Pace};
+use crate::lines::{Lines, Pace, SkipMeter};
 use crate::messages::Open;
 use crate::tail::Tail;
 
-/// What a server may write between two messages that is no message.
-const MOST_NOISE: usize = 16 * 1024 * 1024;
 /// Messages that may wait for a server to read them. The first of them fill the pipe:
 /// one that asks so much without reading the answers is at fault.
 const MOST_UNREAD: usize = 1_000;
@@ -33,7 +31,7 @@ pub(crate) struct Stdio {
     unread: Arc<()>,
     lines: Lines<BufReader<ChildStdout>>,
     pace: Pace,
-    noise: usize,
+    skipped: SkipMeter,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<Served>,
@@ -50,7 +48,7 @@ impl Stdio {
             unread: Arc::default(),
             lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: Pace::new(),
-            noise: 0,
+            skipped: SkipMeter::new(),
             open: Open::default(),
             batch: VecDeque::new(),
             process: Some(process),
@@ -58,18 +56,18 @@ impl Stdio {
         }
     }
 
-    /// Takes the messages of a line. `false` when the server writes too much
-    /// that is none.
+    /// Takes the messages of a line. A line that is not a message is skipped; `false`
+    /// when there is a flood of those.
     fn take(&mut self, line: &[u8]) -> bool {
-        let messages = self.open.read(line);
-        if messages.is_empty() {
-            self.tail.push(line.get(..line.len().min(1_000)).unwrap_or_default());
+        let received = self.open.read(line, None);
+        if !received.is_message {
+            let shown = line.get(..line.len().min(1_000)).unwrap_or_default();
+            self.tail.push(shown);
             self.tail.push(b"\n");
-            self.noise += line.len() + 1;
-            return self.noise <= MOST_NOISE;
+            self.tail.skipped(shown);
+            return !self.skipped.is_flood(line.len() + 1);
         }
-        self.noise = 0;
-        self.batch.extend(messages);
+        self.batch.extend(received.messages);
         true
     }
 
@@ -116,7 +114,8 @@ impl Transport<RoleClient> for Stdio {
                 }
             };
             if !line.is_empty() && !self.take(&line) {
-                return self.give_up("it floods its output with what is no message");
+                return self
+                    .give_up("it floods its standard output with lines that are not MCP messages");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The end of what a server complains on its standard error.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -14,16 +14,21 @@ const READ: usize = 16 * 1024;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
-    /// How much there was in all.
-    total: Arc<AtomicU64>,
     /// More messages come than are read.
     flood: Arc<AtomicBool>,
+    skipped: Arc<Mutex<Skipped>>,
+}
+
+/// Lines on standard output that are not messages.
+#[derive(Debug, Default)]
+struct Skipped {
+    count: u64,
+    first: String,
 }
 
 impl Tail {
     /// Adds bytes; what is too old goes.
     pub(crate) fn push(&self, bytes: &[u8]) {
-        self.total.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
         let over = (kept.len() + fresh.len()).saturating_sub(KEPT);
@@ -42,9 +47,26 @@ impl Tail {
         self.flood.swap(false, Ordering::Relaxed)
     }
 
-    /// How many bytes were added so far.
-    pub(crate) fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
+    /// Counts a line on standard output that is not a message.
+    pub(crate) fn skipped(&self, line: &[u8]) {
+        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        if skipped.count == 0 {
+            skipped.first = String::from_utf8_lossy(line).trim().chars().take(80).collect();
+        }
+        skipped.count += 1;
+    }
+
+    /// What to tell the user about such lines; `None`: there were none.
+    pub(crate) fn skipped_note(&self) -> Option<String> {
+        let skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = match skipped.count {
+            0 => return None,
+            1 => "1 line on standard output is not an MCP message and was skipped".to_owned(),
+            count => {
+                format!("{count} lines on standard output are not MCP messages and were skipped")
+            }
+        };
+        Some(format!("{lines} (first: {:?}); its log belongs on standard error", skipped.first))
     }
 
     /// What is there, as text.

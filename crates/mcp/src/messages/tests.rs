@@ -11,20 +11,90 @@ fn open(ids: &[i64]) -> Open {
 }
 
 fn read(open: &Open, text: &[u8]) -> Vec<Value> {
-    let messages = open.read(text);
-    messages.iter().map(|it| serde_json::to_value(it).expect("JSON")).collect()
+    read_from(open, text, None)
+}
+
+/// As [`read`], out of the HTTP response to the request of that id.
+fn read_from(open: &Open, text: &[u8], posted: Option<i64>) -> Vec<Value> {
+    let posted = posted.map(RequestId::Number);
+    open.read(text, posted.as_ref())
+        .messages
+        .iter()
+        .map(|it| serde_json::to_value(it).expect("JSON"))
+        .collect()
 }
 
 #[test]
 fn messages_are_found_in_what_servers_write() {
-    let count = |line: &str| open(&[]).read(line.as_bytes()).len();
+    let count = |line: &str| read(&open(&[1, 2]), line.as_bytes()).len();
     let pong = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     assert_eq!(count(pong), 1);
     assert_eq!(count(r#"{"id":1,"result":{}}"#), 1);
-    assert_eq!(count(&format!("[{pong},{pong},3]")), 2);
-    for noise in ["", "listening on stdio", "[]", "3", "{\"a\"", "{\"a\":1}"] {
-        assert_eq!(count(noise), 0, "{noise}");
-        assert!(open(&[1]).read(noise.as_bytes()).is_empty(), "{noise}");
+    assert_eq!(count(&format!("[{pong},{},3]", pong.replace('1', "2"))), 2);
+    assert_eq!(count(&format!("[{pong},{pong}]")), 1, "a request is answered once");
+}
+
+#[test]
+fn line_that_is_not_a_message_affects_no_call() {
+    for line in [
+        "",
+        "listening on stdio",
+        "[]",
+        "3",
+        "{\"a\"",
+        "{\"a\":1}",
+        r#"{"level":"warn","error":"ENOENT"}"#,
+        r#"{"level":"warn","error":"ENOENT","id":1}"#,
+        r#"{"id":1,"result":"ok","time":"12:00"}"#,
+        r#"{"level":30,"id":1,"error":{"code":1,"message":"x"}}"#,
+        r#"{"level":"info","method":"GET","path":"/"}"#,
+        r#"{"level":"warn","id":1,"error":"EN"#,
+    ] {
+        let received = open(&[1]).read(line.as_bytes(), None);
+        assert!(received.messages.is_empty() && !received.is_message, "{line}: {received:?}");
+    }
+    for line in [
+        r#"{"jsonrpc":"2.0","result":{"content":[{"type":"te"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse"}}"#,
+        r#"{"jsonrpc":"2.0","id":9,"result":{}}"#,
+        r#"{"error":"oops"}"#,
+    ] {
+        let received = open(&[1]).read(line.as_bytes(), None);
+        assert!(received.messages.is_empty() && received.is_message, "{line}: {received:?}");
+    }
+}
+
+#[test]
+fn answer_without_id_is_for_the_request_that_was_posted() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"broken"}}"#,
+        r#"{"error":{"code":-32603,"message":"broken"},"id":null}"#,
+    ] {
+        let got = read_from(&open(&[6, 7]), text.as_bytes(), Some(7)).remove(0);
+        assert_eq!((&got["id"], &got["error"]["message"]), (&json!(7), &json!("broken")), "{text}");
+        assert!(read(&open(&[7]), text.as_bytes()).is_empty(), "{text}");
+    }
+    let result = br#"{"jsonrpc":"2.0","id":null,"result":{"x":1}}"#;
+    assert_eq!(read_from(&open(&[7]), result, Some(7)).remove(0)["result"], json!({"x": 1}));
+    // Another open request may be answered in the same stream, a closed one may not.
+    let other = br#"{"jsonrpc":"2.0","id":6,"result":{}}"#;
+    assert_eq!(read_from(&open(&[6, 7]), other, Some(7)).remove(0)["id"], 6);
+    assert!(read_from(&open(&[7]), other, Some(7)).is_empty());
+}
+
+#[test]
+fn only_answer_of_a_response_belongs_to_its_request() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
+        r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32603,"message":"broken"}}"#,
+        r#"{"jsonrpc":"2.0","id":99,"result":{}}"#,
+    ] {
+        let open = open(&[7]);
+        let mut message = serde_json::from_str(text).expect("a message");
+        open.posted(&mut message, &RequestId::Number(7));
+        assert_eq!(serde_json::to_value(&message).expect("JSON")["id"], 7, "{text}");
+        assert!(open.ids().is_empty());
     }
 }
 
@@ -59,13 +129,16 @@ fn what_cannot_be_read_ends_its_request() {
         assert_eq!((&got["id"], &got["error"]["code"]), (&json!(7), &json!(UNREADABLE)), "{got}");
         let message = got["error"]["message"].as_str().expect("a text");
         assert!(message.contains(why), "{message}");
-        assert!(open(&[8]).read(text.as_bytes()).is_empty(), "a late answer is nobody's");
+        assert!(read(&open(&[8]), text.as_bytes()).is_empty(), "a late answer is nobody's");
     }
-    let anonymous = br#"{"result":{"x":NaN},"jsonrpc":"2.0","id":7}"#;
-    assert_eq!(read(&open(&[9]), anonymous).remove(0)["id"], 9);
-    assert!(open(&[8, 9]).read(anonymous).is_empty());
+    let behind = br#"{"result":{"x":NaN,"id":8,"y":"\"id\":9"},"jsonrpc":"2.0","id":7}"#;
+    assert_eq!(read(&open(&[7, 8, 9]), behind).remove(0)["id"], 7);
+    assert!(read(&open(&[8, 9]), behind).is_empty());
+    let anonymous = br#"{"result":{"x":NaN},"jsonrpc":"2.0"}"#;
+    assert!(read(&open(&[7]), anonymous).is_empty());
+    assert_eq!(read_from(&open(&[7]), anonymous, Some(7)).remove(0)["id"], 7);
     let call = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":{deep}}}"#);
-    assert!(open(&[7]).read(call.as_bytes()).is_empty());
+    assert!(read(&open(&[7]), call.as_bytes()).is_empty());
 }
 
 #[test]
@@ -86,9 +159,9 @@ fn a_list_keeps_the_entries_that_can_be_read() {
 #[test]
 fn an_answer_finds_its_request_and_ends_it() {
     let open = open(&[1, 2]);
-    assert_eq!(open.mend(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), None);
-    let mended = open.mend(r#"{"jsonrpc":"2.0","id":"2","result":{}}"#).expect("another id");
-    assert_eq!(mended, [r#"{"jsonrpc":"2.0","id":2,"result":{}}"#]);
+    assert_eq!(open.repaired(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None), None);
+    let other = open.repaired(r#"{"jsonrpc":"2.0","id":"2","result":{}}"#, None);
+    assert_eq!(other.expect("another id"), [r#"{"jsonrpc":"2.0","id":2,"result":{}}"#]);
     assert!(open.ids().is_empty());
     open.ids().insert(RequestId::Number(3));
     let given_up = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",

@@ -8,7 +8,7 @@ use super::{answer, declared, set, stdio};
 use crate::support::World;
 
 #[test]
-fn dead_hanging_and_shouting_servers_hold_nobody_up() {
+fn servers_that_are_dead_or_silent_are_waited_for_once() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let mut servers = json!({
         "missing": {"command": "no-such-program"},
@@ -20,7 +20,7 @@ fn dead_hanging_and_shouting_servers_hold_nobody_up() {
     for name in ["die", "mute", "stubborn"] {
         servers[name] = stdio(&world, &format!("{name},mute"));
     }
-    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 30_000}}));
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 4_000}}));
     let done = world.run_well(&["-y", "-p", "go"]);
     // Those that are not there are named, with the reason.
     for trouble in ["`missing`: it cannot be started: there is no program", "`empty`: ", "`mute`: "]
@@ -50,36 +50,45 @@ fn a_server_that_asks_without_end_and_reads_nothing_is_left() {
 }
 
 #[test]
-fn the_first_request_waits_for_servers_that_get_on_and_not_for_those_that_hang() {
+fn first_request_waits_for_silent_server_until_it_is_ready() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let good = stdio(&world, "");
+    let late = format!("sleep 2; exec python3 {}", good["args"][0].as_str().expect("the script"));
+    let servers = json!({
+        "missing": {"command": "no-such-program"},
+        "refuses": {"httpUrl": "http://127.0.0.1:9/mcp"},
+        "good": good,
+        "late": {"command": "sh", "args": ["-c", late]},
+    });
+    set(&world, &json!({"mcpServers": servers}));
+    let begun = Instant::now();
+    world.run_well(&["-y", "-p", "go"]);
+    let took = begun.elapsed();
+    assert!(took.as_secs() >= 2 && took.as_secs() < 10, "{took:?}");
+    let names = declared(&world, 0);
+    for server in ["good", "late"] {
+        assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
+    }
+}
+
+#[test]
+fn first_request_waits_for_silent_server_no_longer_than_the_limit() {
     let world = World::new(
         r#"[{"calls": [{"name": "mcp_late_echo", "args": {"text": "x"}}]}, {"text": "done"}]"#,
     );
-    let mut servers = json!({
-        "missing": {"command": "no-such-program"},
+    let script = stdio(&world, "")["args"][0].as_str().expect("the script").to_owned();
+    let servers = json!({
         "sleeps": {"command": "sleep", "args": ["60"]},
-        "refuses": {"httpUrl": "http://127.0.0.1:9/mcp"},
         "far": {"httpUrl": "http://192.0.2.1/mcp"},
+        "late": {"command": "sh", "args": ["-c", format!("sleep 3; exec python3 {script}")]},
     });
-    for (name, r#do) in [("die", "die"), ("mute", "mute"), ("good", ""), ("better", "")] {
-        servers[name] = stdio(&world, r#do);
-    }
-    // Nobody can tell it from one that hangs, until it comes.
-    let late = format!(
-        "sleep 2; exec python3 {}",
-        servers["good"]["args"][0].as_str().expect("the script")
-    );
-    servers["late"] = json!({"command": "sh", "args": ["-c", late]});
-    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 60_000}}));
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_000}}));
     let begun = Instant::now();
     let running = world.start(&["-y", "-p", "go"]);
     world.asked(1);
     let took = begun.elapsed();
-    assert!(took.as_secs() < 20, "{took:?}");
-    let names = declared(&world, 0);
-    for server in ["good", "better"] {
-        assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
-    }
-    assert!(!names.contains(&"mcp_late_echo".to_owned()), "{names:?}");
+    assert!(took.as_millis() >= 1_000 && took.as_millis() < 3_000, "{took:?}");
+    assert!(!declared(&world, 0).contains(&"mcp_late_echo".to_owned()));
     // It is there for what comes after.
     world.asked(2);
     assert!(declared(&world, 1).contains(&"mcp_late_echo".to_owned()));

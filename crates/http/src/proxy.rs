@@ -1,0 +1,72 @@
+//! Which proxy a request goes through, by the variables and the setting.
+
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::NoProxy;
+
+use crate::client::ClientOptions;
+
+/// The list of hosts that are reached without a proxy. The first variable that is set
+/// counts, as in the HTTP library.
+fn direct_hosts() -> Option<String> {
+    ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| std::env::var(name).ok())
+}
+
+/// Whether every host is reached without a proxy: `*` means addresses too, which the
+/// HTTP library takes for names only.
+fn is_direct(hosts: Option<&str>) -> bool {
+    hosts.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
+}
+
+/// Whether `NO_PROXY` switches proxies off.
+pub(crate) fn are_off() -> bool {
+    is_direct(direct_hosts().as_deref())
+}
+
+/// The hosts that are reached directly although a proxy is set.
+pub(crate) fn exceptions() -> Option<NoProxy> {
+    NoProxy::from_env()
+}
+
+/// The proxy that a request to the address goes through, without user name and
+/// password: `http://proxy.example:3128`. `None`: it goes directly.
+pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
+    if are_off() {
+        return None;
+    }
+    let matcher = match &options.proxy {
+        Some(proxy) => {
+            Matcher::builder().all(proxy.clone()).no(direct_hosts().unwrap_or_default()).build()
+        }
+        None if options.system_proxy => Matcher::from_env(),
+        None => return None,
+    };
+    let found = matcher.intercept(&address.parse().ok()?)?;
+    let proxy = found.uri();
+    let port = proxy.port().map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{}://{}{port}", proxy.scheme_str()?, proxy.host()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn star_means_every_host() {
+        for hosts in ["*", " * ", "a.example, *"] {
+            assert!(is_direct(Some(hosts)), "{hosts}");
+        }
+        for hosts in [None, Some(""), Some("*.example"), Some("localhost,10.0.0.0/8")] {
+            assert!(!is_direct(hosts), "{hosts:?}");
+        }
+    }
+
+    #[test]
+    fn proxy_is_named_without_its_password() {
+        let proxy = Some("http://user:hunter2@proxy.example:3128".to_owned());
+        let options = ClientOptions { proxy, ..ClientOptions::default() };
+        let named = proxy_of(&options, "http://service.example/mcp");
+        assert_eq!(named.as_deref(), Some("http://proxy.example:3128"));
+        let direct = ClientOptions { system_proxy: false, ..ClientOptions::default() };
+        assert_eq!(proxy_of(&direct, "http://service.example/mcp"), None);
+    }
+}
