@@ -141,6 +141,10 @@ pub struct CommandProblem {
     pub column: Option<usize>,
     /// What is wrong, and what to do.
     pub message: String,
+    /// The command that the file would be; `None` for a directory.
+    pub name: Option<String>,
+    /// How many commands are stronger than this one would be.
+    pub rank: usize,
 }
 
 impl std::fmt::Display for CommandProblem {
@@ -212,7 +216,11 @@ pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
         for path in files {
             match read_file(&folder.source, &folder.folder, &path) {
                 Ok(command) => found.commands.push(command),
-                Err(problem) => found.problems.push(problem),
+                Err(problem) => {
+                    let name = path.strip_prefix(&folder.folder).unwrap_or(&path);
+                    let (name, rank) = (Some(name::of(name)), found.commands.len());
+                    found.problems.push(CommandProblem { name, rank, ..problem });
+                }
             }
         }
     }
@@ -233,6 +241,8 @@ fn read_file(
         line: at.0,
         column: at.1,
         message,
+        name: None,
+        rank: 0,
     };
     let nowhere = (None, None);
     let text = match read::read_text(path, LARGEST) {
@@ -320,6 +330,8 @@ fn walk(
         line: None,
         column: None,
         message,
+        name: None,
+        rank: 0,
     };
     let real = match std::fs::canonicalize(folder) {
         Ok(real) => real,

@@ -2,6 +2,9 @@
 //! person accepted the file as it is; until then they are taken out. What
 //! tightens always counts.
 
+mod core_tools;
+mod effective;
+
 use std::path::{Component, Path, PathBuf};
 
 use parallax_protocol::Object;
@@ -9,10 +12,12 @@ use serde_json::{Value, json};
 
 use crate::error::ConfigError;
 use crate::homes::Homes;
-use crate::layers::{self, Layer, LayerFile};
+use crate::layers::{self, Layer, LayerFile, OuterSettings};
 use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
-use crate::{jsonc, state};
+use crate::{Config, jsonc, state};
+pub(crate) use core_tools::narrow as narrow_core_tools;
+use effective::Difference;
 
 /// Settings of a project's file that do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +67,7 @@ const TIGHT: &[(&str, &str)] = &[
 const ELSEWHERE: &[(&str, &[&str])] = &[
     ("telemetry", &["false", "{\"enabled\":false}"]),
     ("privacy.usageStatisticsEnabled", &["false"]),
-    ("general.enableAutoUpdate", &[]),
+    ("general.enableAutoUpdate", &["false"]),
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
@@ -107,23 +112,10 @@ const REFUSALS: [&str; 2] =
 /// A list of refusals that grows from layer to layer.
 const HIDDEN: &str = "security.sandbox.hidden";
 
-/// Tools that change nothing: a list of only them gives nothing away.
-const HARMLESS: [&str; 9] = [
-    "read_file",
-    "read_many_files",
-    "list_directory",
-    "glob",
-    "grep_search",
-    "search_file_content",
-    "write_todos",
-    "ask_user",
-    "google_web_search",
-];
-
 /// Takes out of the project's files what loosens and was not accepted.
 pub(crate) fn close(
     project: &mut [LayerFile],
-    outer: &[LayerFile],
+    outer: &OuterSettings,
     homes: &Homes,
     cwd: &Path,
     warnings: &mut Vec<String>,
@@ -138,13 +130,13 @@ pub(crate) fn close(
             }
         }
         let mut values = file.values.clone();
-        let keys = tighten(&mut values, cwd, outer);
+        let keys = tighten(&mut values, cwd, &outer.layers);
         if keys.is_empty() {
             // Lists of refusals may have grown.
             file.values = values;
             continue;
         }
-        let said = said(homes, file).unwrap_or_else(|error| {
+        let said = said(homes, file, &keys).unwrap_or_else(|error| {
             warnings.push(error.to_string());
             Said::Nothing
         });
@@ -170,8 +162,8 @@ pub(crate) fn close(
 }
 
 /// What in the values of a project's file loosens.
-pub(crate) fn loosening(values: &Object, project: &Path) -> Vec<String> {
-    tighten(&mut values.clone(), project, &[])
+pub(crate) fn loosening(values: &Object, project: &Path, outer: &OuterSettings) -> Vec<String> {
+    tighten(&mut values.clone(), project, &outer.layers)
 }
 
 /// Accepts the settings of the project as they are now, and gives what of them
@@ -179,8 +171,12 @@ pub(crate) fn loosening(values: &Object, project: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// A file that cannot be used or written.
-pub fn accept_settings(homes: &Homes, cwd: &Path) -> Result<Vec<LooseSettings>, ConfigError> {
-    remember(homes, cwd, true)
+pub fn accept_settings(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+) -> Result<Vec<LooseSettings>, ConfigError> {
+    remember(homes, outer, cwd, true)
 }
 
 /// Remembers that the user does not want the settings of the project as they
@@ -188,19 +184,28 @@ pub fn accept_settings(homes: &Homes, cwd: &Path) -> Result<Vec<LooseSettings>, 
 ///
 /// # Errors
 /// A file that cannot be used or written.
-pub fn decline_settings(homes: &Homes, cwd: &Path) -> Result<Vec<LooseSettings>, ConfigError> {
-    remember(homes, cwd, false)
+pub fn decline_settings(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+) -> Result<Vec<LooseSettings>, ConfigError> {
+    remember(homes, outer, cwd, false)
 }
 
-fn remember(homes: &Homes, cwd: &Path, yes: bool) -> Result<Vec<LooseSettings>, ConfigError> {
+fn remember(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+    yes: bool,
+) -> Result<Vec<LooseSettings>, ConfigError> {
     let mut found = Vec::new();
     for mut file in layers::read_project(homes, cwd)? {
         migrate::migrate(&mut file.values, &file.path);
-        let keys = loosening(&file.values, cwd);
+        let keys = loosening(&file.values, cwd, outer);
         if keys.is_empty() {
             continue;
         }
-        let hash = hash(&file);
+        let hash = hash(&file, &keys);
         write_down(homes, &file, if yes { hash } else { format!("{DECLINED}{hash}") })?;
         found.push(LooseSettings { file: file.path, keys, declined: !yes });
     }
@@ -208,21 +213,25 @@ fn remember(homes: &Homes, cwd: &Path, yes: bool) -> Result<Vec<LooseSettings>, 
 }
 
 /// Whether the user accepted the file as it is.
-pub(crate) fn is_accepted_file(homes: &Homes, path: &Path) -> bool {
-    let file = read_file(path);
-    file.is_some_and(|file| said(homes, &file).is_ok_and(|said| said == Said::Yes))
+pub(crate) fn is_accepted_file(config: &Config, path: &Path) -> bool {
+    read_file(config, path).is_some_and(|(file, keys)| {
+        said(&config.homes, &file, &keys).is_ok_and(|said| said == Said::Yes)
+    })
 }
 
 /// Accepts the file as it is now.
-pub(crate) fn accept_file(homes: &Homes, path: &Path) -> Result<(), ConfigError> {
-    let Some(file) = read_file(path) else { return Ok(()) };
-    write_down(homes, &file, hash(&file))
+pub(crate) fn accept_file(config: &Config, path: &Path) -> Result<(), ConfigError> {
+    let Some((file, keys)) = read_file(config, path) else { return Ok(()) };
+    write_down(&config.homes, &file, hash(&file, &keys))
 }
 
-fn read_file(path: &Path) -> Option<LayerFile> {
+/// A file of the project, and what of it loosens.
+fn read_file(config: &Config, path: &Path) -> Option<(LayerFile, Vec<String>)> {
     let text = jsonc::read_document(path).ok().flatten()?;
-    let values = Object::new();
-    Some(LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values })
+    let mut values = jsonc::parse_object(path, &text).ok()?;
+    migrate::migrate(&mut values, path);
+    let keys = loosening(&values, &config.cwd, &config.outer);
+    Some((LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values }, keys))
 }
 
 fn write_down(homes: &Homes, file: &LayerFile, word: String) -> Result<(), ConfigError> {
@@ -237,14 +246,14 @@ fn register(homes: &Homes) -> PathBuf {
     homes.parallax.join("accepted-settings.json")
 }
 
-fn said(homes: &Homes, file: &LayerFile) -> Result<Said, ConfigError> {
+fn said(homes: &Homes, file: &LayerFile, keys: &[String]) -> Result<Said, ConfigError> {
     let Some(known) = jsonc::read_object(&register(homes))? else { return Ok(Said::Nothing) };
     let Some(known) = known.get(&name_of(file)).and_then(Value::as_str) else {
         return Ok(Said::Nothing);
     };
     Ok(match known.strip_prefix(DECLINED) {
-        Some(declined) if declined == hash(file) => Said::No,
-        None if known == hash(file) => Said::Yes,
+        Some(declined) if declined == hash(file, keys) => Said::No,
+        None if known == hash(file, keys) => Said::Yes,
         _ => Said::Nothing,
     })
 }
@@ -254,8 +263,10 @@ fn name_of(file: &LayerFile) -> String {
     real.to_string_lossy().into_owned()
 }
 
-fn hash(file: &LayerFile) -> String {
-    state::digest([file.text.as_bytes()])
+/// What was decided on: the file, and what of it loosens beside the user's settings.
+fn hash(file: &LayerFile, keys: &[String]) -> String {
+    let keys = keys.iter().flat_map(|key| [&b"\n"[..], key.as_bytes()]);
+    state::digest(std::iter::once(file.text.as_bytes()).chain(keys))
 }
 
 /// Takes out what loosens; returns the keys.
@@ -264,10 +275,11 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
     for key in REFUSALS {
         add_refusals(values, key, outer);
     }
+    let difference = Difference::of(outer, values);
     if let Some(security) = values.get("security").filter(|security| !security.is_null()) {
         let mut loose = Vec::new();
         loose_leaves("security", security, &mut loose);
-        for key in loose {
+        for key in loose.into_iter().filter(|key| difference.is_in(key)) {
             take(values, &key);
             taken.push(key);
         }
@@ -275,7 +287,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
     for (key, harmless) in ELSEWHERE {
         let is_loose = look(values, key)
             .is_some_and(|value| !value.is_null() && !harmless.iter().any(|text| is(value, text)));
-        if is_loose {
+        if is_loose && difference.is_in(key) {
             take(values, key);
             taken.push((*key).to_owned());
         }
@@ -291,15 +303,16 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         take(values, &key);
         taken.push(key);
     }
-    if sandbox_loosens(values, outer) {
+    if difference.is_in("tools.sandbox") && sandbox_loosens(values, outer) {
         take(values, "tools.sandbox");
         taken.push("tools.sandbox".to_owned());
     }
-    keep_entries(values, "tools.core", &mut taken, |tool| HARMLESS.contains(&tool));
-    keep_entries(values, "context.includeDirectories", &mut taken, |folder| {
-        is_inside(folder, project)
-    });
-    keep_entries(values, "context.fileName", &mut taken, |name| is_inside(name, project));
+    for key in ["context.includeDirectories", "context.fileName"] {
+        let users: Vec<String> = texts(look(difference.without(), key));
+        keep_entries(values, key, &mut taken, |path| {
+            is_inside(path, project) || users.iter().any(|own| own == path)
+        });
+    }
     if let Some(Value::Object(servers)) = values.get_mut("mcpServers") {
         // Rules and lists of the user's name servers: another one under a name
         // of theirs would inherit what was meant for theirs.
@@ -316,6 +329,9 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
             !replaces
         });
         for (name, server) in servers {
+            if theirs(name).is_some_and(|own| own == server) {
+                continue;
+            }
             let Some(server) = server.as_object_mut() else { continue };
             let trust = server.get("trust");
             if trust.is_some_and(|trust| !trust.is_null() && !is(trust, "false")) {
@@ -325,6 +341,16 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         }
     }
     taken
+}
+
+/// A text, or the texts of a list.
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let entries = match value {
+        Some(Value::Array(entries)) => entries.as_slice(),
+        Some(value) => std::slice::from_ref(value),
+        None => &[],
+    };
+    entries.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The servers that the user and the administrator let answer without a question.
@@ -525,8 +551,8 @@ mod tests {
             (json!({"tools": {"exclude": ["glob"]}}), json!({"tools": {"exclude": ["glob"]}}), ""),
             (
                 json!({"tools": {"core": ["glob", "run_shell_command(ls)"]}}),
-                json!({"tools": {"core": ["glob"]}}),
-                "tools.core",
+                json!({"tools": {"core": ["glob", "run_shell_command(ls)"]}}),
+                "",
             ),
             (json!({"tools": {"core": ["glob"]}}), json!({"tools": {"core": ["glob"]}}), ""),
             (json!({"tools": {"sandbox": false}}), json!({"tools": {}}), "tools.sandbox"),
@@ -544,8 +570,13 @@ mod tests {
             ),
             (
                 json!({"security": {"disableYoloMode": "false"}}),
-                json!({"security": {}}),
-                "security.disableYoloMode",
+                json!({"security": {"disableYoloMode": "false"}}),
+                "",
+            ),
+            (
+                json!({"general": {"enableAutoUpdate": false}}),
+                json!({"general": {"enableAutoUpdate": false}}),
+                "",
             ),
             (
                 json!({"security": {"sandbox": {"writable": ["/"], "caches": false}}}),
@@ -568,9 +599,9 @@ mod tests {
                 "mcpServers.s.trust",
             ),
             (
-                json!({"mcp": {"sandbox": false, "lazy": false}}),
+                json!({"mcp": {"autoAllowInHeadless": true, "lazy": false}}),
                 json!({"mcp": {"lazy": false}}),
-                "mcp.sandbox",
+                "mcp.autoAllowInHeadless",
             ),
             (
                 json!({"policyPaths": ["/x"], "ui": {"theme": "t"}}),
@@ -596,6 +627,31 @@ mod tests {
         for (values, left, keys) in table {
             let (kept, taken) = tightened(&values, &json!({}));
             assert_eq!((kept, taken.join(" ")), (left, keys.to_owned()), "{values}");
+        }
+    }
+
+    #[test]
+    fn only_a_difference_from_the_users_settings_loosens() {
+        let user = json!({
+            "tools": {"allowed": ["run_shell_command(ls)"], "sandbox": {"command": "docker", "image": "own"}},
+            "security": {"disableYoloMode": true, "sandbox": {"writable": ["/data"]}},
+            "telemetry": {"enabled": true, "target": "local"},
+            "mcpServers": {"s": {"command": "c", "trust": true}},
+            "context": {"includeDirectories": ["/shared"], "fileName": ["/shared/RULES.md"]},
+            "policyPaths": ["/rules"], "hooksConfig": {"enabled": false},
+            "general": {"defaultApprovalMode": "auto_edit"},
+        });
+        assert_eq!(tightened(&user, &user), (user.clone(), Vec::new()));
+        let part = json!({"telemetry": {"enabled": true}, "policyPaths": []});
+        assert_eq!(tightened(&part, &user), (part.clone(), Vec::new()));
+        for (project, key) in [
+            (json!({"tools": {"allowed": ["run_shell_command(rm)"]}}), "tools.allowed"),
+            (json!({"security": {"disableYoloMode": false}}), "security.disableYoloMode"),
+            (json!({"telemetry": {"target": "gcp"}}), "telemetry"),
+            (json!({"mcpServers": {"s": {"command": "other"}}}), "mcpServers.s"),
+            (json!({"policyPaths": ["/other"]}), "policyPaths"),
+        ] {
+            assert_eq!(tightened(&project, &user).1, [key], "{project}");
         }
     }
 

@@ -33,12 +33,21 @@ pub(crate) fn read_document(path: &Path) -> Result<Option<String>, ConfigError> 
     }
 }
 
-/// JSON with comments as the only extension.
+/// Where a comma stands behind a last element, as line and column from 1: editors put
+/// it there, and other programs do not read such a file.
+pub(crate) fn trailing_comma(text: &str) -> Option<(usize, usize)> {
+    let strict = ParseOptions { allow_trailing_commas: false, ..syntax() };
+    let error = jsonc_parser::parse_to_serde_value::<Value>(text, &strict).err()?;
+    let is_read = jsonc_parser::parse_to_serde_value::<Value>(text, &syntax()).is_ok();
+    is_read.then(|| (error.line_display(), error.column_display()))
+}
+
+/// JSON with comments, and with a comma behind a last element.
 pub(crate) fn syntax() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_loose_object_property_names: false,
-        allow_trailing_commas: false,
+        allow_trailing_commas: true,
         allow_missing_commas: false,
         allow_single_quoted_strings: false,
         allow_hexadecimal_numbers: false,

@@ -49,6 +49,13 @@ pub struct Origin {
     pub file: PathBuf,
 }
 
+/// The settings that count whatever directory the session is in: those of the machine
+/// and of the user.
+#[derive(Debug, Clone, Default)]
+pub struct OuterSettings {
+    pub(crate) layers: Vec<LayerFile>,
+}
+
 /// One file as read.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerFile {
@@ -91,6 +98,16 @@ pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, 
         (Layer::WorkspaceGemini, cwd.join(".gemini/settings.json")),
         (Layer::Workspace, cwd.join(".parallax/settings.json")),
     ])
+}
+
+/// The file of a project's settings in which a change belongs: the one that `holds` what
+/// is changed, ours first; else `.gemini/settings.json` where it is the only one.
+pub(crate) fn project_file(cwd: &Path, holds: impl Fn(&Object) -> bool) -> PathBuf {
+    let [ours, theirs] =
+        [".parallax", ".gemini"].map(|folder| cwd.join(folder).join("settings.json"));
+    let has = |file: &Path| jsonc::read_object(file).ok().flatten().is_some_and(|it| holds(&it));
+    let is_theirs = theirs.exists() && (!ours.exists() || (!has(&ours) && has(&theirs)));
+    if is_theirs { theirs } else { ours }
 }
 
 fn read(files: Vec<(Layer, PathBuf)>) -> Result<Vec<LayerFile>, ConfigError> {

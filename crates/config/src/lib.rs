@@ -56,6 +56,7 @@ pub use gate::{LooseSettings, accept_settings, decline_settings};
 pub use homes::Homes;
 pub use jsonc::read_object as jsonc_object;
 pub use keys::{KEYS, Key, Kind};
+pub use layers::OuterSettings;
 pub use layers::{Layer, Origin};
 pub use load::{Config, LoadOptions, load};
 pub use memory::{

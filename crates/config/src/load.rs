@@ -12,7 +12,8 @@ use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::gate::{self, LooseSettings};
 use crate::homes::Homes;
-use crate::layers::{self, LayerFile};
+use crate::jsonc;
+use crate::layers::{self, LayerFile, OuterSettings};
 use crate::migrate;
 use crate::settings::Settings;
 use crate::trust::{self, Trust, TrustFiles};
@@ -54,6 +55,11 @@ pub struct Config {
     /// Of the servers that `mcp.allowed` names, those whose tools ask no more;
     /// `None`: all of them.
     pub spared_servers: Option<Vec<String>>,
+    /// Whether `tools.core` comes from the project alone, so that it says which tools
+    /// there are, and they need approval all the same.
+    pub core_tools_need_approval: bool,
+    /// The layers outside of the project.
+    pub outer: OuterSettings,
     /// What people should hear about files, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -90,10 +96,13 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let trust = trust::decide(&environment, &files, &cwd, skip_trust, enabled)?;
     let mut loose = Vec::new();
     let mut spared_servers = None;
+    let mut core_tools_need_approval = false;
+    let outer = OuterSettings { layers: layers.clone() };
     if trust.trusted {
         let mut project = layers::read_project(&homes, &cwd)?;
         migrate_all(&mut project, &mut warnings);
-        loose = gate::close(&mut project, &layers, &homes, &cwd, &mut warnings);
+        loose = gate::close(&mut project, &outer, &homes, &cwd, &mut warnings);
+        core_tools_need_approval = gate::narrow_core_tools(&mut project, &layers);
         spared_servers = gate::spared_in(&loose, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
@@ -135,6 +144,8 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         settings,
         loose,
         spared_servers,
+        core_tools_need_approval,
+        outer,
         warnings,
     })
 }
@@ -156,10 +167,16 @@ fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Ke
     Keychain::of_places(places, &|name| environment.of_process(name).map(OsString::from))
 }
 
-/// Whether folders must be trusted, from the layers outside the project.
-pub(crate) fn folder_trust(mut layers: Vec<LayerFile>, environment: &Environment) -> bool {
+/// Reads the layers outside the project. `true`: folders must be trusted.
+pub(crate) fn outer(
+    environment: &Environment,
+    homes: &Homes,
+    cwd: &Path,
+) -> Result<(OuterSettings, bool), ConfigError> {
+    let mut layers = layers::read_outer(environment, homes, cwd)?;
     migrate_all(&mut layers, &mut Vec::new());
-    trust_enabled(&layers, environment)
+    let enabled = trust_enabled(&layers, environment);
+    Ok((OuterSettings { layers }, enabled))
 }
 
 fn trust_enabled(layers: &[LayerFile], environment: &Environment) -> bool {
@@ -168,6 +185,13 @@ fn trust_enabled(layers: &[LayerFile], environment: &Environment) -> bool {
 
 fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
     for file in layers {
+        if let Some((line, column)) = jsonc::trailing_comma(&file.text) {
+            warnings.push(format!(
+                "{}:{line}:{column}: comma after the last element; other programs do not read \
+                 this file",
+                file.path.display()
+            ));
+        }
         warnings.extend(migrate::migrate(&mut file.values, &file.path));
     }
 }

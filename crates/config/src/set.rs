@@ -1,4 +1,4 @@
-//! Changing one setting in a file of ours: comments, order and everything else
+//! Changing one setting in a settings file: comments, order and everything else
 //! in the file stay.
 
 use std::path::{Path, PathBuf};
@@ -11,14 +11,15 @@ use crate::error::ConfigError;
 use crate::gate;
 use crate::keys::KEYS;
 use crate::load::Config;
-use crate::{jsonc, migrate, state};
+use crate::{jsonc, layers, migrate, state};
 
 /// For which projects a setting holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingScope {
     /// All of the user's: `~/.parallax/settings.json`.
     User,
-    /// This one: `.parallax/settings.json` in it.
+    /// This one: `.parallax/settings.json` in it, or `.gemini/settings.json` where the
+    /// setting, or every setting, is there.
     Workspace,
 }
 
@@ -80,14 +81,14 @@ pub fn set_setting(
         }
     };
     // What the user accepted of the project stays accepted: the change is theirs.
-    let accepted = scope == SettingScope::Workspace && gate::is_accepted_file(&config.homes, &file);
+    let accepted = scope == SettingScope::Workspace && gate::is_accepted_file(config, &file);
     let pieces: Vec<&str> = key.split('.').collect();
     state::update(&file, |root| match &value {
         Some(value) => put(root, &pieces, value),
         None => take(root, &pieces),
     })?;
     if accepted {
-        gate::accept_file(&config.homes, &file)?;
+        gate::accept_file(config, &file)?;
     }
     Ok(file)
 }
@@ -101,12 +102,17 @@ pub fn setting_of(
     scope: SettingScope,
     key: &str,
 ) -> Result<Option<Value>, ConfigError> {
-    let folder = match scope {
-        SettingScope::User => config.homes.parallax.clone(),
-        SettingScope::Workspace => config.cwd.join(".parallax"),
+    let file = match scope {
+        SettingScope::User => config.homes.parallax.join("settings.json"),
+        SettingScope::Workspace => project_file(&config.cwd, key),
     };
-    let values = jsonc::read_object(&folder.join("settings.json"))?;
+    let values = jsonc::read_object(&file)?;
     Ok(values.as_ref().and_then(|values| migrate::look(values, key)).cloned())
+}
+
+/// The project's file that has the setting, or that takes it.
+fn project_file(cwd: &Path, key: &str) -> PathBuf {
+    layers::project_file(cwd, |values| migrate::look(values, key).is_some())
 }
 
 /// The project's file, when it may say this.
@@ -123,13 +129,12 @@ fn workspace_file(
     }
     let mut values = Object::new();
     migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
-    if !gate::loosening(&values, &config.cwd).is_empty() {
+    if !gate::loosening(&values, &config.cwd, &config.outer).is_empty() {
         return Err("a project may not loosen what may happen; set it for yourself");
     }
-    let folder = config.cwd.join(".parallax");
-    let file = folder.join("settings.json");
+    let file = project_file(&config.cwd, key);
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
-    if is_link(&folder) || is_link(&file) {
+    if file.parent().is_some_and(is_link) || is_link(&file) {
         return Err("its settings file is a link, which could lead anywhere");
     }
     Ok(file)

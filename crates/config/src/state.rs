@@ -71,6 +71,12 @@ fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
     // Made with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
+    // Such a file is the project's, and others read it: it keeps its permissions.
+    if folder.file_name().is_some_and(|name| name == ".gemini")
+        && let Ok(facts) = std::fs::metadata(path)
+    {
+        file.as_file().set_permissions(facts.permissions())?;
+    }
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
+use crate::layers::OuterSettings;
 use crate::{gate, jsonc, migrate};
 use places::{Looker, Names};
 
@@ -68,13 +69,16 @@ pub struct SurveyedHook {
     pub file: String,
 }
 
-/// Looks at a folder. Blocking, bounded in files, bytes and depth.
-pub fn survey(folder: &Path) -> Survey {
+/// Looks at a folder, beside the settings that count outside of it. Blocking, bounded
+/// in files, bytes and depth.
+pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
     let mut looker = Looker::new(folder);
     let mut survey = Survey {
         commands: looker.names(&[
             (".gemini/commands", Names::Tree(".toml")),
+            (".gemini/commands", Names::Tree(".md")),
             (".parallax/commands", Names::Tree(".toml")),
+            (".parallax/commands", Names::Tree(".md")),
             (".claude/commands", Names::Tree(".md")),
         ]),
         skills: looker.names(&[
@@ -124,7 +128,7 @@ pub fn survey(folder: &Path) -> Survey {
         match jsonc::parse_object(&PathBuf::from(file), &text) {
             Ok(mut values) => {
                 migrate::migrate(&mut values, Path::new(file));
-                survey.read_settings(&values, file, folder);
+                survey.read_settings(&values, file, folder, outer);
             }
             Err(error) => looker.problems.push(error.to_string()),
         }
@@ -234,7 +238,7 @@ impl Survey {
         })
     }
 
-    fn read_settings(&mut self, values: &Object, file: &str, folder: &Path) {
+    fn read_settings(&mut self, values: &Object, file: &str, folder: &Path, outer: &OuterSettings) {
         for (name, server) in
             values.get("mcpServers").and_then(Value::as_object).into_iter().flatten()
         {
@@ -261,7 +265,7 @@ impl Survey {
         }
         let ours = file.starts_with(".gemini/") || file.starts_with(".parallax/");
         if ours {
-            let keys = gate::loosening(values, folder);
+            let keys = gate::loosening(values, folder, outer);
             self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
         } else {
             for key in [
@@ -371,7 +375,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    use super::{Survey, survey};
+    use super::{OuterSettings, Survey, survey};
 
     fn write(folder: &Path, path: &str, text: &str) {
         let path = folder.join(path);
@@ -383,8 +387,8 @@ mod tests {
     fn everything_that_would_count_is_named() {
         let folder = tempfile::tempdir().expect("folder");
         let folder = folder.path();
-        assert_eq!(survey(folder), Survey::default());
-        assert_eq!(survey(folder).summary(), None);
+        assert_eq!(survey(folder, &OuterSettings::default()), Survey::default());
+        assert_eq!(survey(folder, &OuterSettings::default()).summary(), None);
         write(
             folder,
             ".gemini/settings.json",
@@ -403,6 +407,7 @@ mod tests {
         write(folder, ".mcp.json", r#"{"mcpServers": {"m": {"command": "x"}}}"#);
         for path in [
             ".gemini/commands/git/commit.toml",
+            ".gemini/commands/explain.md",
             ".claude/commands/fix.md",
             ".gemini/skills/review/SKILL.md",
             ".agents/skills/other/SKILL.md",
@@ -417,8 +422,8 @@ mod tests {
         ] {
             write(folder, path, "secret");
         }
-        let found = survey(folder);
-        assert_eq!(found.commands, ["fix", "git:commit"]);
+        let found = survey(folder, &OuterSettings::default());
+        assert_eq!(found.commands, ["explain", "fix", "git:commit"]);
         assert_eq!(found.skills, ["other", "review"]);
         assert_eq!(found.agents, ["helper"]);
         assert_eq!(found.extensions, ["ext"]);
@@ -453,7 +458,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("folder");
             write(folder.path(), ".gemini/settings.json", &text);
             write(folder.path(), ".mcp.json", &format!("{{\"mcpServers\": {text}}}"));
-            let _ = survey(folder.path()).summary();
+            let _ = survey(folder.path(), &OuterSettings::default()).summary();
         }
     }
 
@@ -483,7 +488,7 @@ mod tests {
         }
         let deep: String = ["d"; 40].join("/");
         write(folder, &format!(".claude/agents/{deep}/a.md"), "");
-        let found = survey(folder);
+        let found = survey(folder, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);
         assert!(found.cut && found.commands.len() == super::places::MOST);

@@ -9,7 +9,7 @@ pub use file::{TrustFiles, TrustLevel, TrustRule, set};
 use crate::environment::Environment;
 use crate::error::ConfigError;
 use crate::homes::Homes;
-use crate::layers;
+use crate::layers::OuterSettings;
 use crate::load::{self, LoadOptions};
 
 /// The variable that says, for one run, whether the working directory is trusted.
@@ -53,6 +53,8 @@ pub struct Standing {
     pub trust: Trust,
     /// Where rules of trust stand.
     pub files: TrustFiles,
+    /// The settings outside of the folder.
+    pub outer: OuterSettings,
 }
 
 /// Looks up how a folder stands, reading nothing of it: only files of the
@@ -63,11 +65,10 @@ pub struct Standing {
 pub fn standing(options: &LoadOptions, folder: &Path) -> Result<Standing, ConfigError> {
     let environment = Environment::new(options.variables.clone());
     let homes = Homes::find(&environment, &options.cwd)?;
-    let layers = layers::read_outer(&environment, &homes, &options.cwd)?;
-    let enabled = load::folder_trust(layers, &environment);
+    let (outer, enabled) = load::outer(&environment, &homes, &options.cwd)?;
     let files = TrustFiles::find(&environment, &homes)?;
     let trust = decide(&environment, &files, folder, options.skip_trust, enabled)?;
-    Ok(Standing { homes, trust, files })
+    Ok(Standing { homes, trust, files, outer })
 }
 
 /// Decides, reading no file of the project. `enabled` is the setting

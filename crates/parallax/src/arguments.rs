@@ -27,7 +27,7 @@ use crate::extending::Extending;
     max_term_width = 100
 )]
 pub(crate) struct Arguments {
-    /// The prompt; words are joined with blanks
+    /// The prompt; words are joined with spaces
     #[arg(value_name = "PROMPT")]
     pub(crate) words: Vec<String>,
 
@@ -65,6 +65,12 @@ pub(crate) enum Command {
     Mcp(crate::mcp_arguments::McpArguments),
     /// See the rules, what they decide, and what is wrong with a rule file
     Policy(PolicyArguments),
+    /// Print a script that completes commands and flags in a shell
+    #[command(visible_alias = "completion")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     #[command(flatten)]
     Extending(Extending),
 }
@@ -281,7 +287,7 @@ pub(crate) struct SessionArguments {
     /// Answer this prompt and exit; text piped to stdin goes before it
     // A prompt may begin with a dash (a list, say); a flag that was taken for
     // one by accident is found afterwards.
-    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, alias = "print")]
     pub(crate) prompt: Option<String>,
 
     /// Begin an interactive session with this prompt
@@ -313,7 +319,7 @@ pub(crate) struct SessionArguments {
     pub(crate) allowed_tools: Vec<String>,
 
     /// Tools the model is not given, comma-separated or repeated
-    #[arg(long, value_name = "TOOLS")]
+    #[arg(long, value_name = "TOOLS", alias = "disallowed-tools")]
     pub(crate) exclude_tools: Vec<String>,
 
     /// The only MCP servers that start, comma-separated or repeated
@@ -345,12 +351,16 @@ pub(crate) struct SessionArguments {
     )]
     pub(crate) sandbox: Option<String>,
 
+    /// Work in this directory
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub(crate) cd: Option<PathBuf>,
+
     /// Trust this folder for this run
     #[arg(long)]
     pub(crate) skip_trust: bool,
 
-    /// More folders to work in, comma-separated or repeated
-    #[arg(long, value_name = "FOLDERS")]
+    /// More directories to work in, comma-separated or repeated
+    #[arg(long, value_name = "DIRS", alias = "add-dir")]
     pub(crate) include_directories: Vec<String>,
 
     /// Stop after this many requests to the model

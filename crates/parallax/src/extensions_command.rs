@@ -223,6 +223,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             };
             let fetched = launch.fetch_extension(source, &options)?;
             let name = fetched.manifest.name.clone();
+            launch.require_new_extension(&name)?;
             let shown = reviewed("installed", &fetched.manifest, &fetched.review, source);
             person.agree(&shown, *consent)?;
             launch.install_extension(&fetched)?;
@@ -232,6 +233,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         }
         ExtensionsAction::Link { path, consent, .. } => {
             let (manifest, review) = launch.review_extension(path)?;
+            launch.require_new_extension(&manifest.name)?;
             let source = path.display().to_string();
             person.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
             launch.link_extension(path)?;
@@ -485,12 +487,17 @@ fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result
 
 fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
     let (manifest, review) = launch.review_extension(path)?;
+    if let Some(wrong) = manifest.misspelled.first().or(review.missing.first()) {
+        let name = &manifest.name;
+        return Err(refused(format!("Extension \"{name}\" is not valid: {}", one_line(wrong))));
+    }
     let mut text =
         format!("Extension \"{}\" {} is valid.\n", manifest.name, one_line(&manifest.version));
     for line in &review.told() {
         let _ = writeln!(text, "  {}", one_line(line));
     }
     let mut notes = review.notes.clone();
+    notes.extend(manifest.unknown.iter().cloned());
     if !is_version(&manifest.version) {
         notes.push(format!("its version `{}` is not of the form `1.2.3`", manifest.version));
     }

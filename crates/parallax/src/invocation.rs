@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
 use parallax_headless::OutputFormat;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -19,6 +19,7 @@ use crate::arguments::{
 };
 use crate::extending::{Extending, log_it};
 use crate::mcp_arguments::McpAction;
+use crate::other_agents;
 use crate::sessions_arguments::SessionsArguments;
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
@@ -28,6 +29,8 @@ use crate::usage::{self, Usage};
 pub(crate) enum Invocation {
     /// Print this text.
     Help(String),
+    /// Print the completion script for a shell.
+    Completions(clap_complete::Shell),
     /// Print the version.
     Version,
     /// Play a scripted session.
@@ -233,6 +236,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             }
             return Ok(Invocation::Mcp(mcp.action));
         }
+        Some(Command::Completions { shell }) => return Ok(Invocation::Completions(shell)),
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
         Some(Command::Extending(action)) => {
             if action.is_logged() {
@@ -262,7 +266,28 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         return Err(exclusive("--prompt", "--prompt-interactive"));
     }
     if first.is_some() && !typed.words.is_empty() {
-        return Err(exclusive("--prompt-interactive", "words as a prompt"));
+        return Err(input_failure(
+            "Cannot use both a positional prompt and the --prompt-interactive (-i) flag together\n\
+             quote the prompt: parallax -i \"…\"",
+        ));
+    }
+    if session.prompt.is_none()
+        && let Some(text) = help_of(&typed.words)
+    {
+        return Ok(Invocation::Help(text));
+    }
+    if let [word] = typed.words.as_slice()
+        && session.prompt.is_none()
+        && let Some(hint) = other_agents::word(word)
+    {
+        let message = format!("Unknown command `{word}`: {hint}");
+        let as_prompt = format!("to send the word to the model: parallax -p {word}");
+        return Err(Usage::new(message, as_prompt).into());
+    }
+    if let Some(directory) = session.cd.take() {
+        std::env::set_current_dir(&directory).map_err(|error| {
+            input_failure(format!("Cannot work in `{}`: {error}", directory.display()))
+        })?;
     }
     let is_printed = session.prompt.is_some() || printing.format.is_some();
     let as_words = !typed.words.is_empty();
@@ -299,10 +324,15 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         settings.interactive = true;
         return Ok(Invocation::StreamInput { settings, printing });
     }
-    if first.is_some() && !(around.stdin_is_terminal && around.stdout_is_terminal) {
+    if first.is_some() && !around.stdin_is_terminal {
         return Err(input_failure(
-            "`--prompt-interactive` needs a terminal, and stdin or stdout is none; use \
+            "The --prompt-interactive flag cannot be used when input is piped from stdin; use \
              `--prompt`",
+        ));
+    }
+    if first.is_some() && !around.stdout_is_terminal {
+        return Err(input_failure(
+            "The --prompt-interactive flag needs a terminal on stdout; use `--prompt`",
         ));
     }
     if first.is_some() || (!is_printed && !around.is_headless()) {
@@ -326,6 +356,18 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         ));
     }
     Ok(Invocation::Prompt { prompt, settings, printing })
+}
+
+/// The help that `help` and the names of subcommands ask for; `None`: they are a prompt.
+fn help_of(words: &[String]) -> Option<String> {
+    let (_, names) = words.split_first().filter(|(first, _)| *first == "help")?;
+    let mut all = Arguments::command();
+    all.build();
+    let mut command = &mut all;
+    for name in names {
+        command = command.find_subcommand_mut(name)?;
+    }
+    Some(command.render_help().to_string())
 }
 
 fn exclusive(one: &str, other: &str) -> Refusal {

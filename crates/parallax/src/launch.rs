@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use clap::CommandFactory as _;
+
 use parallax_headless::{
     ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, print_told,
     report_error, report_failure, report_spent, run_on, run_prompt, run_stream_input,
@@ -11,6 +13,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
 
+use crate::arguments::Arguments;
 use crate::invocation::{Invocation, Printing, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
@@ -35,6 +38,7 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
         // These two start no runtime and open no file.
         Invocation::Help(text) => print(&text),
         Invocation::Version => print(VERSION),
+        Invocation::Completions(shell) => print(&completions(shell)),
         // Nor does this one start a runtime.
         Invocation::Trust { action, json } => match trust_command::run(action, json) {
             Ok(text) => print(&text),
@@ -107,6 +111,13 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
     }
 }
 
+/// The script that completes commands and flags.
+fn completions(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "parallax", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
 /// Threads of the runtime: one would let a slow reader of stdout hold up
 /// signals, and more than four have nothing to do (searches bring their own).
 fn workers() -> usize {
@@ -136,6 +147,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         Invocation::Help(text) => return Ok(print(&text)),
         // Done before a runtime was started.
         Invocation::Version
+        | Invocation::Completions(_)
         | Invocation::Undo(_)
         | Invocation::Sessions(_)
         | Invocation::Sandbox(_)
@@ -304,6 +316,10 @@ async fn converse(
         return Ok(run_on(Io::standard(), session.ops(), events, options).await);
     }
     let typed = assemble(&stdin.text, prompt.as_deref())?;
+    // Read beside everything else: the prompt does not wait for files that it does not use.
+    let commands = session.commands.clone();
+    let command_problems =
+        tokio::task::spawn_blocking(move || commands.catalog().problem_summary());
     let mut signals = Signals::listen();
     let asked = tokio::select! {
         asked = start::asked(session, &mut events, &typed) => asked?,
@@ -332,6 +348,7 @@ async fn converse(
         }
     };
     options.warnings.extend(expanded.notices);
+    options.warnings.extend(command_problems.await.ok().flatten());
     let mut prompt = expanded.prompt;
     if let Some(schema) = &options.schema {
         prompt.attachments.push(Part::text(schema.instruction()));

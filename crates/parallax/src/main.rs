@@ -9,6 +9,7 @@ mod demo;
 mod extending;
 mod extensions_command;
 mod extensions_words;
+mod home_variable;
 mod hooks_command;
 mod index_progress;
 mod interactive;
@@ -18,6 +19,7 @@ mod log;
 mod mcp_arguments;
 mod mcp_command;
 mod mcp_sign_in;
+mod other_agents;
 mod policy_command;
 mod prompt_text;
 mod sandbox_command;
@@ -48,6 +50,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = parallax_sandbox::main(std::env::args_os()) {
         return code;
     }
+    home_variable::restore();
     crash::install();
     let argv: Vec<OsString> = std::env::args_os().collect();
     let around = Surroundings::look();

@@ -149,7 +149,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
     McpServer::read(name, &Value::Object(server.clone()), McpSource::User)
         .map_err(|error| refused(error.to_string()))?;
     let launch = quiet_launch()?;
-    let file = scope_file(scope, launch.config_homes(), launch.directory())
+    let file = scope_file(scope, launch.config_homes(), launch.directory(), name)
         .ok_or_else(|| refused("the home folder is no project: use `--scope user`".to_owned()))?;
     let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
     let verb = if edited == Edited::Updated { "updated in" } else { "added to" };
@@ -182,7 +182,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
 
 fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     let launch = quiet_launch()?;
-    let file = scope_file(scope, launch.config_homes(), launch.directory());
+    let file = scope_file(scope, launch.config_homes(), launch.directory(), name);
     let edited = match &file {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
         None => Edited::NotThere,

@@ -61,7 +61,7 @@ pub(crate) enum SessionsAction {
         #[arg(short = 'f', long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Make a session of this project of a file (of Parallax, Gemini CLI, Claude Code, Codex or Parallax CLI)
+    /// Import a session file of Parallax, Gemini CLI, Claude Code or Codex into this project
     Import {
         /// The file
         file: PathBuf,

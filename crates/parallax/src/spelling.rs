@@ -39,6 +39,11 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
             argv.push(word.clone());
             break;
         };
+        // Other agents know it by this name.
+        if matches!(text, "-c" | "--continue") {
+            argv.push("--resume=latest".into());
+            continue;
+        }
         if let Some(long) = text.strip_prefix("--") {
             let (name, value) = match long.split_once('=') {
                 Some((name, value)) => (kebab(name), Some(value)),
@@ -265,6 +270,9 @@ mod tests {
             (&["-p", "a --yolo=true b"], &["-p", "a --yolo=true b"]),
             (&["--resume", "--debug=false"], &["--resume"]),
             (&["x", "--", "--yolo=true"], &["x", "--", "--yolo=true"]),
+            (&["-c", "go on"], &["--resume=latest", "go on"]),
+            (&["--continue", "-p", "x"], &["--resume=latest", "-p", "x"]),
+            (&["--add-dir", "/d", "x"], &["--include-directories", "/d", "x"]),
             (&["--bogus=true"], &["--bogus=true"]),
             (&["mcp", "add", "--trust=false"], &["mcp", "add", "--trust=false"]),
             (&["a", "b", "-ojson", "c"], &["a", "b", "-ojson", "c"]),

@@ -236,7 +236,14 @@ fn internal(message: &str) -> Failure {
 pub(crate) fn list_sessions(launch: &Launch) -> String {
     let sessions = launch.sessions();
     if sessions.is_empty() {
-        return "No previous sessions found for this project.\n".to_owned();
+        let others = match launch.all_sessions().len() {
+            0 => String::new(),
+            1 => "Another project has 1 session: see `parallax sessions list`.\n".to_owned(),
+            count => {
+                format!("Other projects have {count} sessions: see `parallax sessions list`.\n")
+            }
+        };
+        return format!("No previous sessions found for this project.\n{others}");
     }
     let mut text = format!("\nAvailable sessions for this project ({}):\n", sessions.len());
     for entry in &sessions {

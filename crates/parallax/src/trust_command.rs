@@ -138,7 +138,7 @@ fn status(place: &Place) -> Said {
 
 fn show(place: &Place) -> Said {
     let mut said = status(place);
-    let survey = parallax_config::survey(&place.folder);
+    let survey = parallax_config::survey(&place.folder, &place.standing.outer);
     said.text.push_str(&shown(&survey));
     if let Value::Object(fields) = &mut said.json {
         fields.insert("brings".to_owned(), survey.to_json());
@@ -201,7 +201,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
         .map_err(|error| config(&error))?;
     let mut accepted = Vec::new();
     if settings {
-        let files = parallax_config::accept_settings(homes, &place.folder)
+        let files = parallax_config::accept_settings(homes, &place.standing.outer, &place.folder)
             .map_err(|error| config(&error))?;
         for file in &files {
             for key in &file.keys {
@@ -215,7 +215,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
             said.text.push_str("none of its settings lowers security\n");
         }
     } else {
-        let survey = parallax_config::survey(&place.folder);
+        let survey = parallax_config::survey(&place.folder, &place.standing.outer);
         if !survey.loosening.is_empty() {
             let list: Vec<String> = survey.loosening.iter().map(|key| one_line(key)).collect();
             let _ = writeln!(

@@ -7,7 +7,10 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
 
+use parallax_sdk::near::near;
+
 use crate::arguments::Arguments;
+use crate::other_agents;
 
 /// Why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,11 +58,10 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
     let value = text(ContextKind::InvalidValue);
     match error.kind() {
         ErrorKind::UnknownArgument => {
-            let near = text(ContextKind::SuggestedArg);
-            let hint = if near.is_empty() {
-                SEE_HELP.to_owned()
-            } else {
-                format!("did you mean `{near}`?")
+            let hint = match (other_agents::flag(&argument), near_flag(argv, &argument)) {
+                (Some(hint), _) => hint.to_owned(),
+                (None, Some(near)) => format!("did you mean `--{near}`?"),
+                (None, None) => SEE_HELP.to_owned(),
             };
             Usage::new(format!("there is no option `{argument}`"), hint)
         }
@@ -99,10 +101,29 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     command.build();
     let group = command.find_subcommand_mut(argv.get(1)?)?;
     let mut told = format!("error: there is no `parallax {} {name}`", group.get_name());
-    if let Some(near) = text(ContextKind::SuggestedSubcommand) {
+    let known: Vec<&str> = group.get_subcommands().map(clap::Command::get_name).collect();
+    if let Some(near) = near(&name, known.into_iter()).first() {
         told.push_str(&format!("; did you mean `{near}`?"));
     }
     Some(format!("{}\n\n{}", one_line(&told), group.render_help()))
+}
+
+/// Flags that take protection away: a slip in another name must not lead to one.
+const LOOSENING: [&str; 5] =
+    ["accept-raw-output-risk", "allowed-tools", "raw-output", "skip-trust", "yolo"];
+
+/// The flag that may have been meant.
+fn near_flag(argv: &[OsString], argument: &str) -> Option<String> {
+    let typed = argument.strip_prefix("--")?.split('=').next()?;
+    let all = Arguments::command();
+    let mut command = &all;
+    for word in argv.iter().skip(1) {
+        let Some(inner) = command.find_subcommand(word) else { break };
+        command = inner;
+    }
+    let flags = command.get_arguments().filter(|flag| !flag.is_hide_set());
+    let names = flags.filter_map(clap::Arg::get_long).filter(|name| !LOOSENING.contains(name));
+    near(typed, names).first().map(|name| (*name).to_owned())
 }
 
 /// How the command is written, from the last line of clap's own words.

@@ -29,7 +29,7 @@ use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_tools::ShellOptions;
 
 pub use catalog::{Catalog, CommandInfo};
-pub use names::{OWN, OWN_PREFIX, RESERVED, is_own, is_reserved, own_of};
+pub use names::{OWN, OWN_PREFIX, RESERVED, is_alias, is_own, is_reserved, own_of};
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
 pub use prepared::{Expanded, Prepared};
 pub use prompts::PromptCommand;
@@ -155,7 +155,10 @@ impl Commands {
     /// Whether a file or a skill is called like this, in the place of a command
     /// of ours too. Blocking when the files were not read yet.
     pub fn takes(&self, name: &str) -> bool {
-        self.catalog().find(name).is_some() || self.skills().iter().any(|it| it.name == name)
+        let catalog = self.catalog();
+        catalog.find(name).is_some()
+            || catalog.broken(name).is_some()
+            || self.skills().iter().any(|it| it.name == name)
     }
 
     /// Commands whose names are not what their authors would expect, one sentence
@@ -165,6 +168,14 @@ impl Commands {
         let skills = self.skills().into_iter().filter(|skill| is_own(&skill.name));
         notices.extend(skills.map(|it| catalog::instead(&it.name, &format!("skill {}", it.name))));
         notices
+    }
+
+    /// What to show when the session starts, one line each: names that are not what
+    /// their authors expect, and files that cannot be used. Blocking.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.notices();
+        warnings.extend(self.catalog().problem_summary());
+        warnings
     }
 
     /// Prepares a typed line (`/name arguments`) for a mode: reads the template,
@@ -184,6 +195,10 @@ impl Commands {
         let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
         let (name, arguments) = typed.split_at(end);
         let catalog = self.catalog();
+        if let Some(problem) = catalog.broken(name) {
+            let message = format!("Cannot run `/{name}`, its file is not valid: {problem}");
+            return Err(failure(FailureKind::Input, message));
+        }
         let Some(command) = catalog.find(name) else {
             let arguments = arguments.trim();
             let prepared = self
@@ -222,9 +237,6 @@ impl Commands {
             let shown = offered.iter().take(OFFERED).map(|name| format!("`/{name}`"));
             let shown: Vec<String> = shown.collect();
             message.push_str(&format!(" (there is {})", shown.join(", ")));
-        }
-        if let Some(problem) = catalog.problem_of(name) {
-            message.push_str(&format!("; its file cannot be used: {problem}"));
         }
         if self.may_come() {
             message.push_str("; MCP servers are still starting, one of them may bring it");

@@ -158,7 +158,11 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             let notice = "there is no earlier session in this project: a new one begins".to_owned();
             return Ok(fresh(launch, new_id(), vec![notice]));
         }
-        Err(error) => return Err(unreadable(launch, selector).unwrap_or_else(|| input(error))),
+        Err(error @ (FindError::NoSessions { .. } | FindError::NotFound { .. })) => {
+            let failure = unreadable(launch, selector).or_else(|| elsewhere(launch, selector));
+            return Err(failure.unwrap_or_else(|| input(error)));
+        }
+        Err(error) => return Err(input(error)),
     };
     if entry.origin != Origin::Parallax {
         return adopt(launch, &entry);
@@ -230,6 +234,20 @@ fn in_a_copy(
     let mut resumed = fork(launch, id, mended, from);
     resumed.notices.push(notice);
     Ok(resumed)
+}
+
+/// Where a session is that this project does not have.
+fn elsewhere(launch: &Launch, selector: &str) -> Option<Failure> {
+    let entry = launch.any_session(selector).ok()?;
+    let (id, project) = (&entry.id, entry.project.display());
+    let here = match entry.project.is_dir() {
+        true => format!("run `parallax --resume {id}` there"),
+        false => "that directory no longer exists".to_owned(),
+    };
+    Some(input(format!(
+        "Session `{id}` belongs to another project, `{project}`: {here}, or move it to this one \
+         with `parallax sessions move {id}`"
+    )))
 }
 
 /// Why a session file of Parallax CLI with this very name is not in the list.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use parallax_config::extensions::Extensions;
-use parallax_config::{Config, LoadOptions, OutputFormat};
+use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -187,7 +187,7 @@ impl Launch {
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         if !config.trust.trusted && !options.look_only {
-            return Err(untrusted(&options.directory));
+            return Err(untrusted(&options.directory, &config.outer));
         }
         Self::of(options, config)
     }
@@ -283,9 +283,9 @@ fn approval_mode(
 }
 
 /// Why nothing is read of a folder, and what to do, where nobody can be asked.
-fn untrusted(directory: &Path) -> Failure {
+fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
     // Names only: nothing of the folder is expanded, followed or run.
-    let brings = match parallax_config::survey(directory).summary() {
+    let brings = match parallax_config::survey(directory, outer).summary() {
         Some(summary) => format!("it would bring {summary} (see `parallax trust show`)"),
         None => "it would bring no settings or commands".to_owned(),
     };

@@ -5,9 +5,9 @@ const MOST: usize = 3;
 /// A longer text, in bytes, is no slip in a name.
 const LONGEST: usize = 256;
 
-/// Names that differ little from the one typed or begin with it, nearest first.
-/// What is little grows with the length: in four letters two slips leave nothing
-/// of the word.
+/// Names that differ little from the one typed, by two slips and 60 % of its letters
+/// at most, or begin with it as whole words (`git` and `git:push`), nearest first. What
+/// is little grows with the length: in four letters two slips leave nothing of the word.
 pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     if typed.len() > LONGEST {
         return Vec::new();
@@ -15,11 +15,12 @@ pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a st
     // Names are written small; capitals are no slip.
     let typed = typed.to_lowercase();
     let typed = typed.as_str();
-    let allowed = (typed.chars().count() / 3).clamp(1, 3);
+    let allowed = (typed.chars().count() / 3).clamp(1, 2);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {
             let slips = if is_swap(typed, name) { 1 } else { strsim::levenshtein(typed, name) };
-            let begins = typed.len() > 1 && name.starts_with(typed);
+            let rest = name.strip_prefix(typed).filter(|_| typed.len() > 1);
+            let begins = rest.is_some_and(|rest| rest.starts_with(['-', ':', '.', '_', ' ']));
             // One slip in one or two letters is another word.
             let close = slips <= allowed && slips < typed.chars().count().max(2) - 1;
             (close || begins).then_some((slips, name))

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use parallax_files::{Access, Expected, Workspace, atomic_write, lexical, read_capped, real_path};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_names::{AGENT_FOLDERS, fold, holds_orders, is_protected};
 
 use crate::launch::Launch;
 use crate::open::OpenSession;
@@ -37,9 +38,13 @@ impl Launch {
         let folder = real_path(&lexical(root, Path::new(set.trim())));
         match (folder, real_path(root)) {
             // Plan mode would change what it only plans for, or write what is obeyed.
-            (Some(folder), Some(root)) if !is_of_plans(&folder, &root) => Err(format!(
-                "`{key}` must be a folder of its own in the project, not `{set}`: plans go to the \
-                 session's own folder"
+            (Some(folder), Some(root)) if folder == root => Err(format!(
+                "`{key}` cannot be the project itself (`{set}`): plans go to the session's own \
+                 directory"
+            )),
+            (Some(folder), Some(root)) if !may_hold_plans(&folder, &root) => Err(format!(
+                "`{key}` cannot be `{set}`, where files decide what programs or agents do: plans \
+                 go to the session's own directory"
             )),
             (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
             _ => Err(format!(
@@ -82,13 +87,16 @@ impl Launch {
     }
 }
 
-/// Whether a folder of the project may hold plans: not the project's own, and no
-/// hidden one, where programs look for orders, but for a `plans` in ours.
-fn is_of_plans(folder: &Path, root: &Path) -> bool {
+/// Whether a directory of the project may hold plans: not one that other programs or
+/// agents obey, but for `plans` in ours.
+fn may_hold_plans(folder: &Path, root: &Path) -> bool {
     let Ok(below) = folder.strip_prefix(root) else { return true };
-    let hidden = below.iter().any(|part| part.to_string_lossy().starts_with('.'));
+    let names: Vec<String> = below.iter().map(|part| fold(&part.to_string_lossy())).collect();
+    let is_obeyed = |name: &String| {
+        name == ".git" || is_protected(name) || AGENT_FOLDERS.contains(&name.as_str())
+    };
     let ours = [".gemini/plans", ".parallax/plans"].iter().any(|ours| below.starts_with(ours));
-    !below.as_os_str().is_empty() && (ours || !hidden)
+    ours || !(names.iter().any(is_obeyed) || holds_orders(&names))
 }
 
 /// A plan's file and its Markdown.
@@ -142,7 +150,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
 mod tests {
     use std::time::Duration;
 
-    use super::{is_of_plans, newest};
+    use super::{may_hold_plans, newest};
 
     #[test]
     fn the_plan_changed_last_is_the_one() {
@@ -164,13 +172,16 @@ mod tests {
             ("/w/.gemini/plans", true),
             ("/w/.parallax/plans/2", true),
             ("/elsewhere", true),
-            ("/w", false),
             ("/w/.git/plans", false),
             ("/w/.gemini", false),
             ("/w/.gemini/agents", false),
-            ("/w/a/.github", false),
+            ("/w/.plans", true),
+            ("/w/.notes/plans", true),
+            ("/w/.vscode", false),
+            ("/w/.Cursor/rules", false),
+            ("/w/a/.github/workflows", false),
         ] {
-            assert_eq!(is_of_plans(folder.as_ref(), root), may, "{folder}");
+            assert_eq!(may_hold_plans(folder.as_ref(), root), may, "{folder}");
         }
     }
 }

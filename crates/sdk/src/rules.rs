@@ -54,6 +54,7 @@ impl Launch {
         files.extend(unasked.agent_rules);
         let policy = Policy::new(&PolicyOptions {
             core: settings.core_tools(),
+            core_tools_need_approval: self.config.core_tools_need_approval,
             allowed,
             exclude,
             excluded_by: self.extensions().excluded_tools(),

@@ -67,9 +67,9 @@ impl Launch {
             return Err(missing);
         }
         let mut fitting: Vec<SessionEntry> = self.all_sessions();
-        fitting.retain(|entry| entry.id.starts_with(selector));
-        if fitting.iter().any(|entry| entry.id == selector) {
-            fitting.retain(|entry| entry.id == selector);
+        fitting.retain(|entry| parallax_store::begins(&entry.id, selector));
+        if fitting.iter().any(|entry| entry.id.eq_ignore_ascii_case(selector)) {
+            fitting.retain(|entry| entry.id.eq_ignore_ascii_case(selector));
         }
         let nowhere = || {
             input(format!(

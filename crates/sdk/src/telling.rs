@@ -8,7 +8,7 @@ use parallax_protocol::store::Record;
 use serde_json::{Value, json};
 
 use crate::about::{INBOX, PRIVACY};
-use crate::custom_commands::{OWN, RESERVED, is_own, is_reserved, own_of};
+use crate::custom_commands::{OWN, RESERVED, is_alias, is_own, is_reserved, own_of};
 use crate::extending::command_groups;
 use crate::launch::failure;
 use crate::open::OpenSession;
@@ -109,7 +109,9 @@ impl OpenSession {
                 Ok(self.tell_tools(word.starts_with("desc")))
             }
             ("init" | "parallax" | "commit" | "commit:no-push" | "commit:pr", _) => return None,
-            _ if is_reserved(name) || is_own(name) => Err(needs_terminal(name, word)),
+            _ if is_reserved(name) || is_own(name) || is_alias(name) => {
+                Err(needs_terminal(name, word))
+            }
             _ => return None,
         };
         Some(told)

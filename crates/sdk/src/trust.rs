@@ -108,7 +108,7 @@ impl Launch {
         let real = std::fs::canonicalize(&folder).unwrap_or(folder);
         Ok(Prepared::NeedsTrust(Box::new(TrustQuestion {
             parent: real.parent().map(Path::to_owned),
-            brings: parallax_config::survey(&real),
+            brings: parallax_config::survey(&real, &loaded.outer),
             ui: parallax_config::UiSettings::of(&loaded.settings),
             folder: real,
             files: files.map_err(|error| config(&error))?,
@@ -129,7 +129,8 @@ impl Launch {
     /// A file that cannot be used or written.
     pub fn accept_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
         let (homes, project) = (&self.config.homes, &self.options.directory);
-        parallax_config::accept_settings(homes, project).map_err(|error| config(&error))
+        parallax_config::accept_settings(homes, &self.config.outer, project)
+            .map_err(|error| config(&error))
     }
 
     /// Remembers that they shall not count as they are now
@@ -139,7 +140,8 @@ impl Launch {
     /// A file that cannot be used or written.
     pub fn decline_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
         let (homes, project) = (&self.config.homes, &self.options.directory);
-        parallax_config::decline_settings(homes, project).map_err(|error| config(&error))
+        parallax_config::decline_settings(homes, &self.config.outer, project)
+            .map_err(|error| config(&error))
     }
 
     /// Rules of the project that a person should see, since they are new or have

@@ -59,7 +59,7 @@ pub use search::{
     EncryptedSessions, Held, Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, Step,
     TurnText,
 };
-pub use select::{DeleteError, FindError, delete, find, find_listed};
+pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
 
 /// The time now as the journal writes it: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {

@@ -77,7 +77,9 @@ pub fn find_listed(
     if selector == "latest" {
         return entries.into_iter().max_by_key(|entry| entry.last_used).ok_or_else(missing);
     }
-    if let Some(at) = entries.iter().position(|entry| entry.id == selector) {
+    let exact = entries.iter().position(|entry| entry.id == selector);
+    let at = exact.or_else(|| entries.iter().position(|it| it.id.eq_ignore_ascii_case(selector)));
+    if let Some(at) = at {
         return Ok(entries.swap_remove(at));
     }
     let number = selector.parse::<usize>().ok();
@@ -90,7 +92,7 @@ pub fn find_listed(
         return Err(missing());
     }
     let mut fitting: Vec<SessionEntry> =
-        entries.into_iter().filter(|entry| entry.id.starts_with(selector)).collect();
+        entries.into_iter().filter(|entry| begins(&entry.id, selector)).collect();
     match (fitting.pop(), fitting.len()) {
         (Some(entry), 0) => Ok(entry),
         (None, _) => Err(missing()),
@@ -98,6 +100,11 @@ pub fn find_listed(
             Err(FindError::Ambiguous { selector: selector.to_owned(), count: more + 1 })
         }
     }
+}
+
+/// Whether an id begins so; capitals make no difference.
+pub fn begins(id: &str, start: &str) -> bool {
+    id.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
 }
 
 /// A session that was not deleted.

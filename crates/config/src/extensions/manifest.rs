@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use super::variables::ExtensionVariables;
 use crate::commands::one_line;
 use crate::jsonc;
 
@@ -59,6 +60,41 @@ pub struct Manifest {
     pub migrated_to: Option<String>,
     /// What is odd in it, one sentence each.
     pub notes: Vec<String>,
+    /// Keys that are slips of known ones, one sentence each; they are in `notes` too.
+    pub misspelled: Vec<String>,
+    /// Other keys that mean nothing, one sentence each.
+    pub unknown: Vec<String>,
+}
+
+/// The keys of a manifest that have a meaning.
+const KEYS: &[&str] = &[
+    "name",
+    "version",
+    "description",
+    "mcpServers",
+    "contextFileName",
+    "excludeTools",
+    "settings",
+    "themes",
+    "plan",
+    "migratedTo",
+];
+
+/// Keys that authors write for people and registries.
+const ABOUT: &[&str] =
+    &["$schema", "author", "authors", "homepage", "icon", "keywords", "license", "repository"];
+
+/// The key that a slip of it means: another spelling of the same letters, or one that
+/// differs by two of them at most.
+fn meant(typed: &str) -> Option<&'static str> {
+    let folded = |key: &str| -> String {
+        key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+    };
+    let letters = folded(typed);
+    let slips = |key: &&str| strsim::levenshtein(&folded(key), &letters);
+    let nearest = KEYS.iter().min_by_key(|key| slips(key))?;
+    let most = (letters.len() / 3).min(2);
+    (slips(nearest) <= most).then_some(*nearest)
 }
 
 impl Manifest {
@@ -70,13 +106,18 @@ impl Manifest {
         let own = folder.join(OWN_MANIFEST);
         let file = if own.exists() { own } else { folder.join(MANIFEST) };
         match jsonc::read_object(&file) {
-            Ok(Some(object)) => Self::parse(&object),
+            Ok(Some(object)) => {
+                // The same on every installation: two versions can still be compared.
+                let mut value = Value::Object(object);
+                ExtensionVariables::separators().fill_value(&mut value);
+                Self::parse(value.as_object().unwrap_or(&Object::new()))
+            }
             Ok(None) => Err(format!("it has no `{MANIFEST}`")),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Reads the object of a manifest. Unknown fields are left alone.
+    /// Reads the object of a manifest. Unknown fields are noted.
     ///
     /// # Errors
     /// A name or version that is missing or cannot be used, a field of another
@@ -118,6 +159,17 @@ impl Manifest {
             .and_then(|plan| plan.get("directory"))
             .and_then(Value::as_str)
             .map(str::to_owned);
+        for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+            let shown = one_line(key, 60);
+            match meant(key) {
+                Some(known) => manifest
+                    .misspelled
+                    .push(format!("unknown key `{shown}`; did you mean `{known}`?")),
+                None if ABOUT.contains(&key.as_str()) => {}
+                None => manifest.unknown.push(format!("unknown key `{shown}` is ignored")),
+            }
+        }
+        manifest.notes.extend(manifest.misspelled.iter().cloned());
         manifest.migrated_to =
             Some(text(object, "migratedTo")?).filter(|address| !address.is_empty());
         Ok(manifest)
@@ -145,7 +197,9 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
     let (mut paths, mut wrong) = (Vec::new(), Vec::new());
     let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     for name in names {
-        let relative = Path::new(name);
+        // Its own directory is where the names are looked for anyway.
+        let own = name.strip_prefix("${extensionPath}").map(|rest| rest.trim_start_matches('/'));
+        let relative = Path::new(own.unwrap_or(name));
         let is_plain = relative
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// How many of the variables are paths; they come first.
 const PATHS: usize = 4;
+/// How many of those are separators; they come last.
+const SEPARATORS: usize = 2;
 
 /// What stands for the variables of an extension.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +38,13 @@ impl ExtensionVariables {
         let shown = pairs.len();
         pairs.extend(secrets.iter().cloned());
         Self { pairs, shown }
+    }
+
+    /// The ones that are the same for every extension: the separator of paths.
+    pub(crate) fn separators() -> Self {
+        let all = Self::new(Path::new(""), Path::new(""), &[], &[]);
+        let pairs: Vec<_> = all.pairs.into_iter().skip(PATHS - SEPARATORS).collect();
+        Self { shown: pairs.len(), pairs }
     }
 
     /// Fills a text in, in one pass: what a value holds is not looked at again.
@@ -90,6 +99,13 @@ fn fill(text: &str, pairs: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn separators_are_filled_in_without_an_extension() {
+        let separators = ExtensionVariables::separators();
+        let text = "${extensionPath}${/}docs${pathSeparator}a.md";
+        assert_eq!(separators.fill(text), "${extensionPath}/docs/a.md");
+    }
 
     #[test]
     fn known_names_are_filled_in_once() {

@@ -7,14 +7,15 @@ use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::homes::Homes;
-use crate::{jsonc, state};
+use crate::{jsonc, layers, state};
 
 /// Whose settings are changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum McpScope {
     /// The user's: `~/.parallax/settings.json`.
     User,
-    /// The project's: `.parallax/settings.json`.
+    /// The project's: `.parallax/settings.json`, or `.gemini/settings.json` where the
+    /// server, or every setting, is there.
     #[default]
     Project,
 }
@@ -32,13 +33,15 @@ pub enum Edited {
     NotThere,
 }
 
-/// The settings file of a scope; `None` when the project is the home folder,
-/// whose settings are the user's.
-pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path) -> Option<PathBuf> {
+/// The settings file of a scope in which a server is changed; `None` when the project is
+/// the home directory, whose settings are the user's. Blocking.
+pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path, server: &str) -> Option<PathBuf> {
     match scope {
         McpScope::User => Some(homes.parallax.join("settings.json")),
         McpScope::Project if homes.is_home(project) => None,
-        McpScope::Project => Some(project.join(".parallax/settings.json")),
+        McpScope::Project => Some(layers::project_file(project, |values| {
+            values.get("mcpServers").is_some_and(|servers| servers.get(server).is_some())
+        })),
     }
 }
 

@@ -156,7 +156,7 @@ fn loosening_settings_of_a_project_count_once_accepted() {
     assert_eq!(config.loose.len(), 1);
     assert!(config.warnings.iter().any(|text| text.contains("`tools.allowed`")));
 
-    let accepted = accept_settings(&config.homes, &config.cwd).expect("accept");
+    let accepted = accept_settings(&config.homes, &config.outer, &config.cwd).expect("accept");
     assert_eq!(accepted, config.loose);
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.settings.allowed_tools(), ["run_shell_command"]);
@@ -306,16 +306,16 @@ fn a_project_is_given_no_setting_that_loosens_and_keeps_those_accepted() {
     world.write("project/.parallax/settings.json", r#"{"tools": {"allowed": ["glob"]}}"#);
     let config = world.load(&[]).expect("config");
     assert_eq!(config.loose.len(), 1);
-    decline_settings(&config.homes, &config.cwd).expect("declined");
+    decline_settings(&config.homes, &config.outer, &config.cwd).expect("declined");
     let config = world.load(&[]).expect("config");
     assert!(config.loose.first().is_some_and(|loose| loose.declined));
-    accept_settings(&config.homes, &config.cwd).expect("accepted");
+    accept_settings(&config.homes, &config.outer, &config.cwd).expect("accepted");
     let set = |key: &str, value: Value| {
         let done = set_setting(&config, SettingScope::Workspace, key, Some(&value));
         done.map_err(|error| error.to_string())
     };
     for (key, value) in [
-        ("security.disableYoloMode", json!(false)),
+        ("general.defaultApprovalMode", json!("auto_edit")),
         ("security.folderTrust.enabled", json!(false)),
         ("tools.shell.pager", json!("sh -c x")),
         ("context.includeDirectories", json!(["/etc"])),

@@ -167,7 +167,7 @@ fn a_start_on_a_terminal_without_p_is_interactive() {
     assert!(
         matches!(start(&["parallax", "-o", "json"]), Err(Refusal::Failure(failure)) if failure.message.contains("no prompt"))
     );
-    assert!(refusal(&["-i", "x"]).starts_with("42 `--prompt-interactive` needs a terminal"));
+    assert!(refusal(&["-i", "x"]).starts_with("42 The --prompt-interactive flag cannot be used"));
     assert!(refusal(&["-i", "x", "-p", "y"]).contains("cannot be used together"));
     assert!(matches!(start(&["parallax", "-v"]), Ok(Invocation::Version)));
 }

@@ -71,7 +71,7 @@ fn failures_have_codes_of_their_own_and_values_come_from_a_file() {
     write(&world, "bad/policies/p.toml", allow);
     for (words, code, why) in [
         (vec!["install", "nothing-there"], 1, "Install source not found"),
-        (vec!["install", "e", "--yes"], 1, "installed already"),
+        (vec!["install", "e", "--yes"], 1, "already installed"),
         (vec!["install", "bad", "--yes"], 54, "extensions may not allow anything"),
         (vec!["install", "file:///nothing/there.git", "--yes"], 75, "the fetch of"),
         (vec!["install", "e", "--yes", "--settings", "none.json"], 52, "none.json"),

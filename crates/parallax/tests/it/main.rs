@@ -19,6 +19,7 @@ mod container;
 mod context;
 mod conversation;
 mod disk;
+mod drop_in;
 mod encryption;
 mod export_page;
 mod extension_upkeep;

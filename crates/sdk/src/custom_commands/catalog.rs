@@ -8,7 +8,7 @@ use parallax_config::commands::{
     CommandWishes,
 };
 
-use super::names::{OWN_PREFIX, is_own, is_reserved};
+use super::names::{OWN_PREFIX, is_alias, is_own, is_reserved};
 use super::template::{Unclosed, parse};
 use super::told;
 use crate::near::near;
@@ -35,6 +35,8 @@ pub struct CommandInfo {
     pub form: CommandForm,
     /// Fields of the file that have no meaning here.
     pub unused: Vec<String>,
+    /// The name that its file has, where another one has that plain name.
+    pub moved_from: Option<String>,
     pub(crate) template: String,
     pub(crate) wishes: CommandWishes,
 }
@@ -45,6 +47,8 @@ pub struct Catalog {
     commands: Vec<CommandInfo>,
     by_name: HashMap<String, usize>,
     problems: Vec<(PathBuf, String)>,
+    /// Names whose strongest file cannot be used: nothing weaker takes them.
+    broken: HashMap<String, String>,
     notices: Vec<String>,
 }
 
@@ -59,14 +63,16 @@ impl Catalog {
         // A name that a file has as its plain one is nobody's longer name.
         let mut taken: HashSet<String> =
             files.commands.iter().map(|file| file.name.clone()).collect();
-        let mut catalog = Self::default();
+        let mut catalog = Self { broken: broken(&files), ..Self::default() };
         let mut plain: HashSet<&str> = HashSet::new();
         for file in &files.commands {
-            let contested = is_reserved(&file.name) || count.get(file.name.as_str()) > Some(&1);
+            let is_broken = catalog.broken.contains_key(&file.name);
+            let is_reserved = is_reserved_for(file);
+            let contested = is_reserved || is_broken || count.get(file.name.as_str()) > Some(&1);
             // An extension's command always has its extension's name too.
             let of_extension = matches!(file.source, CommandSource::Extension(_));
             let longer = (contested || of_extension).then(|| free(&longer_name(file), &mut taken));
-            let gets_plain = !is_reserved(&file.name) && plain.insert(&file.name);
+            let gets_plain = !is_reserved && !is_broken && plain.insert(&file.name);
             let (name, aliases) = match (gets_plain, longer) {
                 (true, longer) => (file.name.clone(), longer.into_iter().collect()),
                 (false, Some(longer)) => (longer, Vec::new()),
@@ -77,8 +83,14 @@ impl Catalog {
                 catalog.notices.push(moved(file, &name));
             } else if is_own(&name) {
                 catalog.notices.push(instead(&name, &file.path.display().to_string()));
+            } else if is_alias(&name) {
+                let path = file.path.display();
+                catalog.notices.push(format!(
+                    "`/{name}` runs `{path}`, not the built-in command that has it as an alias"
+                ));
             }
-            catalog.commands.push(info(file, name, aliases));
+            let moved_from = (!gets_plain).then(|| file.name.clone());
+            catalog.commands.push(CommandInfo { moved_from, ..info(file, name, aliases) });
         }
         catalog.commands.sort_by(|one, other| one.name.cmp(&other.name));
         for (index, command) in catalog.commands.iter().enumerate() {
@@ -99,7 +111,17 @@ impl Catalog {
 
     /// All names that mean a command, in no order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(String::as_str)
+        self.by_name.keys().chain(self.broken.keys()).map(String::as_str)
+    }
+
+    /// Why the strongest file of a name cannot be used.
+    pub fn broken(&self, name: &str) -> Option<&str> {
+        self.broken.get(name).map(String::as_str)
+    }
+
+    /// The names whose strongest file cannot be used, with what is wrong.
+    pub fn all_broken(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.broken.iter().map(|(name, problem)| (name.as_str(), problem.as_str()))
     }
 
     /// All commands, by name.
@@ -128,12 +150,36 @@ impl Catalog {
         &self.notices
     }
 
-    /// The problem of the file that would be the command.
-    pub(crate) fn problem_of(&self, name: &str) -> Option<&str> {
-        let last = name.rsplit(':').next().unwrap_or(name);
-        let is_of = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == last);
-        self.problems.iter().find(|(path, _)| is_of(path)).map(|(_, problem)| problem.as_str())
+    /// All problems in one line, for a warning; `None`: there are none.
+    pub fn problem_summary(&self) -> Option<String> {
+        let (first, rest) = self.problems.split_first()?;
+        let more = match rest.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more; see `parallax commands list`)"),
+        };
+        let what = if rest.is_empty() { "a command file" } else { "command files" };
+        Some(format!("Cannot use {what}: {}{more}", first.1))
     }
+}
+
+/// The names whose strongest file cannot be used, with what is wrong.
+fn broken(files: &CommandFiles) -> HashMap<String, String> {
+    let mut broken = HashMap::new();
+    for problem in &files.problems {
+        let Some(name) = problem.name.as_ref().filter(|name| !is_reserved(name)) else { continue };
+        let strongest = files.commands.iter().position(|file| file.name == *name);
+        if strongest.is_none_or(|strongest| problem.rank <= strongest) {
+            broken.entry(name.clone()).or_insert_with(|| told(problem));
+        }
+    }
+    broken
+}
+
+/// Whether the program keeps the name of the file for a command of its own. Its aliases
+/// give way to the user and the project.
+fn is_reserved_for(file: &CommandFile) -> bool {
+    let is_extension = matches!(file.source, CommandSource::Extension(_));
+    is_reserved(&file.name) || (is_extension && is_alias(&file.name))
 }
 
 /// Where in its file a block of a template never ends.
@@ -148,6 +194,8 @@ fn open_block(file: &CommandFile, open: &Unclosed) -> CommandProblem {
         line: Some(line + breaks),
         column: Some(column),
         message: open.to_string(),
+        name: None,
+        rank: 0,
     }
 }
 
@@ -162,6 +210,7 @@ fn info(file: &CommandFile, name: String, aliases: Vec<String>) -> CommandInfo {
         path: file.path.clone(),
         form: file.form,
         unused: file.unused.clone(),
+        moved_from: None,
         template: file.prompt.clone(),
         wishes: file.wishes.clone(),
     }
@@ -186,7 +235,7 @@ fn free(name: &str, taken: &mut HashSet<String>) -> String {
 
 fn moved(file: &CommandFile, name: &str) -> String {
     let path = file.path.display();
-    match is_reserved(&file.name) {
+    match is_reserved_for(file) {
         true => format!("`/{}` is a command of the program: `{path}` is `/{name}`", file.name),
         false => format!("another file has the name `/{}`: `{path}` is `/{name}`", file.name),
     }

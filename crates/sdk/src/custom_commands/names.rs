@@ -1,26 +1,20 @@
 //! Names of the program's own commands, one list for all faces.
 
-/// Names of Gemini CLI's own commands, which no file takes from them.
+/// Names of Gemini CLI's own commands, which no file takes from them. Their aliases are
+/// not reserved.
 pub const RESERVED: &[&str] = &[
-    "?",
     "about",
     "agents",
     "auth",
-    "background",
-    "bashes",
-    "bg",
     "bug",
     "chat",
     "clear",
     "commands",
-    "compact",
     "compress",
     "copy",
-    "dir",
     "directory",
     "docs",
     "editor",
-    "exit",
     "export-session",
     "extensions",
     "footer",
@@ -31,7 +25,6 @@ pub const RESERVED: &[&str] = &[
     "mcp",
     "memory",
     "model",
-    "new",
     "permissions",
     "plan",
     "policies",
@@ -46,15 +39,28 @@ pub const RESERVED: &[&str] = &[
     "shortcuts",
     "skills",
     "stats",
-    "statusline",
-    "summarize",
     "tasks",
     "terminal-setup",
     "theme",
     "tools",
     "upgrade",
-    "usage",
     "vim",
+];
+
+/// Aliases of commands that Gemini CLI has too. A file of the user or of the project
+/// takes one: its author chose the name, and the command keeps its own.
+const ALIASES: &[&str] = &[
+    "?",
+    "background",
+    "bashes",
+    "bg",
+    "compact",
+    "dir",
+    "exit",
+    "new",
+    "statusline",
+    "summarize",
+    "usage",
 ];
 
 /// Names of the program's commands that Gemini CLI does not have: a file or a
@@ -93,6 +99,11 @@ pub fn is_reserved(name: &str) -> bool {
 /// Whether it is a command of ours that gives way: see [`OWN`].
 pub fn is_own(name: &str) -> bool {
     OWN.contains(&name)
+}
+
+/// Whether it is only an alias of a command of the program: see [`ALIASES`].
+pub fn is_alias(name: &str) -> bool {
+    ALIASES.contains(&name)
 }
 
 /// The plain name of `parallax:NAME`; `None` when no command of ours has it.

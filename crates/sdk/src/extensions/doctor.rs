@@ -133,11 +133,10 @@ impl Launch {
 
     fn commands_of(&self, extension: &Extension, told: &mut Vec<String>) {
         let catalog = self.command_catalog();
-        let prefix = format!("{}:", extension.name());
         for command in catalog.commands() {
             let is_its = matches!(&command.source, CommandSource::Extension(of)
                 if of == extension.name());
-            let Some(plain) = command.name.strip_prefix(&prefix).filter(|_| is_its) else {
+            let Some(plain) = command.moved_from.as_deref().filter(|_| is_its) else {
                 continue;
             };
             told.push(match catalog.find(plain) {

@@ -48,19 +48,29 @@ impl Launch {
     pub fn install_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, Failure> {
         let name = &fetched.manifest.name;
         let _alone = self.change_alone()?;
-        if let Some(there) = self.installed_now(name) {
-            return Err(refused(format!(
-                "the extension `{name}` is installed already (`{}`): `parallax extensions update \
-                 {name}` brings it up to date, or uninstall it first",
-                there.display()
-            )));
-        }
+        self.require_new_extension(name)?;
         let place = self.put(fetched).map_err(refused)?;
         // Rules of one that had its name say nothing of this one.
         forget_extension_switches(&self.config.homes, name)
             .and_then(|()| switch_extension(&self.config.homes, name, true, None))
             .map_err(config)?;
         Ok(place)
+    }
+
+    /// Refuses an extension whose name is taken, before the user is asked anything.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// One of that name is installed.
+    pub fn require_new_extension(&self, name: &str) -> Result<(), Failure> {
+        match self.installed_now(name) {
+            None => Ok(()),
+            Some(there) => Err(refused(format!(
+                "Extension `{name}` is already installed (`{}`). Run `parallax extensions update \
+                 {name}` to update it, or uninstall it first",
+                there.display()
+            ))),
+        }
     }
 
     /// The right to change what is installed: no other process does meanwhile.
@@ -210,12 +220,7 @@ impl Launch {
             .map_err(|error| refused(format!("`{}`: {error}", folder.display())))?;
         let name = manifest.name;
         let _alone = self.change_alone()?;
-        if let Some(there) = self.installed_now(&name) {
-            return Err(refused(format!(
-                "the extension `{name}` is installed already (`{}`): uninstall it first",
-                there.display()
-            )));
-        }
+        self.require_new_extension(&name)?;
         let Some(source) = folder.to_str() else {
             return Err(refused("the path of the folder is not valid Unicode".to_owned()));
         };

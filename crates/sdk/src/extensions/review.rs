@@ -34,6 +34,50 @@ pub struct Review {
     pub programs: BTreeMap<String, String>,
     /// What stands behind a line and is not all in it, as a hash.
     details: BTreeMap<String, String>,
+    /// The lines that are lists of names: of another version only new names count.
+    lists: Vec<NameList>,
+    /// Context files that the manifest names and that are missing, one line each.
+    pub missing: Vec<String>,
+}
+
+/// Names of one kind, which share a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NameList {
+    kind: NameKind,
+    names: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameKind {
+    Commands,
+    ExcludedTools,
+    Themes,
+}
+
+impl NameList {
+    /// The line that the user reads.
+    fn line(&self) -> String {
+        let names = self.names.get(..SHOWN).unwrap_or(&self.names);
+        let more = match self.names.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match self.kind {
+            NameKind::Commands => format!("commands: {}{more}", names.join(", ")),
+            NameKind::ExcludedTools => {
+                format!("tools: it keeps `{}`{more} from the model", names.join("`, `"))
+            }
+            NameKind::Themes => format!("themes: {}{more}", names.join(", ")),
+        }
+    }
+
+    /// The names that another version does not have.
+    fn beyond(&self, other: &Review) -> Option<String> {
+        let theirs = other.lists.iter().find(|list| list.kind == self.kind);
+        let is_new = |name: &&String| theirs.is_none_or(|list| !list.names.contains(*name));
+        let names: Vec<String> = self.names.iter().filter(is_new).cloned().collect();
+        (!names.is_empty()).then(|| Self { kind: self.kind, names }.line())
+    }
 }
 
 impl Review {
@@ -45,8 +89,10 @@ impl Review {
     /// What another version may not do, one line each: powers that it does not
     /// have, and what it has not run yet.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
-        let mut beyond: Vec<String> =
-            self.lines.iter().filter(|line| !other.lines.contains(line)).cloned().collect();
+        let is_list = |line: &String| self.lists.iter().any(|list| list.line() == *line);
+        let new = self.lines.iter().filter(|line| !other.lines.contains(line) && !is_list(line));
+        let mut beyond: Vec<String> = new.cloned().collect();
+        beyond.extend(self.lists.iter().filter_map(|list| list.beyond(other)));
         for (line, detail) in &self.details {
             if other.details.get(line).is_some_and(|it| it != detail) && !beyond.contains(line) {
                 beyond.push(format!("{line}; its settings are others"));
@@ -54,6 +100,15 @@ impl Review {
         }
         beyond.extend(programs::changed(&self.programs, &other.programs));
         beyond
+    }
+
+    /// Adds the line of some names, unless there are none.
+    fn list(&mut self, kind: NameKind, names: Vec<String>) {
+        if !names.is_empty() {
+            let list = NameList { kind, names };
+            self.lines.push(list.line());
+            self.lists.push(list);
+        }
     }
 
     /// Adds a line, and notes all that is meant by it.
@@ -77,16 +132,14 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     if let Some(wrong) = wrong.iter().find(|wrong| !wrong.ends_with("is not there")) {
         return Err(wrong.clone());
     }
-    review.notes.extend(wrong);
+    review.notes.extend(wrong.iter().cloned());
+    review.missing = wrong;
     for file in files {
         let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         review.lines.push(format!("context: `{name}` is given to the model in every session"));
     }
-    if !manifest.exclude_tools.is_empty() {
-        let tools = manifest.exclude_tools.join("`, `");
-        review.lines.push(format!("tools: it keeps `{tools}` from the model"));
-    }
+    review.list(NameKind::ExcludedTools, manifest.exclude_tools.clone());
     if let Some(plans) = manifest.plan_directory.as_deref().filter(|it| !it.trim().is_empty()) {
         let is_inside = Path::new(plans.trim())
             .components()
@@ -101,19 +154,14 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         ));
     }
     hooks(folder, &mut review)?;
-    named(&folder.join("commands"), &["toml", "md"], "commands", &mut review);
+    let commands = command_names(&folder.join("commands"), &["toml", "md"]);
+    review.list(NameKind::Commands, commands);
     commands::commands(folder, &mut review);
     skills(folder, &mut review);
     agents::agents(folder, &mut review)?;
     rules(folder, &mut review)?;
-    if !manifest.themes.is_empty() {
-        let names: Vec<&str> = manifest
-            .themes
-            .iter()
-            .filter_map(|theme| theme.get("name").and_then(Value::as_str))
-            .collect();
-        review.lines.push(format!("themes: {}", names.join(", ")));
-    }
+    let themes = manifest.themes.iter().filter_map(|it| it.get("name").and_then(Value::as_str));
+    review.list(NameKind::Themes, themes.map(str::to_owned).collect());
     for setting in &manifest.settings {
         let variable = &setting.variable;
         if is_refused(variable) {
@@ -163,8 +211,8 @@ fn skills(folder: &Path, review: &mut Review) {
     }
 }
 
-/// The names of the files of a folder, without their ends.
-fn named(folder: &Path, ends: &[&str], what: &str, review: &mut Review) {
+/// The names of the command files of a directory, without their extensions.
+fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
     fn look(folder: &Path, prefix: &str, ends: &[&str], depth: usize, names: &mut Vec<String>) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.take(1_000).collect();
@@ -182,13 +230,7 @@ fn named(folder: &Path, ends: &[&str], what: &str, review: &mut Review) {
     }
     let mut names = Vec::new();
     look(folder, "", ends, 0, &mut names);
-    if names.is_empty() {
-        return;
-    }
-    let more = names.len().saturating_sub(SHOWN);
-    names.truncate(SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    review.lines.push(format!("{what}: {}{more}", names.join(", ")));
+    names
 }
 
 /// Rules may only tighten: one that allows keeps the extension out.

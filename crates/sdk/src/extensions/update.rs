@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use parallax_config::extensions::{
-    Extension, ExtensionHome, ExtensionScope, InstallKind, InstallMetadata, Locked, Manifest,
-    content_hash, keep_extension_values, locked, set_extension_value,
+    Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
+    Locked, Manifest, content_hash, keep_extension_values, locked, set_extension_value,
 };
 use parallax_protocol::event::Failure;
 
@@ -53,6 +53,16 @@ impl Launch {
         };
         if install.kind == InstallKind::Link {
             return Err(refused("it is linked: what is in its folder counts at once".to_owned()));
+        }
+        // The file lies in the extension's directory, where its own programs can write.
+        if let Some(known) = locked(&self.config.homes, extension.name())
+            && (known.install.source != install.source || known.install.kind != install.kind)
+        {
+            return Err(refused(format!(
+                "`{INSTALL_METADATA}` says that it came from `{}`, but it was installed from \
+                 `{}`: reinstall it from there",
+                install.source, known.install.source
+            )));
         }
         let options = FetchOptions {
             reference: install.reference.clone(),

@@ -102,12 +102,19 @@ impl Launch {
     ) -> Result<(Workspace, PathBuf, Vec<String>), Failure> {
         let settings = &self.config.settings;
         let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
-        let mut additional: Vec<PathBuf> = settings.include_directories();
-        additional.extend(self.options.include_directories.iter().cloned());
-        let mut additional: Vec<PathBuf> =
-            additional.iter().map(|path| self.expand_home(path)).collect();
-        let (kept, notices) = self.directories_of(&resumed.records, &additional);
+        // A settings file may name what another machine has; a flag is meant for this run.
+        let (mut additional, missing): (Vec<PathBuf>, Vec<PathBuf>) = settings
+            .include_directories()
+            .iter()
+            .map(|path| self.expand_home(path))
+            .partition(|path| self.options.directory.join(path).is_dir());
+        let given = self.options.include_directories.iter();
+        additional.extend(given.map(|path| self.expand_home(path)));
+        let (kept, mut notices) = self.directories_of(&resumed.records, &additional);
         additional.extend(kept);
+        notices.extend(missing.iter().map(|path| {
+            format!("`context.includeDirectories`: `{}` is not a directory", path.display())
+        }));
         let workspace = Workspace::new(WorkspaceOptions {
             root: self.options.directory.clone(),
             additional,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Told, joined};
 use crate::EventReader;
-use crate::custom_commands::{is_own, own_of};
+use crate::custom_commands::{is_alias, is_own, own_of};
 use crate::launch::failure;
 use crate::open::OpenSession;
 
@@ -31,7 +31,7 @@ impl OpenSession {
         // Files may make a command of a name of ours.
         let name = match own_of(name) {
             Some(own) => own,
-            None if is_own(name) && self.commands.takes(name) => return None,
+            None if (is_own(name) || is_alias(name)) && self.commands.takes(name) => return None,
             None => name,
         };
         let order = match (name, arguments.trim()) {

@@ -45,12 +45,17 @@ impl App {
         let Some(commands) = self.commands.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
             let catalog = commands.reload();
-            let notices = commands.notices();
+            let notices = commands.warnings();
             let mut names: Vec<(String, String)> = catalog
                 .commands()
                 .iter()
                 .map(|command| (command.name.clone(), command.description.clone()))
                 .collect();
+            names.extend(
+                catalog
+                    .all_broken()
+                    .map(|(name, problem)| (name.to_owned(), format!("Not valid: {problem}"))),
+            );
             let skills = commands.skills().into_iter();
             names.extend(skills.map(|skill| (skill.name, skill.description)));
             Box::new(move |app| {

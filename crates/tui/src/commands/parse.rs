@@ -1,6 +1,6 @@
 //! What a typed line means.
 
-use parallax_sdk::custom_commands::{OWN_PREFIX, is_own, own_of};
+use parallax_sdk::custom_commands::{OWN_PREFIX, is_alias, is_own, own_of};
 use parallax_sdk::near::near;
 
 use super::table::{CommandSpec, TABLE};
@@ -53,7 +53,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
     let meant = match own_of(name) {
         Some(_) if is_other(name) => return Parsed::Custom,
         Some(own) => own,
-        None if is_own(name) && is_other(name) => return Parsed::Custom,
+        None if (is_own(name) || is_alias(name)) && is_other(name) => return Parsed::Custom,
         None => name,
     };
     let Some(mut spec) = find(meant, others) else {
@@ -89,7 +89,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
 /// What one of ours is called beside commands that people wrote: its longer name
 /// where one of them has its plain one. The second: its aliases that are left.
 pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (String, Vec<String>) {
-    let is_gone = |name: &str| is_own(name) && taken(name);
+    let is_gone = |name: &str| (is_own(name) || is_alias(name)) && taken(name);
     let name = match is_gone(spec.name) {
         true => format!("{OWN_PREFIX}{}", spec.name),
         false => spec.name.to_owned(),

@@ -425,7 +425,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
 
 #[cfg(test)]
 mod tests {
-    use parallax_sdk::custom_commands::{OWN, RESERVED};
+    use parallax_sdk::custom_commands::{OWN, RESERVED, is_alias};
 
     use super::*;
 
@@ -446,8 +446,9 @@ mod tests {
         check(TABLE);
         let names = || TABLE.iter().flat_map(|it| std::iter::once(&it.name).chain(it.aliases));
         for name in names() {
-            let (own, reserved) = (OWN.contains(name), RESERVED.contains(name));
-            assert!(own != reserved, "{name} stands in one list of the two");
+            let lists = [OWN.contains(name), RESERVED.contains(name), is_alias(name)];
+            let count = lists.into_iter().filter(|is_in| *is_in).count();
+            assert_eq!(count, 1, "{name} is in exactly one list");
         }
         for name in OWN {
             assert!(names().any(|known| known == name), "{name} is no command");

@@ -46,15 +46,19 @@ fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
     let world = World::new("[]");
     let servers = r#"{"mcpServers": {"pold": {"command": "x"}}}"#;
     world.home.write(".gemini/settings.json", servers).expect("written");
-    let mut command = world.command(&["mcp", "remove", "pold"]);
-    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
-    let done = crate::support::finish(command);
-    let file = world.home.project().join(".gemini/settings.json").display().to_string();
-    assert!(done.out().contains(&file) && done.out().contains("not trusted"), "{}", done.out());
-    let mut command = world.command(&["mcp", "list"]);
-    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
-    let listed = crate::support::finish(command).out();
+    let untrusted = |words: &[&str]| {
+        let mut command = world.command(words);
+        command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+        crate::support::finish(command)
+    };
+    let listed = untrusted(&["mcp", "list"]).out();
     assert!(listed.contains("○ pold: in ") && !listed.contains("No MCP servers"), "{listed}");
+    // It is removed where it is, and what else the file says stays.
+    let done = untrusted(&["mcp", "remove", "pold"]);
+    assert!(done.out().contains("\"pold\" removed from project settings"), "{}", done.out());
+    let file = world.home.project().join(".gemini/settings.json");
+    assert!(!std::fs::read_to_string(file).expect("there").contains("pold"));
+    assert!(!world.home.project().join(".parallax/settings.json").exists());
     let bare = world.run(&["mcp", "remove"]);
     assert_ne!(bare.code(), 0);
     let words = "`<NAME>` is missing";

@@ -1,0 +1,122 @@
+//! The list of a project's tools (`tools.core`). It narrows the user's list and never
+//! grants anything, so no one has to accept it.
+
+use parallax_policy::ToolPattern;
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use super::effective::effective;
+use crate::layers::LayerFile;
+use crate::migrate::{look, set_if_absent, take};
+
+const KEY: &str = "tools.core";
+
+/// Narrows the lists of the project's files to what the user's list has. A list that
+/// would leave nothing of the user's does not count. `true`: there is a list, and the
+/// user has none, so what it names needs approval like any other tool.
+pub(crate) fn narrow(project: &mut [LayerFile], outer: &[LayerFile]) -> bool {
+    let users = list(&effective(outer, None));
+    let mut above = users.clone();
+    for file in &mut *project {
+        let Some(own) = list(&file.values) else { continue };
+        let narrowed = match &above {
+            Some(above) => narrowed(above, &own),
+            None => own,
+        };
+        take(&mut file.values, KEY);
+        if !narrowed.is_empty() {
+            let entries = narrowed.iter().map(|entry| Value::String(entry.clone())).collect();
+            set_if_absent(&mut file.values, KEY, Value::Array(entries));
+            above = Some(narrowed);
+        }
+    }
+    users.is_none() && above.is_some()
+}
+
+/// The list, unless it is none.
+fn list(values: &Object) -> Option<Vec<String>> {
+    let entries = look(values, KEY)?.as_array()?;
+    entries.iter().map(|entry| entry.as_str().map(str::to_owned)).collect()
+}
+
+/// The entries of both lists, each as far as the other has it.
+fn narrowed(users: &[String], own: &[String]) -> Vec<String> {
+    let mut narrowed = Vec::new();
+    for (ours, theirs) in own.iter().flat_map(|ours| users.iter().map(move |it| (ours, it))) {
+        let entry = match (covers(theirs, ours), covers(ours, theirs)) {
+            (true, _) => ours,
+            (false, true) => theirs,
+            (false, false) => continue,
+        };
+        if !narrowed.contains(entry) {
+            narrowed.push(entry.clone());
+        }
+    }
+    narrowed
+}
+
+/// Whether an entry names all that another one names.
+fn covers(wide: &str, narrow: &str) -> bool {
+    let (wide_tool, wide_commands) = parts(wide);
+    let (narrow_tool, narrow_commands) = parts(narrow);
+    let narrow_tool = match ToolPattern::parse(narrow_tool) {
+        ToolPattern::Exact(name) => name,
+        ToolPattern::Any | ToolPattern::Wildcard { .. } => narrow_tool.to_owned(),
+    };
+    ToolPattern::parse(wide_tool).covers(&narrow_tool)
+        && match (wide_commands, narrow_commands) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(wide), Some(narrow)) => narrow
+                .strip_prefix(wide)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
+        }
+}
+
+/// The tool, and the beginning of its commands: `run_shell_command(git log)`.
+fn parts(entry: &str) -> (&str, Option<&str>) {
+    let entry = entry.trim();
+    match entry.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
+        Some((tool, "*")) => (tool.trim(), None),
+        Some((tool, commands)) => (tool.trim(), Some(commands.trim().trim_end_matches(":*"))),
+        None => (entry, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{covers, narrowed};
+
+    fn narrow(users: &[&str], own: &[&str]) -> Vec<String> {
+        let owned = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        narrowed(&owned(users), &owned(own))
+    }
+
+    #[test]
+    fn project_list_narrows_the_users_list() {
+        assert_eq!(narrow(&["read_file", "glob"], &["glob", "write_file"]), ["glob"]);
+        assert_eq!(
+            narrow(&["run_shell_command(git)", "glob"], &["ShellTool"]),
+            ["run_shell_command(git)"]
+        );
+        assert_eq!(
+            narrow(&["run_shell_command"], &["run_shell_command(git log)"]),
+            ["run_shell_command(git log)"]
+        );
+        assert_eq!(
+            narrow(&["mcp_git_push", "mcp_git_*"], &["mcp_*"]),
+            ["mcp_git_push", "mcp_git_*"]
+        );
+        assert!(narrow(&["glob"], &["run_shell_command"]).is_empty());
+        assert!(narrow(&["glob"], &[]).is_empty());
+    }
+
+    #[test]
+    fn entry_covers_whole_words_only() {
+        assert!(covers("run_shell_command(git)", "Shell(git log)"));
+        assert!(!covers("run_shell_command(git)", "run_shell_command(gitk)"));
+        assert!(!covers("run_shell_command(git)", "run_shell_command"));
+        assert!(covers("run_shell_command(npm run:*)", "run_shell_command(npm run lint)"));
+        assert!(covers("*", "mcp_a_b") && !covers("mcp_a_b", "*"));
+    }
+}

@@ -1,0 +1,58 @@
+//! What settings come to with and without a project's file: only a difference can
+//! loosen anything.
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::keys::{KEYS, default_of};
+use crate::layers::{Layer, LayerFile, Origin};
+use crate::merge::{Origins, merge};
+use crate::migrate::look;
+
+/// The layers outside of the project on top of each other, with the values of a
+/// project's file at their place.
+pub(super) fn effective(outer: &[LayerFile], project: Option<&Object>) -> Object {
+    let (mut all, mut origins) = (Object::new(), Origins::new());
+    let mut add = |layer: Layer, values: &Object| {
+        let origin = Origin { layer, file: Default::default() };
+        merge(&mut all, values.clone(), &origin, &mut origins);
+    };
+    let (above, below): (Vec<_>, Vec<_>) =
+        outer.iter().partition(|file| file.layer > Layer::Workspace);
+    below.iter().for_each(|file| add(file.layer, &file.values));
+    if let Some(values) = project {
+        add(Layer::Workspace, values);
+    }
+    above.iter().for_each(|file| add(file.layer, &file.values));
+    all
+}
+
+/// Settings with and without the values of a project's file.
+pub(super) struct Difference {
+    without: Object,
+    with: Object,
+}
+
+impl Difference {
+    pub(super) fn of(outer: &[LayerFile], project: &Object) -> Self {
+        Self { without: effective(outer, None), with: effective(outer, Some(project)) }
+    }
+
+    /// The settings without the project's file.
+    pub(super) fn without(&self) -> &Object {
+        &self.without
+    }
+
+    /// Whether the project's file changes what the setting comes to.
+    pub(super) fn is_in(&self, key: &str) -> bool {
+        value_of(&self.with, key) != value_of(&self.without, key)
+    }
+}
+
+/// The value of a setting in the form that its reader takes, its default included.
+fn value_of(values: &Object, key: &str) -> Option<Value> {
+    let value = look(values, key).filter(|value| !value.is_null());
+    let Some(value) = value else { return default_of(key) };
+    let known = KEYS.iter().find(|known| known.name == key);
+    known.and_then(|known| known.kind.accept(value)).or_else(|| Some(value.clone()))
+}

@@ -1,0 +1,76 @@
+//! Words and flags of other command-line agents, and what does the same here.
+
+/// Flags of other agents that have no alias here, and what to do in their place.
+const FLAGS: &[(&str, &str)] = &[
+    ("--acp", "the Agent Client Protocol is not supported yet"),
+    ("--experimental-acp", "the Agent Client Protocol is not supported yet"),
+    ("--all-files", "name files and directories in the prompt: `@src`"),
+    ("--ask-for-approval", APPROVAL),
+    ("-a", APPROVAL),
+    ("--allow-dangerously-skip-permissions", APPROVAL),
+    ("--dangerously-skip-permissions", APPROVAL),
+    ("--dangerously-bypass-approvals-and-sandbox", APPROVAL),
+    ("--full-auto", APPROVAL),
+    ("--permission-mode", APPROVAL),
+    ("--agent", "start a subagent in the prompt: `@agent do this`"),
+    ("--agents", "agents are files: see `parallax agents list`"),
+    ("--checkpointing", "every change is recorded: `parallax undo` reverts the last turn"),
+    ("--fork-session", "copy a session with `parallax sessions fork`"),
+    ("--ide-mode", "see `/editor` in a session"),
+    ("--image", "name the image in the prompt: `@picture.png`"),
+    ("--images", "name the images in the prompt: `@picture.png`"),
+    ("--file", "name the file in the prompt: `@path`"),
+    ("--files", "name the files in the prompt: `@path`"),
+    ("--json", "use `--output-format json`, or `stream-json` for events"),
+    ("--mcp-config", "add servers with `parallax mcp add`, or in `mcpServers` of the settings"),
+    ("--message", "use `--prompt`"),
+    ("--oss", "choose a model with `--model`"),
+    ("--profile", "choose a model with `--model`; settings are in `~/.parallax/settings.json`"),
+    ("--proxy", "set `HTTPS_PROXY`"),
+    ("--search", "web search is on: ask for it in the prompt"),
+    ("--settings", "settings are in `~/.parallax/settings.json` and `.parallax/settings.json`"),
+    ("--system-prompt", "add to the system prompt with `--append-system-prompt`"),
+    ("--verbose", "use `--debug`"),
+];
+
+const APPROVAL: &str = "`--approval-mode` sets what needs approval";
+
+/// Single words that are commands of other agents, and what to do in their place.
+const WORDS: &[(&str, &str)] = &[
+    ("auth", SIGN_IN),
+    ("config", "settings are in `~/.parallax/settings.json`; `/settings` in a session edits them"),
+    ("continue", "use `parallax --resume`"),
+    (
+        "doctor",
+        "`parallax sandbox explain` and `parallax extensions doctor` check the installation",
+    ),
+    ("exec", "use `parallax -p \"…\"`"),
+    ("init", "run `/init` in a session"),
+    ("install", "install an extension with `parallax extensions install SOURCE`"),
+    ("login", SIGN_IN),
+    ("logout", "run `/auth signout` in a session"),
+    ("models", "run `/model` in a session, or use `--model NAME`"),
+    ("resume", "use `parallax --resume`"),
+    ("review", "say what to review: `parallax -p \"Review the last commit\"`"),
+    ("status", "run `/about` in a session"),
+    ("uninstall", "uninstall an extension with `parallax extensions uninstall NAME`"),
+    ("update", UPDATE),
+    ("upgrade", UPDATE),
+    ("version", "use `parallax --version`"),
+];
+
+const SIGN_IN: &str = "set `GEMINI_API_KEY`, or run `/auth` in a session";
+const UPDATE: &str = "install the new version in the way this one was installed; `parallax \
+                      extensions update --all` updates extensions";
+
+/// What to do in place of a flag of another agent.
+pub(crate) fn flag(typed: &str) -> Option<&'static str> {
+    let name = typed.split('=').next().unwrap_or(typed);
+    FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, hint)| *hint)
+}
+
+/// What to do in place of a command of another agent.
+pub(crate) fn word(typed: &str) -> Option<&'static str> {
+    let is_it = |(word, _): &&(&str, &str)| word.eq_ignore_ascii_case(typed);
+    WORDS.iter().find(is_it).map(|(_, hint)| *hint)
+}
