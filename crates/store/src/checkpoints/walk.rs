@@ -99,14 +99,17 @@ impl Walked {
 
 /// Deeper folders are not entered.
 const MAX_DEPTH: usize = 128;
+/// The workspace itself may take so long in any case.
+const LEAST: Duration = Duration::from_secs(2);
 /// What one thread looks at alone: others would begin to help when it is done.
 const ALONE: usize = 1_000;
 /// Threads at most: the system's own caches are what all wait for.
 const THREADS: usize = 4;
 
 /// Walks all roots. `excluded`: the store itself. `added_time`: how long added
-/// folders may take together; one that takes longer is left out as a whole, as
-/// are those that are `too_large` already.
+/// folders may take together, and half of what the workspace itself may take; one
+/// that takes longer is left out as a whole, as are those that are `too_large`
+/// already and the root of the disk.
 pub(super) fn walk(
     roots: &Roots,
     rules: &IgnoreRules,
@@ -117,15 +120,19 @@ pub(super) fn walk(
     added_time: Option<Duration>,
 ) -> Walked {
     let mut walked = Walked { began: now(), too_large, ..Walked::default() };
-    let (count, mut until) = (AtomicUsize::new(0), None);
+    let (count, mut added_until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.by_weight() {
-        if walked.too_large.contains(&**root) {
+        if walked.too_large.contains(&**root) || root.parent().is_none() {
             walked.leave_out(root);
             continue;
         }
-        if is_added && until.is_none() {
-            until = added_time.map(|time| Instant::now() + time);
-        }
+        let until = match is_added {
+            true => {
+                let end = || added_time.map(|time| Instant::now() + time);
+                *added_until.get_or_insert_with(end)
+            }
+            false => added_time.map(|time| Instant::now() + (2 * time).max(LEAST)),
+        };
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
         let here = Here {
             root: root.clone(),

@@ -166,12 +166,15 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let line = subject.line;
     let all_approved =
         line.trouble.is_none() && !line.commands.is_empty() && line.own_commands().all(approved);
+    // The whole system is never opened: a workspace there is only read.
+    let may_open = |root: &&PathBuf| root.parent().is_some() && !is_of_kernel(root);
     if !row.readonly || all_approved {
-        plan.writable.extend(subject.roots.iter().cloned());
+        plan.writable.extend(subject.roots.iter().filter(may_open).cloned());
     }
     // Who works in the home keeps the keys there from commands all the same.
     let holds_home = |root: &&PathBuf| options.home.starts_with(root);
-    plan.workspace = subject.roots.iter().filter(|root| !holds_home(root)).cloned().collect();
+    let closed_home = subject.roots.iter().filter(|root| !holds_home(root));
+    plan.workspace = closed_home.filter(may_open).cloned().collect();
     plan.writable.extend(options.writable.iter().cloned());
     plan.writable.extend(permissions.file_system.write.iter().cloned());
     plan.writable.extend(allowed_paths(options, subject));
@@ -238,6 +241,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     plan.read_only.retain(|path| !granted.contains(path));
     plan.hidden.retain(|path| !readable.contains(path));
     Built { plan, lost: followed.lost }
+}
+
+/// Whether the kernel makes the files there.
+fn is_of_kernel(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|top| path == Path::new(top))
 }
 
 /// What else of the workspace is to be hidden: what was hidden before, wherever

@@ -55,6 +55,17 @@ fn nobody_waits_for_folders_that_are_too_large() {
 }
 
 #[test]
+fn root_of_the_disk_is_not_walked() {
+    let fixture = Fixture::new();
+    let roots = vec![PathBuf::from("/")];
+    let checkpoints = Checkpoints::open(CheckpointOptions { roots, ..fixture.options() });
+    let began = std::time::Instant::now();
+    let mark = checkpoints.begin_command(1).expect("begin");
+    assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(mark.not_undoable()[0].starts_with("/ is too large"), "{:?}", mark.not_undoable());
+}
+
+#[test]
 fn repeated_checkpoints_copy_nothing_twice() {
     let fixture = Fixture::new();
     (0..20).for_each(|number| fixture.write(&format!("f{number}"), "the same"));
