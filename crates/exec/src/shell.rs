@@ -1,6 +1,6 @@
 //! The shell that runs a command line, and the text it is given.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The shell of this machine.
@@ -42,6 +42,28 @@ impl Shell {
             format!("{command}{end}")
         }
     }
+}
+
+/// A single argument may be 128 KiB long in Linux.
+const LONGEST_ARGUMENT: usize = 100_000;
+
+/// The arguments with which a shell runs a script. A long one is handed over in
+/// pieces, and joined by the shell before it reads any of it.
+pub fn arguments_for(shell: &Shell, command: &str) -> Vec<OsString> {
+    let script = shell.script(command);
+    if script.len() <= LONGEST_ARGUMENT {
+        return vec!["-c".into(), script.into()];
+    }
+    const JOIN: &str = r#"IFS=; set -- "$*"; unset IFS; eval "shift; $1""#;
+    let name = shell.program.file_name().unwrap_or_default().to_owned();
+    let mut arguments: Vec<OsString> = vec!["-c".into(), JOIN.into(), name];
+    let mut rest = script.as_str();
+    while !rest.is_empty() {
+        let (piece, next) = rest.split_at(rest.floor_char_boundary(LONGEST_ARGUMENT));
+        arguments.push(piece.into());
+        rest = next;
+    }
+    arguments
 }
 
 fn is_executable(file: &Path) -> bool {

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Mode, TerminalSize};
 use crate::confined::{self, SharedCell};
-use crate::shell::Shell;
+use crate::shell::{Shell, arguments_for};
 use crate::{Ending, StartError, family, terminal};
 
 /// A program with all it needs.
@@ -96,7 +96,7 @@ pub(crate) async fn start(
         Some(before) => format!("{before}; {}", command.text),
         None => command.text.clone(),
     };
-    let arguments: Vec<OsString> = vec!["-c".into(), shell.script(&text).into()];
+    let arguments = arguments_for(&shell, &text);
     let (program, arguments, leader) = match command.sandbox.take() {
         None => (shell.program.clone().into(), arguments, Leader::of(helper)),
         Some(plan) => {

@@ -30,6 +30,32 @@ async fn stdin_is_at_its_end_and_there_is_no_terminal_to_ask() {
 }
 
 #[tokio::test]
+async fn command_longer_than_an_argument_runs_as_written() {
+    let place = Place::new();
+    let lines = "ä line of 'text' with $x and \\ in it\n".repeat(8_000);
+    let text = format!("cat > out <<'END'\n{lines}END\necho $#-$1- \"[$IFS]\" | od -c | head -1");
+    assert!(text.len() > 300_000);
+    let mut command = place.command(&text);
+    command.directory = place.folder.path().to_owned();
+    let done = place.run(command).await;
+    assert_eq!(done.ending, Ending::Exited { code: 0 }, "{:?}", done.output);
+    assert!(done.output.kept.head.contains("0   -   -       ["), "{:?}", done.output);
+    let written = std::fs::read_to_string(place.folder.path().join("out")).unwrap();
+    assert!(written == lines);
+}
+
+#[tokio::test]
+async fn text_with_nul_is_shown() {
+    let place = Place::new();
+    let done = place.run_text(r"printf 'a.txt\0b.txt\0'").await;
+    assert_eq!(done.output.kept.head, "a.txt\u{2400}b.txt\u{2400}");
+    let done = place.run_text(r"echo hello; printf '\000'; echo FAILED").await;
+    assert_eq!(done.output.kept.head, "hello\n\u{2400}FAILED");
+    let done = place.run_text(r"printf '\177ELF\002\001\0\377\376'").await;
+    assert!(done.output.binary && done.output.kept.head.is_empty(), "{:?}", done.output);
+}
+
+#[tokio::test]
 async fn only_the_given_environment_and_folder_count() {
     let place = Place::new();
     let mut command = place.command("echo $GIVEN-$CARGO_PKG_NAME; pwd");
