@@ -180,12 +180,17 @@ pub(crate) fn probe_with(launcher: &Launcher) -> Result<Support, StartError> {
 
 /// The probe itself, in a process of its own.
 pub(crate) fn answer() -> ExitCode {
+    // What the probes leave behind comes to this process, not to the one that asked.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     #[cfg(target_os = "linux")]
     let support = crate::inside::probe::look();
     #[cfg(not(target_os = "linux"))]
     let support = Support::default();
     let written = serde_json::to_vec(&support)
         .map(|text| std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()));
+    #[cfg(target_os = "linux")]
+    crate::inside::probe::reap();
     if matches!(written, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

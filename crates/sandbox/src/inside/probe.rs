@@ -103,3 +103,18 @@ fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
         }
     }
 }
+
+/// Waits for what the probes started and did not wait for; bounded.
+pub(crate) fn reap() {
+    const TIME: std::time::Duration = std::time::Duration::from_secs(1);
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+    let end = std::time::Instant::now() + TIME;
+    while std::time::Instant::now() < end {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => std::thread::sleep(PAUSE),
+            // There are no children left.
+            Err(_) => return,
+        }
+    }
+}

@@ -9,7 +9,7 @@ use parallax_sandbox::{Plan, Tier};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use crate::place::{EACCES, ENOENT, Place, cell, confine, text, tiers, viewed};
+use crate::place::{EACCES, ENOENT, Place, cell, confine, launcher, text, tiers, viewed};
 
 fn all(place: &Place) -> Vec<Plan> {
     let mut plans: Vec<Plan> = tiers().into_iter().map(|tier| place.plan(tier)).collect();
@@ -342,4 +342,32 @@ fn a_sandbox_in_the_sandbox_works_with_what_is_left() {
 fn another_command_line_is_left_alone() {
     let output = Command::new(confine()).args(["write"]).output().unwrap();
     assert!(output.stdout.starts_with(b"refused 0"));
+}
+
+#[test]
+fn probe_leaves_no_children_behind() {
+    // As in the program: orphans come to this process.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    launcher().probe().unwrap();
+    let own = std::process::id().to_string();
+    let zombies = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let stats = processes.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok());
+        let of_us = stats.filter(|stat| {
+            let fields = stat.rsplit(") ").next().unwrap_or_default();
+            let mut fields = fields.split(' ');
+            // State, parent, group, session: what leads a session is no child of a test.
+            let (state, parent) = (fields.next(), fields.next());
+            let session = fields.nth(1);
+            let pid = stat.split(' ').next();
+            state == Some("Z") && parent == Some(&own) && session == pid
+        });
+        of_us.count()
+    };
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
+    while zombies() > 0 && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(zombies(), 0);
+    rustix::process::set_child_subreaper(None).unwrap();
 }
