@@ -125,6 +125,9 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
                     if level.0 == "thinkingLevel" { "thinkingBudget" } else { "thinkingLevel" };
                 thinking.shift_remove(foreign);
             }
+            if let Thinking::Level(default) = family.thinking {
+                offered_level(thinking, &request.model, default);
+            }
         }
         Some(_) => {}
         // A utility call thinks as much as the service likes.
@@ -136,6 +139,36 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
             settings.insert("thinkingConfig".into(), Value::Object(thinking));
         }
     }
+}
+
+/// Writes a budget of tokens as a level, and a level that the model does not offer as
+/// the nearest one: from Gemini 3 on budgets are refused or ignored.
+fn offered_level(thinking: &mut Object, model: &str, default: &str) {
+    if let Some(budget) = thinking.shift_remove("thinkingBudget") {
+        let level = match budget.as_i64() {
+            Some(0) => "MINIMAL",
+            Some(1..=2_048) => "LOW",
+            Some(2_049..=16_384) => "MEDIUM",
+            Some(16_385..) => "HIGH",
+            // The service decides, or nobody knows what is meant.
+            _ => default,
+        };
+        thinking.insert("thinkingLevel".into(), json!(level));
+    }
+    let is_minimal =
+        |level: &Value| level.as_str().is_some_and(|it| it.eq_ignore_ascii_case("minimal"));
+    if thinking.get("thinkingLevel").is_some_and(is_minimal) && !has_minimal(model) {
+        thinking.insert("thinkingLevel".into(), json!("LOW"));
+    }
+}
+
+/// Whether the model offers the level `MINIMAL`: flash models before 3.7.
+fn has_minimal(model: &str) -> bool {
+    let version = model.strip_prefix("gemini-").and_then(|rest| rest.split('-').next());
+    let Some(version) = version else { return false };
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let before = major == "3" && minor.parse::<u32>().is_ok_and(|minor| minor < 7);
+    before && model.contains("flash")
 }
 
 #[cfg(test)]
@@ -222,6 +255,31 @@ mod tests {
 
     #[test]
     fn budget_and_level_never_go_together() {
+        let sent = |model: &str, thinking: Value| {
+            config(model, "main", json!({"thinkingConfig": thinking}))["thinkingConfig"].clone()
+        };
+        for (model, set, expected) in [
+            ("gemini-4-argon", json!({"thinkingLevel": "MINIMAL"}), "LOW"),
+            ("gemini-3.8-flash", json!({"thinkingLevel": "minimal"}), "LOW"),
+            ("gemini-3.1-pro-preview", json!({"thinkingLevel": "MINIMAL"}), "LOW"),
+            ("gemini-3-flash-preview", json!({"thinkingLevel": "MINIMAL"}), "MINIMAL"),
+            ("gemini-3.5-flash-lite", json!({"thinkingBudget": 0}), "MINIMAL"),
+            ("gemini-4-argon", json!({"thinkingBudget": 0}), "LOW"),
+            ("gemini-4-argon", json!({"thinkingBudget": 512}), "LOW"),
+            ("gemini-3.1-pro-preview", json!({"thinkingBudget": 8192}), "MEDIUM"),
+            ("gemini-3.8-flash", json!({"thinkingBudget": 32768}), "HIGH"),
+            ("gemini-3.8-flash", json!({"thinkingBudget": -1}), "HIGH"),
+        ] {
+            assert_eq!(
+                sent(model, set.clone()),
+                json!({"thinkingLevel": expected}),
+                "{model} {set}"
+            );
+        }
+        assert_eq!(
+            sent("gemini-2.5-pro", json!({"thinkingBudget": 0})),
+            json!({"thinkingBudget": 0})
+        );
         let both = json!({"thinkingConfig": {"thinkingLevel": "LOW", "thinkingBudget": 1}});
         assert_eq!(
             config("gemini-3.8-flash", "main", both.clone()),
