@@ -23,6 +23,10 @@ use crate::retry::{CAPACITY_ATTEMPTS, MOST_ATTEMPTS, parse_retry_after};
 /// The most bytes of an error answer that are read.
 const MOST_ERROR: usize = 1 << 20;
 
+/// The class of a connection that was refused, and the attempts then.
+const REFUSED: &str = "connect";
+const REFUSED_ATTEMPTS: u32 = 3;
+
 /// A failed attempt, and whether another may follow.
 struct Failed {
     error: ModelError,
@@ -84,7 +88,7 @@ impl Call {
                     Err(failed) => failed,
                 };
                 match failed.again {
-                    Some(again) if attempt < self.attempts => {
+                    Some(again) if attempt < self.most_attempts(again.class) => {
                         let wait =
                             self.inner.options.backoff.wait(attempt, again.delay, again.guessed);
                         tokio::time::sleep(wait).await;
@@ -163,7 +167,10 @@ impl Call {
     fn after_failure(&mut self, attempt: u32, failed: Failed) -> Result<StreamEvent, ModelError> {
         let Some(again) = failed.again else { return Err(failed.error) };
         let short = self.request.gives_way && again.class == CAPACITY;
-        let most = if short { self.attempts.min(CAPACITY_ATTEMPTS) } else { self.attempts };
+        let most = match short {
+            true => self.attempts.min(CAPACITY_ATTEMPTS),
+            false => self.most_attempts(again.class),
+        };
         if attempt >= most {
             return Err(failed.error);
         }
@@ -182,6 +189,11 @@ impl Call {
             message: again.message,
             model: self.request.model.clone(),
         }))
+    }
+
+    /// Where nobody listens, waiting longer rarely helps.
+    fn most_attempts(&self, class: &str) -> u32 {
+        if class == REFUSED { self.attempts.min(REFUSED_ATTEMPTS) } else { self.attempts }
     }
 
     /// One attempt up to its first chunk; `None` when the answer is empty.
@@ -338,6 +350,7 @@ impl Call {
             Trouble::TooLarge(_) | Trouble::Refused(_) => ("server", false),
             Trouble::Network(failure) => match failure.kind {
                 FailureKind::Timeout => ("timeout", true),
+                FailureKind::Refused => (REFUSED, true),
                 FailureKind::Certificate => ("tls", false),
                 FailureKind::Request => ("network", false),
                 FailureKind::Other => ("network", unclear),

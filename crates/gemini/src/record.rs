@@ -346,6 +346,7 @@ impl RecordedError {
                     Some("rate_limit") => "rate_limit",
                     Some("capacity") => "capacity",
                     Some("network") => "network",
+                    Some("connect") => "connect",
                     Some("timeout") => "timeout",
                     Some("incomplete") => "incomplete",
                     Some("tls") => "tls",

@@ -15,7 +15,9 @@ pub enum FailureKind {
     Timeout,
     /// The name could not be looked up.
     Dns,
-    /// The connection was refused, reset or closed too early.
+    /// Nobody listens at the address.
+    Refused,
+    /// The connection was reset or closed too early.
     Connection,
     /// The other side's certificate is not trusted: repeating is useless.
     Certificate,
@@ -76,8 +78,8 @@ fn kind(error: &reqwest::Error) -> FailureKind {
             }
             match io.kind() {
                 ErrorKind::TimedOut => return FailureKind::Timeout,
+                ErrorKind::ConnectionRefused => return FailureKind::Refused,
                 ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionRefused
                 | ErrorKind::ConnectionAborted
                 | ErrorKind::BrokenPipe
                 | ErrorKind::NotConnected

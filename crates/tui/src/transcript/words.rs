@@ -45,6 +45,7 @@ fn failed(retry: &Retry) -> String {
         "rate_limit" => "The service limits the rate",
         "capacity" => "The model has no capacity",
         "network" => "The network failed",
+        "connect" => "The connection was refused",
         "server" => "The service failed",
         _ => "The request failed",
     };
