@@ -5,12 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parallax_config::mcp::Endpoint;
+use parallax_protocol::coerce::coerce;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Preview, Run, Scope, Served, Sharing, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolSpec,
 };
+use parallax_protocol::untrusted::sanitize;
 use parallax_protocol::{BoxFuture, Object};
 use rmcp::model::{CallToolRequest, CallToolRequestParams};
 use serde_json::{Value, json};
@@ -51,7 +53,7 @@ impl McpTool {
             aliases: if full == name { Vec::new() } else { vec![full] },
             name,
             display_name: format!("{} ({of} MCP Server)", entry.name),
-            description: entry.description.clone(),
+            description: sanitize(&entry.description).into_owned(),
             parameters: schema::declared(&entry.schema, server.shared.schemas),
             kind: ToolKind::Other,
             sharing: Sharing::Shared,
@@ -235,6 +237,7 @@ impl Tool for McpTool {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let check = self.shared.check.get_or_init(|| schema::validator(&self.shared.entry.schema));
         let mut value = Value::Object(args);
+        coerce(&mut value, &self.shared.entry.schema);
         if let Some(check) = check {
             let problems: Vec<String> = check
                 .iter_errors(&value)

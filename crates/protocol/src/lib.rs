@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod budget;
 pub mod checkpoint;
+pub mod coerce;
 pub mod content;
 pub mod context;
 pub mod event;

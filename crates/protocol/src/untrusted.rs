@@ -1,6 +1,8 @@
 //! Marks text from outside (pages, search answers, command output) as passive
 //! data. The system prompt tells the model never to obey what stands inside.
 
+use std::borrow::Cow;
+
 /// The name of the element.
 const TAG: &str = "untrusted_context";
 
@@ -8,6 +10,7 @@ const TAG: &str = "untrusted_context";
 /// text, in whatever case and spacing, is escaped, so that the text cannot end
 /// the element by itself.
 pub fn wrap(text: &str) -> String {
+    let text = &*sanitize(text);
     let mut wrapped = String::with_capacity(text.len() + 2 * TAG.len() + 8);
     wrapped.push_str("<untrusted_context>\n");
     let mut rest = text;
@@ -20,6 +23,64 @@ pub fn wrap(text: &str) -> String {
     wrapped.push_str(rest);
     wrapped.push_str("\n</untrusted_context>");
     wrapped
+}
+
+/// Removes what a reader cannot see and a model reads: control sequences of
+/// terminals, control characters, tag characters, marks that turn the direction of
+/// text, and the variation selectors that can hide data.
+pub fn sanitize(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_hidden) {
+        let (before, tail) = rest.split_at(at);
+        clean.push_str(before);
+        rest = tail.get(hidden_length(tail)..).unwrap_or_default();
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+fn is_hidden(letter: char) -> bool {
+    (letter.is_control() && !matches!(letter, '\n' | '\r' | '\t'))
+        || matches!(letter,
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e01ef}')
+}
+
+/// The bytes of the control sequence or the hidden character that a text begins with.
+fn hidden_length(text: &str) -> usize {
+    let mut letters = text.char_indices();
+    let Some((_, first)) = letters.next() else { return 0 };
+    let behind = |found: Option<(usize, char)>| {
+        found.map_or(text.len(), |(at, letter)| at + letter.len_utf8())
+    };
+    let introducer = match first {
+        '\u{1b}' => letters.next().map(|(_, letter)| letter),
+        '\u{9b}' => Some('['),
+        '\u{9d}' => Some(']'),
+        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Some('P'),
+        _ => None,
+    };
+    match introducer {
+        Some('[') => behind(letters.find(|(_, letter)| !matches!(letter, ' '..='?'))),
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            // A string that never ends would take all that follows with it.
+            let end =
+                letters.find(|(_, letter)| matches!(letter, '\u{7}' | '\u{1b}' | '\u{9c}' | '\n'));
+            match end {
+                Some((at, '\u{1b}')) => {
+                    let st = text.get(at..).is_some_and(|rest| rest.starts_with("\u{1b}\\"));
+                    if st { at + 2 } else { at }
+                }
+                Some((at, '\n')) => at,
+                found => behind(found),
+            }
+        }
+        Some(other) if other.is_ascii_graphic() => 2,
+        _ => first.len_utf8(),
+    }
 }
 
 /// A message for people: the same without the marks, which say something to
@@ -51,6 +112,23 @@ fn opens_our_tag(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_characters_are_removed() {
+        for (text, clean) in [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("a\u{1b}[31mred\u{1b}[0m b", "ared b"),
+            ("a\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{1b}\\b", "alinkb"),
+            ("a\u{1b}]open\nb", "a\nb"),
+            ("n\0ul \u{8}x", "nul x"),
+            ("\u{e0049}\u{e0067}tags", "tags"),
+            ("\u{202e}turned\u{202c}", "turned"),
+            ("x\u{9b}2Jy\u{1b}", "xy"),
+            ("👩\u{200d}🚀 é", "👩\u{200d}🚀 é"),
+        ] {
+            assert_eq!(sanitize(text), clean, "{text:?}");
+        }
+    }
 
     #[test]
     fn people_see_no_marks() {

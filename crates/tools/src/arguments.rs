@@ -6,6 +6,7 @@
 //! that a tool can take hidden ones.
 
 use parallax_protocol::Object;
+use parallax_protocol::coerce::coerce;
 use parallax_protocol::tool::{ToolError, ToolSpec};
 use serde_json::Value;
 
@@ -23,7 +24,10 @@ impl Arguments {
     /// # Errors
     /// `invalid_tool_params` in the words of a JSON-schema checker:
     /// `params/file_path must be string`.
-    pub fn check(mut object: Object, spec: &ToolSpec) -> Result<Self, ToolError> {
+    pub fn check(object: Object, spec: &ToolSpec) -> Result<Self, ToolError> {
+        let mut whole = Value::Object(object);
+        coerce(&mut whole, &spec.parameters);
+        let mut object = whole.as_object_mut().map(std::mem::take).unwrap_or_default();
         object.retain(|_, value| !value.is_null());
         check_object(&object, &spec.parameters, "params").map_err(invalid)?;
         Ok(Self { object })
@@ -197,7 +201,7 @@ mod tests {
             (json!({}), "params must have required property 'file_path'"),
             (json!({"file_path": null}), "params must have required property 'file_path'"),
             (json!({"file_path": 5}), "params/file_path must be string"),
-            (json!({"file_path": "a", "line": "1"}), "params/line must be integer"),
+            (json!({"file_path": "a", "line": "one"}), "params/line must be integer"),
             (json!({"file_path": "a", "line": 1.5}), "params/line must be integer"),
             (json!({"file_path": "a", "line": 0}), "params/line must be >= 1"),
             (

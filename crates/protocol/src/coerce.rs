@@ -1,0 +1,90 @@
+//! Numbers and booleans that a model wrote as text.
+
+use serde_json::{Number, Value};
+
+/// Schemas nested deeper than this are not followed.
+const DEEPEST: usize = 16;
+
+/// Turns `"1"` and `"true"` into the number and the boolean where the schema takes
+/// nothing else, so that there is no doubt about what is meant.
+pub fn coerce(value: &mut Value, schema: &Value) {
+    within(value, schema, 0);
+}
+
+fn within(value: &mut Value, schema: &Value, depth: usize) {
+    if depth > DEEPEST {
+        return;
+    }
+    match value {
+        Value::String(text) => {
+            let meant = match schema.get("type").and_then(Value::as_str) {
+                Some("integer" | "number") => number(text),
+                Some("boolean") => match text.trim() {
+                    text if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
+                    text if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(meant) = meant {
+                *value = meant;
+            }
+        }
+        Value::Object(fields) => {
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+                return;
+            };
+            for (name, value) in fields.iter_mut() {
+                if let Some(schema) = properties.get(name) {
+                    within(value, schema, depth + 1);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| within(item, schema, depth + 1));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A number in the form of JSON.
+fn number(text: &str) -> Option<Value> {
+    serde_json::from_str::<Number>(text.trim()).ok().map(Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_is_a_number_or_boolean_only_where_nothing_else_fits() {
+        let schema = json!({"type": "object", "properties": {
+            "line": {"type": "integer"}, "share": {"type": "number"}, "all": {"type": "boolean"},
+            "name": {"type": "string"}, "any": {}, "both": {"type": ["integer", "string"]},
+            "list": {"type": "array", "items": {"type": "integer"}},
+            "deep": {"type": "object", "properties": {"on": {"type": "boolean"}}},
+        }});
+        let mut value = json!({
+            "line": "12", "share": " 1.5 ", "all": "True", "name": "1", "any": "true", "both": "3",
+            "list": ["1", 2], "deep": {"on": "false"}, "other": "5",
+        });
+        coerce(&mut value, &schema);
+        assert_eq!(
+            value,
+            json!({
+                "line": 12, "share": 1.5, "all": true, "name": "1", "any": "true", "both": "3",
+                "list": [1, 2], "deep": {"on": false}, "other": "5",
+            })
+        );
+        for (text, kind) in
+            [("1x", "integer"), ("", "number"), ("yes", "boolean"), ("0x1", "integer")]
+        {
+            let mut value = json!({"v": text});
+            coerce(&mut value, &json!({"properties": {"v": {"type": kind}}}));
+            assert_eq!(value, json!({"v": text}));
+        }
+    }
+}
