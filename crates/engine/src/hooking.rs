@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parallax_protocol::content::{Part, Role};
 use parallax_protocol::event::{
-    Ask, CompactionCause, EndReason, EventBody, Failure, FailureKind, Level,
+    Ask, CompactionCause, EndReason, EventBody, Failure, FailureKind, ItemDone, Level,
 };
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
@@ -182,10 +182,13 @@ impl Session {
                 self.forget_lost_context();
             }
             match (after.stop.clone(), after.denial()) {
-                (Some(reason), _) => return EndReason::Stopped { reason, blocked: false },
+                (Some(reason), _) => {
+                    return EndReason::Stopped { reason: after.named(&reason), blocked: false };
+                }
                 (None, None) => return reason,
                 (None, Some(why)) => {
-                    self.inbox.notice(Level::Warning, format!("Agent execution blocked: {why}"));
+                    let text = format!("Agent execution blocked: {}", after.named(why));
+                    self.inbox.notice(Level::Warning, text);
                     let text = why.to_owned();
                     deciders.clone_from(&after.deciders);
                     beginning = Beginning::Prompt(Prompt { text, ..Prompt::default() });
@@ -218,10 +221,11 @@ impl Session {
         input.insert("prompt".to_owned(), prompt.text.clone().into());
         let before = self.hook(HookCall::new(HookEvent::BeforeAgent, "", input), cancel).await;
         if let Some(reason) = before.denial() {
-            return EndReason::Stopped { reason: reason.to_owned(), blocked: true };
+            return EndReason::Stopped { reason: before.named(reason), blocked: true };
         }
+        let stop = before.stop.as_ref().map(|reason| before.named(reason));
         prompt.attachments.extend(before.context.map(Part::text));
-        if let Some(reason) = before.stop {
+        if let Some(reason) = stop {
             self.keep_prompt(prompt);
             return EndReason::Stopped { reason, blocked: false };
         }
@@ -250,9 +254,12 @@ impl Session {
         let subject = self.tool_name(call);
         let outcome = self.hook(HookCall::new(HookEvent::BeforeTool, subject, input), cancel).await;
         let refused = match (&outcome.stop, outcome.denial()) {
-            (Some(stop), _) => Some((ToolErrorKind::StopExecution, format!("{STOPPED}{stop}"))),
+            (Some(stop), _) => {
+                Some((ToolErrorKind::StopExecution, format!("{STOPPED}{}", outcome.named(stop))))
+            }
             (None, Some(why)) => {
-                Some((ToolErrorKind::PolicyViolation, format!("Tool execution blocked: {why}")))
+                let message = format!("Tool execution blocked: {}", outcome.named(why));
+                Some((ToolErrorKind::PolicyViolation, message))
             }
             (None, None) => None,
         };
@@ -311,14 +318,14 @@ impl Session {
         let response = responded(outcome, &subject, self.is_build_file);
         input.insert("tool_response".to_owned(), Value::Object(response));
         let hooked = self.hook(HookCall::new(HookEvent::AfterTool, subject, input), cancel).await;
-        if let Some(stop) = hooked.stop {
+        if let Some(stop) = &hooked.stop {
             // As with a no: what the tool gave is for nobody.
-            let message = format!("{STOPPED}{stop}");
+            let message = format!("{STOPPED}{}", hooked.named(stop));
             *outcome = Outcome::failure(ToolError::new(ToolErrorKind::StopExecution, message));
             return None;
         }
         if hooked.decision == Some(HookDecision::Deny) {
-            let message = format!("Tool result blocked: {}", hooked.reason);
+            let message = format!("Tool result blocked: {}", hooked.named(&hooked.reason));
             *outcome = Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
         } else if let Some(wanted) = hooked.given("tailToolCallRequest") {
             match tail_call(wanted) {
@@ -375,7 +382,13 @@ impl Session {
         // It may outlive the turn, not its own limit.
         while self.notified.try_join_next().is_some() {}
         let cancel = CancellationToken::new();
-        self.notified.spawn(async move { drop(hooks.run(call, cancel).await) });
+        let (hub, ids) = (self.hub.clone(), self.inbox.notice_ids());
+        self.notified.spawn(async move {
+            let outcome = hooks.run(call, cancel).await;
+            for ((level, text), item) in outcome.messages.into_iter().zip(ids) {
+                hub.send(EventBody::ItemDone { item, done: ItemDone::Notice { level, text } });
+            }
+        });
     }
 
     fn tool_name(&self, call: &Call) -> String {

@@ -347,6 +347,13 @@ impl Inbox {
         (self.model_changed)(model);
     }
 
+    /// Ids for notices that come later, from beside the session.
+    pub(crate) fn notice_ids(&mut self) -> impl Iterator<Item = ItemId> + Send + 'static {
+        self.notices += 1;
+        let number = self.notices;
+        (1..).map(move |part: u32| ItemId::new(format!("notice-{number}-{part}")))
+    }
+
     /// Tells people something.
     pub(crate) fn notice(&mut self, level: Level, text: impl Into<String>) {
         self.notices += 1;

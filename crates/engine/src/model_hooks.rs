@@ -40,12 +40,12 @@ impl Session {
         self.chosen_tools = None;
         if self.listens(HookEvent::BeforeModel, false) {
             let outcome = self.hook(call(HookEvent::BeforeModel, &request), cancel).await;
-            if let Some(reason) = outcome.stop {
-                return Err(EndReason::Stopped { reason, blocked: false });
+            if let Some(reason) = &outcome.stop {
+                return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
             }
             answer = outcome.given("llm_response").and_then(chunk);
             if let (None, Some(reason)) = (&answer, outcome.denial()) {
-                return Err(EndReason::Stopped { reason: reason.to_owned(), blocked: true });
+                return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: true });
             }
             if let Some(Value::Object(changed)) = outcome.given("llm_request") {
                 change(&mut request, changed);
@@ -53,8 +53,8 @@ impl Session {
         }
         if answer.is_none() && self.listens(HookEvent::BeforeToolSelection, false) {
             let outcome = self.hook(call(HookEvent::BeforeToolSelection, &request), cancel).await;
-            if let Some(reason) = outcome.stop {
-                return Err(EndReason::Stopped { reason, blocked: false });
+            if let Some(reason) = &outcome.stop {
+                return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
             }
             if let Some(config) = outcome.given("toolConfig") {
                 self.choose_tools(&mut request, config);
@@ -146,10 +146,12 @@ impl Session {
         let input = object(json!({"llm_request": request, "llm_response": answer.view()}));
         let call = HookCall { chunk, ..HookCall::new(HookEvent::AfterModel, "", input) };
         let outcome = self.hook(call, cancel).await;
-        match (outcome.stop.clone(), outcome.denial()) {
-            (Some(reason), _) => Err(EndReason::Stopped { reason, blocked: false }),
+        match (&outcome.stop, outcome.denial()) {
+            (Some(reason), _) => {
+                Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false })
+            }
             (None, Some(reason)) => {
-                Err(EndReason::Stopped { reason: reason.to_owned(), blocked: true })
+                Err(EndReason::Stopped { reason: outcome.named(reason), blocked: true })
             }
             (None, None) => Ok(outcome.given("llm_response").and_then(text_of)),
         }

@@ -115,6 +115,27 @@ impl HookEvent {
             || matches!(self, Self::SubagentStart | Self::SubagentEnd | Self::FileChanged)
     }
 
+    /// Whether hooks of it can keep something from happening. Others only hear of it.
+    pub fn can_be_refused(self) -> bool {
+        match self {
+            Self::BeforeAgent
+            | Self::AfterAgent
+            | Self::BeforeModel
+            | Self::AfterModel
+            | Self::BeforeToolSelection
+            | Self::BeforeTool
+            | Self::AfterTool
+            | Self::SubagentStart => true,
+            Self::SessionStart
+            | Self::SessionEnd
+            | Self::PreCompress
+            | Self::Notification
+            | Self::PlanApproved
+            | Self::SubagentEnd
+            | Self::FileChanged => false,
+        }
+    }
+
     /// Whether matchers are patterns over the names of tools.
     pub fn is_of_tools(self) -> bool {
         matches!(self, Self::BeforeTool | Self::AfterTool)
@@ -159,7 +180,7 @@ pub struct HookOutcome {
     pub decision: Option<HookDecision>,
     /// Why, for the model.
     pub reason: String,
-    /// The hooks that decided so, for people.
+    /// The hooks that decided so, or ended the agent loop, by name.
     pub deciders: Vec<String>,
     /// The agent loop must end, with this reason.
     pub stop: Option<String>,
@@ -178,6 +199,18 @@ impl HookOutcome {
     /// The reason, when they said no.
     pub fn denial(&self) -> Option<&str> {
         (self.decision == Some(HookDecision::Deny)).then_some(self.reason.as_str())
+    }
+
+    /// A reason with the names of the hooks that gave it, for the user.
+    pub fn named(&self, reason: &str) -> String {
+        let unnamed = |name: &&String| !reason.contains(name.as_str());
+        let names: Vec<String> =
+            self.deciders.iter().filter(unnamed).map(|name| format!("`{name}`")).collect();
+        match names.as_slice() {
+            [] => reason.to_owned(),
+            [one] => format!("{reason} (hook {one})"),
+            several => format!("{reason} (hooks {})", several.join(", ")),
+        }
     }
 
     /// A part of what they gave.

@@ -106,7 +106,7 @@ impl Child {
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
         if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
-            let text = format!("a hook does not let it begin: {why}");
+            let text = format!("a hook does not let it begin: {}", hooked.named(why));
             return Ending { end: AgentEnd::Error, text };
         }
         if let Some(context) = &hooked.context {

@@ -12,8 +12,8 @@ const STEPS: usize = 100_000;
 pub(super) enum Matcher {
     /// Everything.
     All,
-    /// Only what is called so.
-    Word(String),
+    /// Only what has one of these names.
+    Words(Vec<String>),
     /// What the pattern is found in.
     Pattern(Box<Regex>),
 }
@@ -26,13 +26,14 @@ impl Matcher {
             return (Self::All, None);
         }
         if !hook.event.has_patterns() {
-            return (Self::Word(text.to_owned()), None);
+            let words = text.split('|').map(|word| word.trim().to_owned());
+            return (Self::Words(words.collect()), None);
         }
         let built =
             RegexBuilder::new(text).backtrack_limit(STEPS).delegate_size_limit(1 << 20).build();
         match built {
             Ok(pattern) => (Self::Pattern(Box::new(pattern)), None),
-            Err(error) => (Self::Word(text.to_owned()), Some(error.to_string())),
+            Err(error) => (Self::Words(vec![text.to_owned()]), Some(error.to_string())),
         }
     }
 
@@ -41,7 +42,7 @@ impl Matcher {
     pub(super) fn wants(&self, subject: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Word(word) => word == subject,
+            Self::Words(words) => words.iter().any(|word| word == subject),
             Self::Pattern(pattern) => pattern.is_match(subject).unwrap_or(true),
         }
     }
@@ -79,6 +80,13 @@ mod tests {
         }
         assert!(wants(HookEvent::SessionStart, "startup", "startup"));
         assert!(!wants(HookEvent::SessionStart, "start", "startup"));
+        for source in ["startup", "resume"] {
+            assert!(wants(HookEvent::SessionStart, "startup|resume", source));
+            assert!(wants(HookEvent::SessionStart, " startup | resume ", source));
+        }
+        assert!(!wants(HookEvent::SessionStart, "startup|resume", "clear"));
+        assert!(wants(HookEvent::PreCompress, "manual|auto", "auto"));
+        assert!(!wants(HookEvent::BeforeTool, "a(|b", "b"));
         assert!(Matcher::of(&Hook { matcher: "a(".into(), ..hook(false) }).1.is_some());
     }
 }

@@ -6,18 +6,23 @@ use parallax_protocol::Object;
 use parallax_protocol::hooks::{HookEvent, HookOutcome};
 use serde_json::{Value, json};
 
-use super::result::Single;
+use super::result::{Single, TITLE, clean};
 
 /// Puts the outcomes together: the strictest decision wins, stop wins over all,
 /// later changes replace earlier ones.
 pub(super) fn merge(singles: Vec<Single>) -> HookOutcome {
     let mut outcome = HookOutcome::default();
     let strictest = singles.iter().filter_map(|single| single.decision).max();
+    let stops = singles.iter().any(|single| single.stop.is_some());
     let mut contexts = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
     for single in singles {
-        if single.decision == strictest && strictest.is_some() && !single.title.is_empty() {
-            outcome.deciders.push(single.title);
+        let decides = match stops {
+            true => single.stop.is_some(),
+            false => single.decision == strictest && strictest.is_some(),
+        };
+        if decides && !single.title.is_empty() {
+            outcome.deciders.push(clean(&single.title, TITLE));
         }
         if single.decision == strictest && !single.reason.is_empty() {
             reasons.push(single.reason);
@@ -109,9 +114,23 @@ mod tests {
         ]);
         assert_eq!(outcome.denial(), Some("one\nthree"));
         assert_eq!(outcome.deciders, ["hook one", "hook three"]);
+        assert_eq!(outcome.named("no"), "no (hooks `hook one`, `hook three`)");
+        assert_eq!(outcome.named("hook one says no"), "hook one says no (hook `hook three`)");
         assert_eq!(outcome.given("tool_input"), Some(&json!({"a": 1, "b": 2})));
         let context = "<hook_context>&lt;one&gt;\n&lt;two&gt;\n&lt;three&gt;</hook_context>";
         assert_eq!(outcome.context.as_deref(), Some(context));
+    }
+
+    #[test]
+    fn hook_that_stops_the_agent_is_named() {
+        let single = |title: &str, stop: Option<&str>| Single {
+            decision: Some(HookDecision::Deny),
+            title: title.to_owned(),
+            stop: stop.map(str::to_owned),
+            ..Single::default()
+        };
+        let outcome = merge(vec![single("a", None), single("b", Some("enough"))]);
+        assert_eq!(outcome.named("enough"), "enough (hook `b`)");
     }
 
     #[test]

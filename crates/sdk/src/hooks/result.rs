@@ -14,6 +14,8 @@ use super::message;
 pub(super) const ANSWER: usize = 16 * 1024 * 1024;
 /// Bytes of a hook's text that people and the model get.
 const TEXT: usize = 2_000;
+/// Bytes of a hook's name.
+pub(super) const TITLE: usize = 200;
 /// Bytes of what a hook adds to the conversation.
 const CONTEXT: usize = 64 * 1024;
 
@@ -60,6 +62,18 @@ impl Single {
         self.stop.is_some() || self.decision == Some(HookDecision::Deny)
     }
 
+    /// Where nothing can be refused a no is a failure that the user must see.
+    fn heard_only(mut self, hook: &Hook) -> Self {
+        let denied = (self.decision == Some(HookDecision::Deny)).then_some(&self.reason);
+        let Some(why) = self.stop.as_ref().or(denied).cloned() else { return self };
+        (self.decision, self.stop) = (None, None);
+        self.reason.clear();
+        if !self.messages.iter().any(|(level, _)| *level == Level::Warning) {
+            self.messages.push(message(hook, Level::Warning, &why));
+        }
+        self
+    }
+
     fn deny(&mut self, reason: String) {
         self.decision = Some(HookDecision::Deny);
         self.reason = reason;
@@ -68,6 +82,11 @@ impl Single {
 
 /// Reads the end of a hook.
 pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
+    let single = answer(hook, end);
+    if hook.event.can_be_refused() { single } else { single.heard_only(hook) }
+}
+
+fn answer(hook: &Hook, end: &FedEnd) -> Single {
     let code = match end.ending {
         None => {
             let timeout = hook.timeout.as_secs_f64();
@@ -125,6 +144,10 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
         (1, false) => {
             single.decision = Some(HookDecision::Allow);
             single.messages.push(message(hook, Level::Warning, &shown));
+        }
+        (code, false) if !hook.event.can_be_refused() => {
+            let why = format!("it exited with code {code}: {shown}");
+            single.messages.push(message(hook, Level::Warning, &why));
         }
         (code, true) => {
             let reason = format!("the hook `{}` exited with code {code}", clean(hook.title(), 200));
@@ -322,6 +345,33 @@ pub(super) mod tests {
             assert_eq!((said(false), said(true)), (open, closed), "{code} {stdout} {stderr}");
         }
         assert_eq!(interpret(&hook(false), &end(2, "", "no\u{1b}[31m")).reason, "no[31m");
+    }
+
+    #[test]
+    fn failure_where_nothing_can_be_refused_is_a_warning_with_name_and_output() {
+        for (code, stdout, stderr, expected) in [
+            (1, "", "careful", "hook `guard`: careful"),
+            (1, "", "", "hook `guard`: it exited with code 1"),
+            (2, "", "no", "hook `guard`: it exited with code 2: no"),
+            (
+                127,
+                "",
+                "sh: x: not found",
+                "hook `guard`: it exited with code 127: sh: x: not found",
+            ),
+            (3, "", "", "hook `guard`: the hook `guard` exited with code 3"),
+            (0, r#"{"decision":"deny","reason":"not here"}"#, "", "hook `guard`: not here"),
+            (0, r#"{"continue":false,"stopReason":"stop it"}"#, "", "hook `guard`: stop it"),
+        ] {
+            let hook = Hook { event: HookEvent::SessionStart, ..hook(false) };
+            let said = interpret(&hook, &end(code, stdout, stderr));
+            let texts: Vec<&str> = said.messages.iter().map(|it| it.1.as_str()).collect();
+            assert_eq!(texts, [expected], "{code}");
+            assert!(!said.ends(), "{code}");
+        }
+        let guard = Hook { event: HookEvent::SessionStart, ..hook(true) };
+        let said = interpret(&guard, &end(2, "", "no"));
+        assert_eq!((said.messages.len(), said.ends()), (1, false), "{said:?}");
     }
 
     #[test]
