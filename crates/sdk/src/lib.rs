@@ -36,6 +36,7 @@ pub mod going_back;
 mod history;
 pub mod hooks;
 mod launch;
+pub mod markdown;
 mod mcp;
 pub mod mcp_view;
 mod memory;

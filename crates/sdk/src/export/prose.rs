@@ -3,11 +3,14 @@
 
 use std::fmt::Write as _;
 
-use pulldown_cmark::{Alignment, CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{
+    Alignment, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd,
+};
 
 use super::colours::{Colourist, write_code};
 use super::diff::write_diff;
 use super::escaped::Escaped;
+use crate::markdown::{is_line_break, keeps_brackets, literal};
 
 /// The longest address that is a link, in bytes.
 const MAX_ADDRESS: usize = 2_000;
@@ -16,9 +19,15 @@ const MAX_ADDRESS: usize = 2_000;
 pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut writer = Writer { page, by, code: None, links: Vec::new(), table: Table::default() };
-    for event in Parser::new_ext(text, options) {
-        writer.event(event);
+    let mut writer = Writer { page, by, code: None, links: Vec::new(), table: None };
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        if matches!(event, Event::HardBreak)
+            && text.get(range.clone()).is_some_and(|text| text.starts_with('\\'))
+        {
+            // It continues a line of a shell, and is part of it.
+            writer.text("\\");
+        }
+        writer.event(literal(event, text, &range));
     }
 }
 
@@ -27,9 +36,9 @@ struct Writer<'a> {
     by: Option<Colourist>,
     /// The language and the text of the block of code that is open.
     code: Option<(String, String)>,
-    /// For each link and picture that is open, whether it has a mark to close.
-    links: Vec<bool>,
-    table: Table,
+    /// For each link and picture that is open, what closes it.
+    links: Vec<&'static str>,
+    table: Option<Table>,
 }
 
 #[derive(Default)]
@@ -48,6 +57,9 @@ impl Writer<'_> {
                 Some((_, code)) => code.push_str(&text),
                 None => self.text(&text),
             },
+            Event::InlineHtml(html) if self.table.is_some() && is_line_break(&html) => {
+                self.page.push_str("<br>");
+            }
             Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 let _ = write!(self.page, "<code>{}</code>", Escaped(&text));
@@ -94,11 +106,11 @@ impl Writer<'_> {
             Tag::List(None) => self.page.push_str("<ul>\n"),
             Tag::Item => self.page.push_str("<li>"),
             Tag::Table(columns) => {
-                self.table = Table { columns, ..Table::default() };
+                self.table = Some(Table { columns, ..Table::default() });
                 self.page.push_str("<div class=\"wide\"><table>\n");
             }
             Tag::TableHead => {
-                self.table.in_head = true;
+                self.set_head(true);
                 self.row();
             }
             Tag::TableRow => self.row(),
@@ -106,9 +118,9 @@ impl Writer<'_> {
             Tag::Emphasis => self.page.push_str("<em>"),
             Tag::Strong => self.page.push_str("<strong>"),
             Tag::Strikethrough => self.page.push_str("<del>"),
-            Tag::Link { dest_url, .. } => self.link(&dest_url),
-            Tag::Image { dest_url, .. } => {
-                self.link(&dest_url);
+            Tag::Link { dest_url, link_type, .. } => self.link(&dest_url, link_type),
+            Tag::Image { dest_url, link_type, .. } => {
+                self.link(&dest_url, link_type);
                 self.page.push_str("[picture] ");
             }
             _ => {}
@@ -130,45 +142,64 @@ impl Writer<'_> {
             TagEnd::List(true) => self.page.push_str("</ol>\n"),
             TagEnd::List(false) => self.page.push_str("</ul>\n"),
             TagEnd::Item => self.page.push_str("</li>\n"),
-            TagEnd::Table => self.page.push_str("</table></div>\n"),
+            TagEnd::Table => {
+                self.table = None;
+                self.page.push_str("</table></div>\n");
+            }
             TagEnd::TableHead => {
-                self.table.in_head = false;
+                self.set_head(false);
                 self.page.push_str("</tr>\n");
             }
             TagEnd::TableRow => self.page.push_str("</tr>\n"),
             TagEnd::TableCell => {
-                self.page.push_str(if self.table.in_head { "</th>" } else { "</td>" });
+                self.page.push_str(if self.is_head() { "</th>" } else { "</td>" });
             }
             TagEnd::Emphasis => self.page.push_str("</em>"),
             TagEnd::Strong => self.page.push_str("</strong>"),
             TagEnd::Strikethrough => self.page.push_str("</del>"),
             TagEnd::Link | TagEnd::Image => {
-                let is_open = self.links.pop() == Some(true);
-                self.page.push_str(if is_open { "</a>" } else { "" });
+                self.page.push_str(self.links.pop().unwrap_or_default());
             }
             _ => {}
         }
     }
 
     fn row(&mut self) {
-        self.table.column = 0;
+        if let Some(table) = &mut self.table {
+            table.column = 0;
+        }
         self.page.push_str("<tr>");
     }
 
+    fn is_head(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| table.in_head)
+    }
+
+    fn set_head(&mut self, in_head: bool) {
+        if let Some(table) = &mut self.table {
+            table.in_head = in_head;
+        }
+    }
+
     fn cell(&mut self) {
-        let class = match self.table.columns.get(self.table.column) {
+        let name = if self.is_head() { "th" } else { "td" };
+        let Some(table) = &mut self.table else { return };
+        let class = match table.columns.get(table.column) {
             Some(Alignment::Right) => " class=\"right\"",
             Some(Alignment::Center) => " class=\"center\"",
             _ => "",
         };
-        self.table.column += 1;
-        let name = if self.table.in_head { "th" } else { "td" };
+        table.column += 1;
         let _ = write!(self.page, "<{name}{class}>");
     }
 
     /// A link inside of one (a picture that leads somewhere) is none of its own.
-    fn link(&mut self, address: &CowStr<'_>) {
-        let opens = is_safe(address) && !self.links.contains(&true);
+    fn link(&mut self, address: &CowStr<'_>, link_type: LinkType) {
+        let brackets = keeps_brackets(link_type, address);
+        let opens = is_safe(address) && !self.links.iter().any(|end| end.starts_with("</a>"));
+        if brackets {
+            self.text("<");
+        }
         if opens {
             let _ = write!(
                 self.page,
@@ -176,7 +207,12 @@ impl Writer<'_> {
                 Escaped(address)
             );
         }
-        self.links.push(opens);
+        self.links.push(match (opens, brackets) {
+            (true, true) => "</a>&gt;",
+            (true, false) => "</a>",
+            (false, true) => "&gt;",
+            (false, false) => "",
+        });
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use parallax_screen::{Line, Span, Style, wrap};
+use parallax_sdk::markdown::literal;
 use pulldown_cmark::{
     BrokenLink, BrokenLinkCallback, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser,
     Tag, TagEnd,
@@ -136,28 +137,6 @@ pub(super) fn parser(source: &str) -> Parser<'_> {
     Parser::new_ext(source, OPTIONS)
 }
 
-/// Emphasis by a sign between two digits is none: that is a product or a power
-/// (`2*3*4`), and its signs are shown. Both ends of emphasis have the same range.
-fn times<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Event<'e> {
-    let sign = match &event {
-        Event::Start(Tag::Emphasis) | Event::End(TagEnd::Emphasis) => "*",
-        Event::Start(Tag::Strong) | Event::End(TagEnd::Strong) => "**",
-        _ => return event,
-    };
-    let Some(text) = source.get(range.clone()) else { return event };
-    let Some(inner) = text.strip_prefix(sign).and_then(|text| text.strip_suffix(sign)) else {
-        return event;
-    };
-    let before = source.get(..range.start).unwrap_or("");
-    let after = source.get(range.end..).unwrap_or("");
-    let ends = |text: &str| text.ends_with(|char: char| char.is_ascii_digit());
-    let begins = |text: &str| text.starts_with(|char: char| char.is_ascii_digit());
-    match (ends(before) && begins(inner)) || (ends(inner) && begins(after)) {
-        true => Event::Text(sign.into()),
-        false => event,
-    }
-}
-
 /// Whether the last line of a text is empty.
 pub(super) fn ends_blank(text: &str) -> bool {
     let mut lines = text.rsplit('\n');
@@ -197,7 +176,7 @@ struct Writer<'w, 'c> {
 
 impl<'w> Writer<'w, '_> {
     fn event(&mut self, event: Event<'_>, range: Range<usize>) {
-        let event = times(event, self.source, &range);
+        let event = literal(event, self.source, &range);
         if let Some((_, code, _)) = &mut self.code {
             match event {
                 Event::Text(text) => code.push_str(&text),
@@ -286,7 +265,13 @@ impl<'w> Writer<'w, '_> {
                 if self.inline.is_none() {
                     self.begin_text(range.start, self.look.base);
                 }
+                // One that continues a line of a shell is part of it.
+                let backslash = matches!(inline, Event::HardBreak)
+                    && self.source.get(range).is_some_and(|text| text.starts_with('\\'));
                 if let Some(block) = &mut self.inline {
+                    if backslash {
+                        block.text("\\");
+                    }
                     block.event(&inline);
                 }
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax_screen::{Attributes, Line, Span, Style};
+use parallax_sdk::markdown::{is_line_break, keeps_brackets};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
 use super::{Look, latex, links};
@@ -19,12 +20,16 @@ pub(super) struct Inline<'l> {
     pending: String,
     lines: Vec<Line>,
     current: Line,
+    /// In a cell of a table `<br>` is a line break: there is no other way to write one.
+    in_cell: bool,
 }
 
 struct OpenLink {
     target: Arc<str>,
     href: Option<Arc<str>>,
     text: String,
+    /// It is shown in the angle brackets that it was written in.
+    brackets: bool,
 }
 
 impl<'l> Inline<'l> {
@@ -36,7 +41,13 @@ impl<'l> Inline<'l> {
             pending: String::new(),
             lines: Vec::new(),
             current: Line::EMPTY,
+            in_cell: false,
         }
+    }
+
+    /// The text of a cell of a table.
+    pub(super) fn of_cell(look: &'l Look<'l>, base: Style) -> Self {
+        Self { in_cell: true, ..Self::new(look, base) }
     }
 
     fn style(&self) -> Style {
@@ -50,7 +61,8 @@ impl<'l> Inline<'l> {
             Event::Code(code) => self.marked(code, self.style().patch(self.look.theme.code)),
             Event::InlineMath(math) => self.formula(math, "$"),
             Event::DisplayMath(math) => self.formula(math, "$$"),
-            Event::InlineHtml(html) => self.html(html),
+            Event::InlineHtml(html) if self.in_cell && is_line_break(html) => self.line_break(),
+            Event::InlineHtml(html) => self.text(html),
             Event::FootnoteReference(label) => {
                 self.marked(&format!("[^{label}]"), self.style().patch(self.look.theme.link));
             }
@@ -58,14 +70,21 @@ impl<'l> Inline<'l> {
             Event::Start(Tag::Emphasis) => self.open(Style::PLAIN.italic()),
             Event::Start(Tag::Strong) => self.open(Style::PLAIN.bold()),
             Event::Start(Tag::Strikethrough) => self.open(Style::PLAIN.with(Attributes::STRIKE)),
-            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+            Event::Start(
+                Tag::Link { dest_url, link_type, .. } | Tag::Image { dest_url, link_type, .. },
+            ) => {
                 self.open(self.look.theme.link);
                 let target = clean::one_row(dest_url);
                 // A link in a picture's text or the other way round: the outer
                 // one counts.
                 if self.link.is_none() {
                     let href = links::href(&target);
-                    self.link = Some(OpenLink { target: target.into(), href, text: String::new() });
+                    let brackets = keeps_brackets(*link_type, &target);
+                    let text = String::new();
+                    self.link = Some(OpenLink { target: target.into(), href, text, brackets });
+                    if brackets {
+                        self.put("<".to_owned(), self.look.base, None);
+                    }
                 }
             }
             Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough) => self.close(),
@@ -92,6 +111,9 @@ impl<'l> Inline<'l> {
 
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else { return };
+        if link.brackets {
+            return self.put(">".to_owned(), self.style(), None);
+        }
         let shown = link.text.trim();
         let bare = |text: &str| text.trim_start_matches("mailto:").trim_end_matches('/').to_owned();
         if !link.target.is_empty() && bare(shown) != bare(&link.target) {
@@ -125,28 +147,15 @@ impl<'l> Inline<'l> {
     }
 
     fn formula(&mut self, math: &str, sign: &str) {
-        // A dollar sign is more often money or a variable than a formula.
-        if sign == "$$" || latex::is_formula(math) {
+        // A dollar sign is more often money or a variable than a formula, two are also a
+        // process of a shell.
+        let calculates = sign == "$$" && math.contains(['=', '+', '-', '_', '{']);
+        if calculates || latex::is_formula(math) {
             let math = clean::one_row(math);
             let shown = latex::to_unicode(math.trim());
             self.marked(&shown, self.style().italic());
         } else {
             self.text(&format!("{sign}{math}{sign}"));
-        }
-    }
-
-    fn html(&mut self, html: &str) {
-        match html.trim().to_ascii_lowercase().as_str() {
-            "<u>" => self.open(Style::PLAIN.underline()),
-            "<b>" | "<strong>" => self.open(Style::PLAIN.bold()),
-            "<i>" | "<em>" => self.open(Style::PLAIN.italic()),
-            "<s>" | "<del>" => self.open(Style::PLAIN.with(Attributes::STRIKE)),
-            "<kbd>" => self.open(self.look.theme.code),
-            "</u>" | "</b>" | "</strong>" | "</i>" | "</em>" | "</s>" | "</del>" | "</kbd>" => {
-                self.close();
-            }
-            "<br>" | "<br/>" | "<br />" => self.line_break(),
-            _ => self.marked(html, self.look.theme.secondary),
         }
     }
 

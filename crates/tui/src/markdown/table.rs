@@ -32,7 +32,7 @@ impl<'l> Table<'l> {
             }
             Event::Start(Tag::TableCell) => {
                 let base = if self.in_head { self.look.base.bold() } else { self.look.base };
-                self.cell = Some(Inline::new(self.look, base));
+                self.cell = Some(Inline::of_cell(self.look, base));
             }
             Event::End(TagEnd::TableCell) => {
                 if let (Some(cell), Some(row)) = (self.cell.take(), self.rows.last_mut()) {

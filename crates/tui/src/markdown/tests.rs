@@ -85,8 +85,31 @@ fn signs_between_digits_are_no_emphasis() {
         rendered("2*3*4 and 2**3**4, *so* 5*6 and 7*8.\n", 60),
         ["2*3*4 and 2**3**4, so 5*6 and 7*8."]
     );
-    assert_eq!(rendered("a*b*c 2 *x* **3** 4", 60), ["abc 2 x 3 4"]);
+    assert_eq!(rendered("a*b*c 2 *x* **3** 4", 60), ["a*b*c 2 x 3 4"]);
     assert_eq!(rendered("| a |\n|---|\n| 2*3*4 |\n", 60)[3], "│ 2*3*4 │");
+}
+
+#[test]
+fn names_patterns_and_html_keep_all_their_characters() {
+    for text in [
+        "src/wordcount/__init__.py and *.rs files in a*b*c",
+        "a<b>c, Vec<String>, HashMap<K, V> and <div class=\"x\">text</div>",
+        "x <br> y and <!-- note -->",
+        "vector<std::string> of Name <me@example.org>",
+        "https://a.b/*/c and https://a.b/x*y*z",
+        "echo $$ and kill $$ for $5 and $10",
+    ] {
+        assert_eq!(rendered(text, 100), [text]);
+        assert_eq!(rendered(&format!("# {text}"), 100), [text]);
+        assert_eq!(rendered(&format!("- {text}"), 100), [format!("• {text}")]);
+    }
+    let table = rendered("| a |\n|---|\n| x<br>y<b>z |\n", 60);
+    assert_eq!(table[3..5], ["│ x    │", "│ y<b>z │"].map(|row| row.replace("x    ", "x     ")));
+}
+
+#[test]
+fn line_that_ends_in_a_backslash_keeps_it() {
+    assert_eq!(rendered("cargo build \\\n  --release\n", 60), ["cargo build \\", "--release"]);
 }
 
 /// A little of everything.

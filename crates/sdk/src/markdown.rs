@@ -1,0 +1,224 @@
+//! Which signs in a model's Markdown are markup, and which are text.
+//!
+//! CommonMark reads `*.rs files in a*b*c` and `src/__init__.py` as emphasis and drops the
+//! signs. Answers about code are full of such names, so emphasis counts only where its signs
+//! hug whole words. Everything else is shown as it is written.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
+
+/// The event, or the text that it is instead: signs of emphasis that belong to a name, a
+/// pattern, a calculation or an address, and the brackets of what only looks like a link.
+/// `range` is its place in `source`; both ends of emphasis have the same one.
+pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Event<'e> {
+    let length = match &event {
+        Event::Start(Tag::Emphasis) | Event::End(TagEnd::Emphasis) => 1,
+        Event::Start(Tag::Strong) | Event::End(TagEnd::Strong) => 2,
+        Event::Start(Tag::Strikethrough) | Event::End(TagEnd::Strikethrough) => {
+            let is_double = source.get(range.clone()).is_some_and(|text| text.starts_with("~~"));
+            if is_double { 2 } else { 1 }
+        }
+        Event::Text(text) if drops_backslash(source, range.start) => {
+            return Event::Text(format!("\\{text}").into());
+        }
+        _ => return event,
+    };
+    match literal_signs(source, range, length) {
+        Some(signs) => Event::Text(signs.to_owned().into()),
+        None => event,
+    }
+}
+
+/// Whether the text of a link in angle brackets is shown without them: that of an address of
+/// the web. `Name <me@example.org>` and `vector<std::string>` keep theirs.
+pub fn keeps_brackets(link_type: LinkType, address: &str) -> bool {
+    let is_web = ["http://", "https://", "ftp://", "file://", "mailto:"].iter().any(|scheme| {
+        address.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme))
+    });
+    match link_type {
+        LinkType::Email => true,
+        LinkType::Autolink => !is_web,
+        _ => false,
+    }
+}
+
+/// Whether HTML is the line break of a cell of a table, which Markdown has no sign for.
+pub fn is_line_break(html: &str) -> bool {
+    html.trim_matches(['<', '>', '/', ' ']).eq_ignore_ascii_case("br")
+}
+
+/// The signs around a range that CommonMark takes for emphasis, if they are text.
+fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Option<&'s str> {
+    let text = source.get(range.clone())?;
+    let sign = text.chars().next()?;
+    let signs = text.get(..length)?;
+    let inner = text.strip_prefix(signs)?.strip_suffix(signs)?.trim_matches(sign);
+    let before = source.get(..range.start)?.trim_end_matches(sign);
+    let after = source.get(range.end..)?.trim_start_matches(sign);
+    let is_markup = match (sign, length) {
+        _ if is_in_address(before) => false,
+        ('~', 1) => false,
+        (_, 2) => is_strong_markup(sign, before, inner, after),
+        _ => is_emphasis_markup(before, inner, after),
+    };
+    (!is_markup).then_some(signs)
+}
+
+/// Two signs are rarely an accident: only inside words and around patterns of paths.
+fn is_strong_markup(sign: char, before: &str, inner: &str, after: &str) -> bool {
+    let is_path = |char: char| matches!(char, '/' | '.' | '\\');
+    let is_name = |char: char| char.is_alphanumeric() || char == '_';
+    !before.ends_with(is_word)
+        && !after.starts_with(is_word)
+        && !inner.starts_with(is_path)
+        && !inner.ends_with(['/', '\\'])
+        && (sign != '_'
+            || !(inner.chars().all(is_name) || before.ends_with(is_path) || continues(after)))
+}
+
+fn is_emphasis_markup(before: &str, inner: &str, after: &str) -> bool {
+    let opens = |char: char| {
+        char.is_whitespace() || !char.is_ascii() && !is_word(char) || "([{\"'*_~|:".contains(char)
+    };
+    let closes = |char: char| {
+        char.is_whitespace()
+            || !char.is_ascii() && !is_word(char)
+            || ")]}\"'*_~.,;:!?-<|".contains(char)
+    };
+    let first =
+        |char: char| char.is_alphanumeric() || !char.is_ascii() || "\"'([`*_~$<".contains(char);
+    let last = |char: char| {
+        char.is_alphanumeric() || !char.is_ascii() || "\"')]`*_~.,;:!?%>".contains(char)
+    };
+    let is_pattern = inner.ends_with('.') && !inner.contains(char::is_whitespace);
+    before.chars().next_back().is_none_or(opens)
+        && after.chars().next().is_none_or(closes)
+        && !continues(after)
+        && inner.starts_with(first)
+        && inner.ends_with(last)
+        && !is_pattern
+}
+
+/// Whether what stands before these signs is one name with them: `.py`, `/x`, `:8080`.
+fn continues(after: &str) -> bool {
+    let mut chars = after.chars();
+    matches!(chars.next(), Some('.' | ':' | '-' | '/' | '\\' | '('))
+        && chars.next().is_some_and(is_word)
+        || after.starts_with(['/', '\\'])
+}
+
+/// A character of words that stand apart from each other; those of Chinese, Japanese and
+/// Korean, which are two columns wide, do not.
+fn is_word(char: char) -> bool {
+    let is_wide = matches!(u32::from(char), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xffe6 | 0x20000..=0x3fffd);
+    char.is_alphanumeric() && !is_wide
+}
+
+/// Whether a text ends inside of an address.
+fn is_in_address(before: &str) -> bool {
+    let ends = |char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"' | '`' | '|');
+    before.rsplit(ends).next().is_some_and(|word| word.contains("://"))
+}
+
+/// Whether a backslash that was dropped before this place was no escape of a Markdown sign,
+/// as in `\d+\.\d+` or `C:\.git`.
+fn drops_backslash(source: &str, at: usize) -> bool {
+    let before = source.get(..at).unwrap_or("");
+    let Some(before) = before.strip_suffix('\\') else { return false };
+    let Some(escaped) = source.get(at..).and_then(|rest| rest.chars().next()) else { return false };
+    if !escaped.is_ascii_punctuation() || before.ends_with('\\') {
+        return false;
+    }
+    let line = before.rsplit('\n').next().unwrap_or("").trim_start();
+    match escaped {
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '$' | '!' => false,
+        // Formulas are written between `\(` and `\)`.
+        '(' => false,
+        ')' if before.contains("\\(") => false,
+        // The sign of an item of a list.
+        '.' | ')' => line.is_empty() || !line.chars().all(|char| char.is_ascii_digit()),
+        '+' | '-' => !line.is_empty(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pulldown_cmark::{Options, Parser};
+
+    use super::*;
+
+    /// The text with `{…}` around what is emphasized.
+    fn shown(source: &str) -> String {
+        let parser = Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH);
+        let text =
+            parser.into_offset_iter().map(|(event, range)| match literal(event, source, &range) {
+                Event::Start(Tag::Emphasis | Tag::Strong | Tag::Strikethrough) => "{".to_owned(),
+                Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough) => {
+                    "}".to_owned()
+                }
+                Event::Text(text) | Event::InlineHtml(text) => text.to_string(),
+                Event::Code(code) => format!("`{code}`"),
+                _ => String::new(),
+            });
+        text.collect()
+    }
+
+    #[test]
+    fn signs_of_names_patterns_and_addresses_are_text() {
+        for text in [
+            "src/wordcount/__init__.py and *.rs files in a*b*c",
+            "call __init__ of obj.__dict__ if __name__ == \"__main__\"",
+            "lib/__tests__/x.js, __pycache__/ and __init__(self)",
+            "*.js, *.ts and *.{jsx,tsx}",
+            "src/*.py and tests/*.py",
+            "src/**/*.rs, lib/**/*.rs and **/*.toml",
+            "\"*.txt\" or '*.md' or (*.c)",
+            "2*3*4 and 2**3**4 and x**2 + y**2",
+            "f(*args, **kwargs) and g(*args, **kwargs)",
+            "count(*) and sum(*)",
+            "https://a.b/*/c/*/d and https://a.b/x*y*z and https://a.b/?q=*foo*",
+            "https://a.b/_x_/__y__/z",
+            "a~b~c and ~/x, ~/y and 1~2~3",
+            "/*comment*/ and config.* and *config.*",
+            "snake_case_name, _private and $_GET_x",
+            "a***b***c",
+            "p->_x_->y and foo._bar_.baz",
+            r"\d+\.\d+ matches C:\.git and a\/b",
+        ] {
+            assert_eq!(shown(text), text);
+        }
+    }
+
+    #[test]
+    fn signs_around_whole_words_are_markup() {
+        for (text, expected) in [
+            ("**bold** and *italic* and _italic_", "{bold} and {italic} and {italic}"),
+            ("***both*** and __two words__", "{{both}} and {two words}"),
+            (
+                "(*see below*), \"*quoted*\" and *really?*",
+                "({see below}), \"{quoted}\" and {really?}",
+            ),
+            ("**Note:** *this is done.* _So is this._", "{Note:} {this is done.} {So is this.}"),
+            ("- **src/main.rs**: *`code`*", "{src/main.rs}: {`code`}"),
+            ("**https://a.b/c** and ~~gone~~", "{https://a.b/c} and {gone}"),
+            ("这是**重点**内容 と*強調*です", "这是{重点}内容 と{強調}です"),
+            ("2 *x* **3** 4, *one* *two*", "2 {x} {3} 4, {one} {two}"),
+            ("*a **b** c* and **a *b* c**", "{a {b} c} and {a {b} c}"),
+            (r"\*kept\* 1\. \_x\_", "*kept* 1\\. _x_"),
+            (r"1\. no list", "1. no list"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_web_lose_their_brackets() {
+        assert!(!keeps_brackets(LinkType::Autolink, "https://a.b"));
+        assert!(keeps_brackets(LinkType::Autolink, "std::string"));
+        assert!(keeps_brackets(LinkType::Email, "me@example.org"));
+        assert!(!keeps_brackets(LinkType::Inline, "std::string"));
+    }
+}
