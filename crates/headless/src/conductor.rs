@@ -82,7 +82,7 @@ impl Conductor {
             ops,
             face: face_for(options, display_prompt),
             summary: Summary::new(options),
-            output: Output::new(io),
+            output: Output::new(io, options.shared_terminal),
             signals,
             interruption: None,
             format: options.format,

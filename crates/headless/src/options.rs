@@ -47,6 +47,8 @@ pub struct RunOptions {
     pub stdin_is_terminal: bool,
     /// Whether stderr may be coloured: a terminal, and nobody forbade it.
     pub stderr_colour: bool,
+    /// Whether stdout and stderr are the same terminal.
+    pub shared_terminal: bool,
     /// Whether a signal ends the run with exit code 0, as older scripts expect
     /// (`PARALLAX_COMPAT_SIGNALS=1`). Ctrl-C on a terminal stays 130.
     pub compatible_signals: bool,

@@ -67,25 +67,61 @@ pub(crate) struct Output {
     pub(crate) pending: Pending,
     stdout: Stream,
     stderr: Stream,
+    /// Both are the same terminal.
+    shared: bool,
+    line: LineState,
+}
+
+/// Where a terminal that shows both streams is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineState {
+    /// At the beginning of a line.
+    Start,
+    /// Behind text of stdout that no line end follows.
+    Open,
+    /// At the beginning of a line, as stderr ended a line that stdout had left open.
+    Ended,
 }
 
 impl Output {
-    pub(crate) fn new(io: Io) -> Self {
+    /// `shared`: both streams are the same terminal.
+    pub(crate) fn new(io: Io, shared: bool) -> Self {
         Self {
             pending: Pending::default(),
             stdout: Stream { writer: io.stdout, written: 0 },
             stderr: Stream { writer: io.stderr, written: 0 },
+            shared,
+            line: LineState::Start,
         }
     }
 
     /// Writes what is pending. Safe to cancel. A failing stderr is nobody's
     /// problem: there is no place left to say so.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        self.follow_stdout();
         if !self.pending.stdout.is_empty() {
             self.stdout.flush(&mut self.pending.stdout).await?;
         }
         self.flush_stderr().await;
         Ok(())
+    }
+
+    /// Notes how what is pending for stdout leaves the terminal's line. A line end that
+    /// stderr has written already is left out.
+    fn follow_stdout(&mut self) {
+        let stdout = &mut self.pending.stdout;
+        if !self.shared || self.stdout.written > 0 {
+            return;
+        }
+        if self.line == LineState::Ended && stdout.first() == Some(&b'\n') {
+            stdout.remove(0);
+            self.line = LineState::Start;
+        }
+        match stdout.last() {
+            Some(b'\n') => self.line = LineState::Start,
+            Some(_) => self.line = LineState::Open,
+            None => {}
+        }
     }
 
     /// Drops what is pending for stdout: nobody will read it.
@@ -96,11 +132,52 @@ impl Output {
 
     /// Writes what is pending for stderr alone.
     pub(crate) async fn flush_stderr(&mut self) {
+        let stderr = &mut self.pending.stderr;
+        if self.line == LineState::Open && !stderr.is_empty() && self.stderr.written == 0 {
+            stderr.insert(0, b'\n');
+            self.line = LineState::Ended;
+        }
         if !self.pending.stderr.is_empty()
             && self.stderr.flush(&mut self.pending.stderr).await.is_err()
         {
             self.pending.stderr.clear();
             self.stderr.written = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Buffer;
+
+    /// What the two streams get of pieces that are flushed one after another.
+    async fn written(shared: bool, pieces: &[(&str, &str)]) -> (String, String) {
+        let (stdout, stderr) = (Buffer::default(), Buffer::default());
+        let io = Io { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()) };
+        let mut output = Output::new(io, shared);
+        for (out, err) in pieces {
+            output.pending.stdout.extend_from_slice(out.as_bytes());
+            output.pending.stderr.extend_from_slice(err.as_bytes());
+            output.flush().await.expect("a buffer takes all");
+        }
+        (stdout.text(), stderr.text())
+    }
+
+    #[tokio::test]
+    async fn answer_ends_with_newline_before_notice_on_shared_terminal() {
+        let pieces = [("Half a line", ""), ("", "warning: odd\n"), ("\n", "warning: more\n")];
+        let (stdout, stderr) = written(true, &pieces).await;
+        assert_eq!(
+            (stdout.as_str(), stderr.as_str()),
+            ("Half a line", "\nwarning: odd\nwarning: more\n")
+        );
+        // Text that goes on begins in a line of its own.
+        let pieces = [("Half", "a\n"), (" and half", ""), ("\n", "b\n")];
+        let (stdout, stderr) = written(true, &pieces).await;
+        assert_eq!((stdout.as_str(), stderr.as_str()), ("Half and half\n", "\na\nb\n"));
+        // A file gets the answer as it is, and a log no empty line.
+        let (stdout, stderr) = written(false, &pieces).await;
+        assert_eq!((stdout.as_str(), stderr.as_str()), ("Half and half\n", "a\nb\n"));
     }
 }

@@ -400,6 +400,7 @@ fn options(
         scripted: session.scripted,
         stdin_is_terminal: around.stdin_is_terminal,
         stderr_colour: around.stderr_colour,
+        shared_terminal: around.stdout_is_terminal && around.stderr_is_terminal,
         compatible_signals: around.compatible_signals,
     }
 }

@@ -10,6 +10,7 @@ pub(crate) struct Surroundings {
     pub(crate) stdout_is_terminal: bool,
     /// Whether a build server runs us: nobody sits there.
     pub(crate) is_build_server: bool,
+    pub(crate) stderr_is_terminal: bool,
     /// Whether stderr may be coloured.
     pub(crate) stderr_colour: bool,
     /// `DEBUG` or `DEBUG_MODE`.
@@ -43,6 +44,7 @@ impl Surroundings {
         Self {
             is_build_server: !is_integration_test
                 && (is("CI", &["true"]) || is("GITHUB_ACTIONS", &["true"])),
+            stderr_is_terminal,
             stderr_colour: stderr_is_terminal && !no_colour && !is("TERM", &["dumb"]),
             debug: is("DEBUG", &["true", "1"]) || is("DEBUG_MODE", &["true", "1"]),
             compatible_signals: is("PARALLAX_COMPAT_SIGNALS", &["1", "true"]),
