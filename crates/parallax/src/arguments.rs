@@ -149,9 +149,13 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "MODE", value_parser = approval_modes(), default_value = "default")]
     pub(crate) mode: ApprovalMode,
 
-    /// As if somebody could be asked
+    /// Details of a run in the terminal, where the user can be asked
     #[arg(long)]
     pub(crate) interactive: bool,
+
+    /// Also list the rules that do not match, and why
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
 
     /// Print JSON
     #[arg(long)]

@@ -75,25 +75,40 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
         .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
     let kind = kind_of(tool);
     let effects = effects(tool, kind, &args, &root);
-    let explanation = policy.explain(&Query {
-        tool,
-        aliases: &[],
-        kind,
-        args: &args,
-        effects: &effects,
-        mode: typed.mode,
-        interactive: typed.interactive,
-        workspace: &[root],
-        trusted: launch.trusted(),
-        made: &[],
-        taint: &Taint::default(),
-        origin: Origin::default(),
+    let roots = [root];
+    let explained = |interactive| {
+        policy.explain(&Query {
+            tool,
+            aliases: &[],
+            kind,
+            args: &args,
+            effects: &effects,
+            mode: typed.mode,
+            interactive,
+            workspace: &roots,
+            trusted: launch.trusted(),
+            made: &[],
+            taint: &Taint::default(),
+            origin: Origin::default(),
+        })
+    };
+    let (terminal, headless) = (explained(true), explained(false));
+    if !typed.json {
+        return Ok(say(&told(&terminal, &headless, typed)));
+    }
+    let details = if typed.interactive { &terminal } else { &headless };
+    let value = serde_json::to_value(details).map(|mut value| {
+        let decision = |explanation: &Explanation| {
+            let verdict = &explanation.verdict;
+            json!({"decision": verdict.decision, "rule": verdict.rule, "why": verdict.why})
+        };
+        if let Some(object) = value.as_object_mut() {
+            object.insert("interactive".to_owned(), decision(&terminal));
+            object.insert("headless".to_owned(), decision(&headless));
+        }
+        value
     });
-    Ok(say(&if typed.json {
-        pretty(serde_json::to_value(&explanation))
-    } else {
-        told(&explanation)
-    }))
+    Ok(say(&pretty(value)))
 }
 
 /// The tool and its arguments.
@@ -222,10 +237,16 @@ fn listed(rules: &[Considered]) -> String {
     })
 }
 
-fn told(explanation: &Explanation) -> String {
+fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments) -> String {
+    let mut text = String::new();
+    for (run, explanation) in [("interactive", terminal), ("headless", headless)] {
+        let verdict = &explanation.verdict;
+        let decision = word(verdict.decision);
+        let _ = writeln!(text, "{run}: {decision}, by {}", one_line(&verdict.rule));
+        let _ = writeln!(text, "  {}", one_line(&verdict.why));
+    }
+    let explanation = if typed.interactive { terminal } else { headless };
     let verdict = &explanation.verdict;
-    let mut text = format!("{}: {}\n", word(verdict.decision), one_line(&verdict.rule));
-    let _ = writeln!(text, "{}", one_line(&verdict.why));
     if let Some(trouble) = &explanation.trouble {
         let _ = writeln!(text, "The line cannot be judged by its commands: {}", one_line(trouble));
     }
@@ -246,17 +267,20 @@ fn told(explanation: &Explanation) -> String {
             word(command.decision),
             one_line(&command.rule)
         );
-        considered(&mut text, &command.rules);
+        considered(&mut text, &command.rules, typed.verbose);
     }
     if explanation.commands.is_empty() {
-        text.push_str("\nRules:\n");
-        considered(&mut text, &explanation.rules);
+        text.push_str(if typed.verbose { "\nRules:\n" } else { "\nRules that match:\n" });
+        considered(&mut text, &explanation.rules, typed.verbose);
+    }
+    if !typed.verbose {
+        text.push_str("\n-v also lists the rules that do not match.\n");
     }
     text
 }
 
-fn considered(text: &mut String, rules: &[Considered]) {
-    for rule in rules {
+fn considered(text: &mut String, rules: &[Considered], all: bool) {
+    for rule in rules.iter().filter(|rule| all || rule.why_not.is_none()) {
         let outcome = rule.why_not.unwrap_or("it matches");
         let _ = writeln!(text, "  {}: {outcome}", one_line(&rule.rule));
     }

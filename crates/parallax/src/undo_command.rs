@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use parallax_headless::{ExitCode, OutputFormat, one_line};
 use parallax_protocol::event::{Failure, FailureKind, Undone};
-use parallax_sdk::undo::{ChangeKind, TurnChanges, Undo};
+use parallax_sdk::undo::{ChangeKind, TurnChanges, Undo, local_time};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ use crate::arguments::UndoArguments;
 
 /// Files that are named of a turn in a list for people.
 const SHOWN: usize = 20;
+/// Characters of a prompt in that list.
+const PROMPT: usize = 100;
 
 /// Does what the words say and prints it.
 ///
@@ -28,8 +30,8 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     if typed.list {
         let turns = undo.list()?;
         return Ok(say(&match format(typed) {
-            OutputFormat::Text => list(&turns),
-            _ => printed(turns.iter().map(turn_json).collect()),
+            OutputFormat::Text => list(&turns, &undo),
+            _ => printed(turns.iter().map(|turn| turn_json(turn, &undo)).collect()),
         }));
     }
     if typed.redo {
@@ -85,10 +87,14 @@ fn printed(value: serde_json::Result<Value>) -> String {
 }
 
 /// A turn has the number that `parallax undo NUMBER` takes.
-fn turn_json((number, turn): &(Option<u64>, TurnChanges)) -> serde_json::Result<Value> {
+fn turn_json(
+    (number, turn): &(Option<u64>, TurnChanges),
+    undo: &Undo,
+) -> serde_json::Result<Value> {
     let mut json = serde_json::to_value(turn)?;
     if let Some(object) = json.as_object_mut() {
         object.insert("turn".to_owned(), json!(number));
+        object.insert("prompt".to_owned(), json!(undo.prompt(turn.turn)));
     }
     Ok(json)
 }
@@ -98,13 +104,18 @@ fn heading(prompt: Option<u64>) -> String {
     prompt.map_or_else(|| "A prompt taken back".to_owned(), |number| format!("Turn {number}"))
 }
 
-fn list(turns: &[(Option<u64>, TurnChanges)]) -> String {
+fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
     if turns.is_empty() {
         return "Nothing to undo.\n".to_owned();
     }
     let mut text = String::new();
     for (number, turn) in turns {
-        text.push_str(&format!("{} ({}):\n", heading(*number), turn.time));
+        let prompt = match undo.prompt(turn.turn) {
+            Some(prompt) => format!(": {}", shortened(prompt)),
+            None => String::new(),
+        };
+        let time = local_time(&turn.time);
+        text.push_str(&format!("{} ({time}){prompt}\n", heading(*number)));
         for file in turn.files.iter().take(SHOWN) {
             let what = match file.kind {
                 ChangeKind::Created => "created",
@@ -126,6 +137,15 @@ fn list(turns: &[(Option<u64>, TurnChanges)]) -> String {
         }
     }
     text
+}
+
+/// The beginning of a prompt, in one line.
+fn shortened(prompt: &str) -> String {
+    let line = one_line(prompt);
+    match line.char_indices().nth(PROMPT) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
 }
 
 fn told(undone: &Undone, by_force: &str) -> String {

@@ -79,6 +79,12 @@ impl Undo {
         Ok(turns.into_iter().map(|turn| (self.number(turn.turn), turn)).collect())
     }
 
+    /// The prompt of a turn; `None` where it was taken back or is not known.
+    pub fn prompt(&self, turn: u64) -> Option<&str> {
+        let marks = self.prompts.as_deref().ok()?;
+        marks.iter().find(|mark| mark.turn == turn).map(|mark| mark.text.as_str())
+    }
+
     fn number(&self, turn: u64) -> Option<u64> {
         PromptMark::number(self.prompts.as_deref().ok()?, turn)
     }
@@ -119,6 +125,15 @@ impl Undo {
         let redone = self.store.redo(force);
         let redone = redone.map_err(|error| failure(FailureKind::Input, error.to_string()))?;
         Ok(Undone { prompt: self.number(redone.turn), ..redone })
+    }
+}
+
+/// A time of a record (RFC 3339) on the clock of this machine.
+pub fn local_time(time: &str) -> String {
+    let zone = jiff::tz::TimeZone::system();
+    match time.parse::<jiff::Timestamp>() {
+        Ok(time) => time.to_zoned(zone).strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => time.to_owned(),
     }
 }
 
