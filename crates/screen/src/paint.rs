@@ -1,6 +1,7 @@
 //! Writes cells: short moves, the least of style changes, and nothing that could
 //! make the terminal wrap or scroll by itself.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::picture::Picture;
@@ -145,9 +146,10 @@ impl Painter {
         self.rows_touched += 2;
     }
 
-    /// Makes row `y`, which shows `old`, show `new`.
-    pub fn row(&mut self, y: usize, old: &Row, new: &Row) {
-        if old == new {
+    /// Makes row `y`, which shows `old`, show `new`. The cells of `echo` are written even
+    /// where they are shown already.
+    pub fn row(&mut self, y: usize, old: &Row, new: &Row, echo: Range<usize>) {
+        if old == new && echo.is_empty() {
             return;
         }
         self.rows_touched += 1;
@@ -155,6 +157,7 @@ impl Painter {
         // by is written, for whoever copies it.
         let indent = new.indent();
         let same = |at: usize| match (old.cells.get(at), new.cells.get(at)) {
+            _ if echo.contains(&at) => false,
             (None, Some(new)) => at > indent && new.is_plain_blank(),
             (old, new) => old == new,
         };
@@ -185,6 +188,15 @@ impl Painter {
             self.set_style(Style::PLAIN);
             self.move_to(new.len(), y);
             self.out.extend_from_slice(b"\x1b[K");
+        }
+        // A row ends with its last character; what was typed may end with spaces.
+        if let Some(count) = echo.end.min(self.columns).checked_sub(new.len().max(echo.start))
+            && count > 0
+        {
+            self.set_style(Style::PLAIN);
+            self.move_to(echo.end - count, y);
+            self.out.extend(std::iter::repeat_n(b' ', count));
+            self.x = Some(echo.end).filter(|x| *x < self.columns);
         }
     }
 

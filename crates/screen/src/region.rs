@@ -7,6 +7,7 @@
 //! window: every terminal keeps what leaves at the top in its scrollback. Line
 //! inserts and deletes below then put the blocks that only moved into their place.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::align::align;
@@ -19,6 +20,9 @@ use crate::row::Row;
 /// window's first row tmux takes that for clearing the screen, and keeps all that was
 /// on it in its scrollback.
 pub(crate) const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
+
+/// Of a longer row only the end is written again for those who read the output.
+const ECHO_CAP: usize = 80;
 
 /// What is to be shown.
 #[derive(Debug, Clone, Copy, Default)]
@@ -142,7 +146,8 @@ impl Region {
         let scrolls = new.len() > self.rows.len();
         let pictures = self.pictures(frame.commit);
         if new.len() <= self.height {
-            self.shift(&mut painter, &new);
+            let cursor = cursor.map(|(x, y)| (x.min(self.columns - 1), committed + y));
+            self.shift(&mut painter, &new, cursor);
             for placed in &pictures {
                 painter.picture(placed.x, placed.y, placed.picture);
             }
@@ -183,7 +188,7 @@ impl Region {
     }
 
     /// All new rows fit into the window: blocks are moved, then cells changed.
-    fn shift(&self, painter: &mut Painter, new: &[Arc<Row>]) {
+    fn shift(&self, painter: &mut Painter, new: &[Arc<Row>], cursor: Option<(usize, usize)>) {
         let old = &self.rows;
         if new.len() > old.len() {
             painter.move_to_row(old.len() - 1);
@@ -220,10 +225,34 @@ impl Region {
             at += run.max(1);
         }
         let empty = Arc::<Row>::default();
+        let echo = cursor.and_then(|cursor| Some((cursor.1, self.echo(&pairs, new, cursor)?)));
         for (y, (pair, row)) in pairs.iter().zip(new).enumerate() {
             let shown = pair.and_then(|at| old.get(at)).unwrap_or(&empty);
-            painter.row(y, shown, row);
+            let echo = echo.clone().filter(|(at, _)| *at == y);
+            painter.row(y, shown, row, echo.map_or(0..0, |(_, cells)| cells));
         }
+    }
+
+    /// The cells of the cursor's row that are written even where they are shown already.
+    /// Programs that drive this one through a terminal read its output as a stream: they
+    /// look for the characters that they typed, and for whole words after a list below the
+    /// row has come between them.
+    fn echo(
+        &self,
+        pairs: &[Option<usize>],
+        new: &[Arc<Row>],
+        (x, y): (usize, usize),
+    ) -> Option<Range<usize>> {
+        let before = pairs.get(y).copied().flatten().filter(|at| *at == self.y)?;
+        let (old_row, row) = (self.rows.get(before)?, new.get(y)?);
+        let (old_below, below) = (self.rows.get(before + 1..)?, new.get(y + 1..)?);
+        let has_changed = old_row != row;
+        if old_below != below {
+            return Some(row.len().saturating_sub(ECHO_CAP)..row.len().max(x));
+        }
+        let from = self.x.filter(|from| *from < x)?;
+        let typed = if has_changed { from..x } else { from.max(row.len())..x };
+        Some(typed)
     }
 
     /// More rows than the window has: each is painted before it leaves at the top.
@@ -234,7 +263,7 @@ impl Region {
                 painter.move_to_row(y - 1);
                 painter.grow(1);
             }
-            painter.row(y, self.rows.get(y).unwrap_or(&empty), row);
+            painter.row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
             // The row below is there, and its own rows are blank.
             for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
                 painter.picture(placed.x, placed.y, placed.picture);
