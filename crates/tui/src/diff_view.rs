@@ -14,6 +14,9 @@ use crate::layout::{count, hard_wrap, shortened};
 use crate::theme::Theme;
 use hunks::{Change, Row};
 
+/// What stands before lines that were added or removed.
+const SIGNS: [&str; 4] = ["+ ", "- ", "added: ", "removed: "];
+
 /// How a diff is drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffLook<'a> {
@@ -34,7 +37,7 @@ impl<'a> DiffLook<'a> {
     }
 }
 
-/// The rows of a change. A new file is shown as code.
+/// The rows of a change. The lines of a new file are added ones with the colours of code.
 pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
     let changes = hunks::parse(&diff.diff);
     let mut page = Rows::new(&changes, look);
@@ -53,9 +56,20 @@ pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
     page.end()
 }
 
+/// The first row of a change among rows that may have others before it; 0 where there is
+/// none.
+pub fn first_change(rows: &[Line]) -> usize {
+    let is_change = |row: &Line| row.spans.iter().take(2).any(|span| SIGNS.contains(&&*span.text));
+    rows.iter().position(is_change).unwrap_or(0)
+}
+
 fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     let name = path.extension().or_else(|| path.file_name()).unwrap_or_default();
     let mut highlighter = Highlighter::new(&name.to_string_lossy());
+    let [added, _, added_in_words, _] = SIGNS;
+    let sign = if page.look.plain { added_in_words } else { added };
+    // The colours of code stand on the terminal's own background.
+    let style = Style { bg: None, ..page.look.theme.added };
     for row in changes {
         let Row::Line { text, new, .. } = row else { continue };
         if page.is_full() {
@@ -66,7 +80,7 @@ fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
         let pieces = highlighter.line(&text);
         let look = crate::markdown::Look::new(page.look.theme, page.look.width);
         let spans = crate::markdown::code_spans(&text, &pieces, &look);
-        page.put(*new, "", spans, Style::PLAIN);
+        page.put(*new, sign, spans, style);
     }
 }
 
@@ -157,10 +171,10 @@ impl<'l> Rows<'l> {
         }
         let (number, sign) = match (change, self.look.plain) {
             (Change::Same, _) => (*new, "  "),
-            (Change::Added, false) => (*new, "+ "),
-            (Change::Removed, false) => (*old, "- "),
-            (Change::Added, true) => (*new, "added: "),
-            (Change::Removed, true) => (*old, "removed: "),
+            (Change::Added, false) => (*new, SIGNS[0]),
+            (Change::Removed, false) => (*old, SIGNS[1]),
+            (Change::Added, true) => (*new, SIGNS[2]),
+            (Change::Removed, true) => (*old, SIGNS[3]),
         };
         let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
         // How the line ends is none of its text.

@@ -13,6 +13,7 @@ use self::choices::{Choice, choices};
 use super::answer_form::{AnswerForm, FormAnswer};
 use super::field::Field;
 use super::{DialogKey, rule_text};
+use crate::diff_view::first_change;
 use crate::hunks::Hunks;
 use crate::theme::Theme;
 
@@ -52,6 +53,15 @@ impl Typing {
     }
 }
 
+/// The rows of a body that are in sight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Page {
+    first: usize,
+    shown: usize,
+    /// The furthest that `first` can be.
+    last: usize,
+}
+
 /// An open question and how far the answer is.
 #[derive(Debug)]
 pub(crate) struct QuestionDialog {
@@ -62,10 +72,10 @@ pub(crate) struct QuestionDialog {
     rule: usize,
     /// The rule as the person changed it.
     edited: Option<RuleDraft>,
-    /// Rows of the body that are scrolled away.
-    scroll: usize,
-    /// Rows of the body that were shown last, and how far they can be scrolled.
-    page: Cell<(usize, usize)>,
+    /// The row of the body that the user turned to.
+    scroll: Option<usize>,
+    /// How the body was shown last.
+    page: Cell<Page>,
     /// For a screen reader: words in place of signs.
     pub(crate) plain: bool,
     typing: Option<Typing>,
@@ -90,7 +100,7 @@ impl QuestionDialog {
             cursor: 0,
             rule: 0,
             edited: None,
-            scroll: 0,
+            scroll: None,
             page: Cell::default(),
             plain: false,
             typing: None,
@@ -193,10 +203,28 @@ impl QuestionDialog {
     /// Turns a page of what would happen; a row of the old one stays in sight, unless
     /// there are only a few.
     fn turn(&mut self, down: bool) {
-        let (shown, last) = self.page.get();
+        let Page { first, shown, last } = self.page.get();
         let step = if shown > 4 { shown - 1 } else { shown.max(1) };
-        let at = self.scroll.min(last);
-        self.scroll = if down { (at + step).min(last) } else { at.saturating_sub(step) };
+        let at = self.scroll.unwrap_or(first).min(last);
+        self.scroll = Some(if down { (at + step).min(last) } else { at.saturating_sub(step) });
+    }
+
+    /// The row of a body with which a change of a file begins.
+    fn first_change(&self, body: &[Line]) -> usize {
+        match &self.ask.preview {
+            Some(Preview::Diff(_)) => first_change(body),
+            _ => 0,
+        }
+    }
+
+    /// Notes that `shown` of `rows` of the body are in sight; gives the first of them. Until
+    /// the user turns the page a change is in sight, which begins at `change`.
+    fn turn_to(&self, rows: usize, shown: usize, change: usize) -> usize {
+        let last = rows - shown.min(rows);
+        let begin = if 2 * change < shown { 0 } else { change };
+        let first = self.scroll.unwrap_or(begin).min(last);
+        self.page.set(Page { first, shown, last });
+        first
     }
 
     /// Whether an answer would keep the rule that is shown.

@@ -54,7 +54,7 @@ pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<
             let mut end = 0;
             for (marked, text) in pieces {
                 end += text.len();
-                place.push((end, *marked));
+                place.push((end, *marked && !text.trim().is_empty()));
             }
             // Without the line break that was added for the comparison.
             if let Some(last) = place.last_mut() {

@@ -34,7 +34,34 @@ fn a_long_diff_is_cut_and_counted() {
     let theme = Theme::default();
     let look = DiffLook { max_rows: 4, ..DiffLook::new(&theme, 30) };
     let texts: Vec<String> = rows(&change, &look).iter().map(Line::text).collect();
-    assert_eq!(texts, [" 1 line 0", " 2 line 1", " 3 line 2", "… 47 more lines"]);
+    assert_eq!(texts, [" 1 + line 0", " 2 + line 1", " 3 + line 2", "… 47 more lines"]);
+}
+
+#[test]
+fn line_of_new_file_has_plus_before_its_own_sign() {
+    let change = diff("@@ -0,0 +1,3 @@\n+- bullet\n+-- rule\n+\n", true);
+    let theme = Theme::default();
+    let shown = rows(&change, &DiffLook::new(&theme, 30));
+    let texts: Vec<String> = shown.iter().map(Line::text).collect();
+    assert_eq!(texts, ["1 + - bullet", "2 + -- rule", "3 + "]);
+    assert_eq!(shown[0].spans[1].style.fg, theme.added.fg);
+    let look = DiffLook { plain: true, ..DiffLook::new(&theme, 30) };
+    assert_eq!(rows(&change, &look)[0].text(), "1 added: - bullet");
+}
+
+#[test]
+fn whitespace_alone_is_not_marked() {
+    let theme = Theme::default();
+    for (old, new) in [("a b", "a  b"), ("a b c", "a  b x"), ("f( x)", "f(x )"), ("a", "a ")] {
+        let change = diff(&format!("@@ -1 +1 @@\n-{old}\n+{new}\n"), false);
+        for row in rows(&change, &DiffLook::new(&theme, 30)) {
+            for span in &row.spans {
+                let is_marked = span.style == theme.added.patch(theme.added_word)
+                    || span.style == theme.removed.patch(theme.removed_word);
+                assert!(!is_marked || !span.text.trim().is_empty(), "{old:?} {new:?}: {row:?}");
+            }
+        }
+    }
 }
 
 #[test]

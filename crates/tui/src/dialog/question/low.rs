@@ -23,6 +23,7 @@ impl QuestionDialog {
         theme: &Theme,
     ) -> DialogView {
         let title = head.first().map(Line::text).unwrap_or_default();
+        let change = self.first_change(&body) + head.len().saturating_sub(1);
         let mut body: Vec<Line> = head.drain(..).skip(1).chain(body).collect();
         let rest = height.saturating_sub(1);
         let answers = self.choices.len();
@@ -33,10 +34,8 @@ impl QuestionDialog {
         let room = rest.saturating_sub(half).max(chosen).clamp(1, most);
         let foot = self.answers_within(width, room.min(answers - 1 + chosen), theme);
         let shown = rest.saturating_sub(foot.len()).min(body.len());
-        let last = body.len() - shown;
-        self.page.set((shown, last));
-        let from = self.scroll.min(last);
-        let place = match last {
+        let from = self.turn_to(body.len(), shown, change);
+        let place = match body.len() - shown {
             0 => String::new(),
             _ if width < NAMES_KEYS => format!(" {}-{}/{}", from + 1, from + shown, body.len()),
             _ => format!(" · {}-{} of {} · page up/down", from + 1, from + shown, body.len()),

@@ -53,8 +53,7 @@ impl QuestionDialog {
             rows.append(&mut body);
         } else if room > 0 {
             let shown = room.saturating_sub(1).max(1);
-            self.page.set((shown, body.len() - shown));
-            let scroll = self.scroll.min(body.len() - shown);
+            let scroll = self.turn_to(body.len(), shown, self.first_change(&body));
             let below = body.len() - shown - scroll;
             rows.extend(body.into_iter().skip(scroll).take(shown));
             if room > shown {
