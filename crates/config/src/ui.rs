@@ -239,7 +239,7 @@ impl FooterItem {
         match self {
             Self::Mode => "what runs without a question",
             Self::Trust => "whether the folder is trusted",
-            Self::Workspace => "the folder of the project",
+            Self::Workspace => "the working directory, its last two parts",
             Self::GitBranch => "the branch of git",
             Self::Sandbox => "how commands are confined",
             Self::ModelName => "the model, and which one `auto` chose",
@@ -395,6 +395,7 @@ fn footer(settings: &Settings) -> Vec<FooterItem> {
         Some(FooterItem::Trust),
         Some(FooterItem::Cost),
         is_set("ui.showMemoryUsage").then_some(FooterItem::MemoryUsage),
+        unless("ui.footer.hideCWD", FooterItem::Workspace),
     ]
     .into_iter()
     .flatten()
@@ -435,10 +436,20 @@ mod tests {
             ContextUsed, Cost, GitBranch, MemoryUsage, Mode, ModelName, Quota, Sandbox, TokenCount,
             Trust, Workspace,
         };
-        let usual = vec![Mode, ModelName, ContextUsed, TokenCount, GitBranch, Sandbox, Trust, Cost];
+        let usual = vec![
+            Mode,
+            ModelName,
+            ContextUsed,
+            TokenCount,
+            GitBranch,
+            Sandbox,
+            Trust,
+            Cost,
+            Workspace,
+        ];
         assert_eq!(ui(serde_json::json!({})).footer, Some(usual));
-        let switched = serde_json::json!({"ui": {"footer": {"hideModelInfo": true},
-            "showMemoryUsage": true}});
+        let switched = serde_json::json!({"ui": {"footer": {"hideModelInfo": true,
+            "hideCWD": true}, "showMemoryUsage": true}});
         let left =
             vec![Mode, ContextUsed, TokenCount, GitBranch, Sandbox, Trust, Cost, MemoryUsage];
         assert_eq!(ui(switched).footer, Some(left));

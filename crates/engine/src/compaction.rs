@@ -23,6 +23,7 @@ use std::sync::Arc;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{
     Compaction, CompactionCause, CompactionHow, ContextUsed, EndReason, EventBody,
+    NOTHING_TO_COMPRESS,
 };
 use parallax_protocol::tool::ToolKind;
 
@@ -340,8 +341,9 @@ impl Session {
         let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
         else {
             self.compacting.next_at = before + mark / 4;
-            let why = "Nothing to compress. It is short, or all of it is recent";
-            self.tell_compaction(unchanged(cause, before, why));
+            let why =
+                format!("{NOTHING_TO_COMPRESS} The history is short, or all of it is recent.");
+            self.tell_compaction(unchanged(cause, before, &why));
             return false;
         };
         if after > goal(before) && remark.is_none() {

@@ -282,7 +282,11 @@ impl Session {
             title: running.title,
             decision: Some(running.decision),
             verdict: Some(running.verdict),
-            duration_ms: millis(running.begun),
+            // What asks the user takes as long as they do.
+            duration_ms: match running.kind {
+                ToolKind::Communicate => 0,
+                _ => millis(running.begun),
+            },
             // A command that was stopped hands over its output as a result.
             cancelled: running.cancel.is_cancelled()
                 && (outcome.error.is_some() || running.kind == ToolKind::Execute),

@@ -205,10 +205,18 @@ fn write_item(text: &mut String, item: &PastItem) {
             let _ = write!(text, "\n{}\n", indented(said.trim(), ""));
         }
         PastItem::Tool { name, args, status, output, .. } => {
-            let arguments = Value::Object(args.clone()).to_string();
-            let arguments: String = one_line(&arguments).chars().take(120).collect();
             let status = status.as_deref().unwrap_or("no result");
-            let _ = write!(text, "\n  * {} {arguments}: {status}\n", one_line(name));
+            match args.get("command").and_then(Value::as_str) {
+                Some(command) => {
+                    let _ = write!(text, "\n  * {}: {status}\n", one_line(name));
+                    let _ = writeln!(text, "    $ {}", indented(command.trim_end(), "      "));
+                }
+                None => {
+                    let arguments = Value::Object(args.clone()).to_string();
+                    let arguments: String = one_line(&arguments).chars().take(120).collect();
+                    let _ = write!(text, "\n  * {} {arguments}: {status}\n", one_line(name));
+                }
+            }
             for line in output.lines().take(OUTPUT_LINES) {
                 let _ = writeln!(text, "    {}", one_line(line));
             }

@@ -10,7 +10,7 @@ use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
 use parallax_sdk::custom_commands::{Commands, Expanded, Prepared, own_of};
-use parallax_sdk::telling::{Asked, Told};
+use parallax_sdk::telling::{Asked, Told, plans};
 use parallax_sdk::{
     Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
     SessionEntry,
@@ -191,6 +191,18 @@ impl Typed {
     }
 
     async fn expand(self, text: String) -> Result<Expanded, Failure> {
+        let Some(task) = planned(&text) else { return self.expand_text(text).await };
+        if !self.launch.has_plan_mode() {
+            let message = "Plan mode is disabled. Set `general.plan.enabled` to use `/plan`";
+            return Err(input(message.to_owned()));
+        }
+        let mut expanded = self.expand_text(task.to_owned()).await?;
+        let wishes = expanded.prompt.wishes.get_or_insert_default();
+        wishes.mode = Some(ApprovalMode::Plan);
+        Ok(expanded)
+    }
+
+    async fn expand_text(self, text: String) -> Result<Expanded, Failure> {
         let Self { expander, commands, mode, launch } = self;
         if classify(&text) == Slash::Text {
             let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
@@ -213,6 +225,14 @@ impl Typed {
         };
         // A run that is given up is dropped, and its commands end with it.
         prepared.run(&CancellationToken::new()).await
+    }
+}
+
+/// What is to be planned, of a line `/plan TEXT`.
+fn planned(text: &str) -> Option<&str> {
+    match classify(text) {
+        Slash::Command { name: "plan", arguments } => Some(arguments).filter(|task| plans(task)),
+        _ => None,
     }
 }
 

@@ -566,6 +566,10 @@ pub struct Compaction {
     pub remark: Option<String>,
 }
 
+/// What the remark of a compaction begins with that found nothing to shorten. Programs wait
+/// for these words on the screen.
+pub const NOTHING_TO_COMPRESS: &str = "Nothing to compress.";
+
 /// Who wanted a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

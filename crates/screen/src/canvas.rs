@@ -68,8 +68,11 @@ pub(crate) struct Canvas {
     /// How many rows the window has from the cursor's one on, where the terminal tells.
     below: Option<usize>,
     /// The newest finished rows that stand above the region, as they were painted.
-    /// Only where the terminal tells where frames come to.
     finished: VecDeque<Line>,
+    /// The window is cleared and painted again with the next frame.
+    repaints: bool,
+    /// How many rows of the window stand above the region at most.
+    above: usize,
     /// The inline rows, while a view lies over them.
     covered: Option<Covered>,
 }
@@ -198,6 +201,8 @@ impl Canvas {
             broken: None,
             below: None,
             finished: VecDeque::new(),
+            repaints: false,
+            above: usize::MAX,
             covered: None,
         }
     }
@@ -318,7 +323,7 @@ impl Canvas {
         let capabilities = shared.capabilities();
         self.region.set_look(capabilities.look());
         // They may have been made for another width, and they must not be cut.
-        let commit: Vec<Line> = match commits && !self.is_covered() {
+        let mut commit: Vec<Line> = match commits && !self.is_covered() {
             true => {
                 let held = std::mem::take(&mut self.held);
                 let all = held.iter().chain(frame.commit);
@@ -327,10 +332,27 @@ impl Canvas {
             false => Vec::new(),
         };
         let mut bytes = Vec::new();
+        let repaints = commits && self.mode == Mode::Inline && std::mem::take(&mut self.repaints);
+        if repaints {
+            // No more than stood there: the scrollback has the rest.
+            let room = usize::from(size.1).saturating_sub(commit.len() + frame.live.len());
+            let room = room.min(self.above);
+            self.above = 0;
+            commit.splice(0..0, self.shown_above(room, columns));
+            self.broken = None;
+            self.region.restart(columns, size.1.into());
+            bytes.extend_from_slice(b"\x1b[H");
+        }
         if let Resize::Ready(column) = resize {
-            bytes.extend(self.taken_away(shared, size, column));
+            if !repaints {
+                bytes.extend(self.taken_away(shared, size, column));
+                self.above = usize::MAX;
+            }
             shared.painted(size);
         }
+        // A region that grew to the window's end has scrolled what was above it.
+        let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
+        self.above = self.above.saturating_add(commit.len()).min(room);
         let prefix = bytes.len();
         let before = self.region.painted();
         let frame = Frame { commit: &commit, ..*frame };
@@ -346,8 +368,29 @@ impl Canvas {
             bytes.splice(prefix..prefix, ASK_PLACE.iter().copied());
             let moves = self.region.take_moves();
             self.send(size, before, moves, commit, false);
+        } else {
+            self.keep(commit);
         }
         shared.tty.write(&bytes)
+    }
+
+    /// The window is cleared and painted again with the next frame.
+    pub fn repaint(&mut self) {
+        self.repaints = self.mode == Mode::Inline && self.entered;
+    }
+
+    /// Takes the newest finished rows that fill `room` rows of a window.
+    fn shown_above(&mut self, room: usize, columns: usize) -> Vec<Line> {
+        let mut taken = Vec::new();
+        let mut left = room;
+        while let Some(line) = self.finished.back() {
+            let rows = wrap(line, columns, &[]);
+            let Some(rest) = left.checked_sub(rows.len()) else { break };
+            left = rest;
+            taken.push(rows);
+            self.finished.pop_back();
+        }
+        taken.into_iter().rev().flatten().collect()
     }
 
     /// Takes the painted rows off a window that has changed.

@@ -43,8 +43,6 @@ pub struct Capabilities {
     pub synchronized: bool,
     /// The kitty keyboard protocol is on.
     pub kitty_keyboard: bool,
-    /// Pasted text is marked as such (mode 2004).
-    pub marks_pastes: bool,
     /// The terminal has answered.
     pub answers: bool,
     /// It answered a question of the kitty graphics protocol.
@@ -77,7 +75,6 @@ impl Capabilities {
             links: false,
             synchronized: false,
             kitty_keyboard: false,
-            marks_pastes: false,
             answers: false,
             kitty_graphics: false,
             sixel: false,
@@ -109,9 +106,6 @@ impl Capabilities {
             terminal,
             T::Alacritty | T::Foot | T::Ghostty | T::Iterm | T::Kitty | T::WezTerm
         );
-        // All that have a name, and are not as old as these.
-        self.marks_pastes |=
-            !matches!(terminal, T::Screen | T::LinuxConsole | T::Dumb | T::Unknown);
     }
 
     /// The terminal has said its name and version.
@@ -336,15 +330,5 @@ mod tests {
         assert_eq!(said(&inside, false, true), Some(Graphics::Sixel));
         assert!(!detect(&inside).may_send(Graphics::Kitty));
         assert!(detect(&[("TERM", "xterm")]).may_send(Graphics::Kitty));
-    }
-
-    #[test]
-    fn a_terminal_without_a_name_is_not_known_to_mark_what_is_pasted() {
-        let mut remote = detect(&[("TERM", "xterm-256color")]);
-        assert!(!remote.marks_pastes);
-        remote.named("XTerm(390)");
-        assert!(remote.marks_pastes);
-        assert!(detect(&[("TERM_PROGRAM", "Apple_Terminal")]).marks_pastes);
-        assert!(!detect(&[("STY", "1.pts"), ("TERM", "screen")]).marks_pastes);
     }
 }

@@ -16,8 +16,13 @@ use std::time::Duration;
 use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
 const ESC: u8 = 0x1b;
-/// After this a lone Escape is the key.
-const ESCAPE_PATIENCE: Duration = Duration::from_millis(25);
+/// A key that comes this soon behind Escape was pressed with Alt.
+const ALT_PATIENCE: Duration = Duration::from_millis(25);
+/// After this a lone Escape is the key: a network and a multiplexer may tear what a terminal
+/// sends, right behind its first byte too.
+const ESCAPE_PATIENCE: Duration = Duration::from_millis(80);
+/// The same over a network.
+const REMOTE_ESCAPE_PATIENCE: Duration = Duration::from_millis(200);
 /// After this the two bytes that sequences begin with are Alt and a key.
 const TORN_PATIENCE: Duration = Duration::from_millis(200);
 /// After this the rest of a sequence does not come any more.
@@ -27,6 +32,9 @@ const PASTE_PATIENCE: Duration = Duration::from_secs(30);
 /// A longer paste comes in several pieces.
 const PASTE_PIECE: usize = 16 << 20;
 const PASTE_END: &[u8] = b"\x1b[201~";
+/// What may follow an Escape after a while: the beginnings of sequences, and Enter, which
+/// would send a prompt.
+const CONTINUES_ESCAPE: &[u8] = b"[]OP_\r";
 
 /// What the terminal says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +77,8 @@ pub(crate) enum Decoded {
 pub(crate) struct DecoderOptions {
     /// The user writes Greek: Ω and µ are letters, not Option keys.
     pub greek: bool,
+    /// The terminal is at the other end of a network.
+    pub remote: bool,
 }
 
 /// The state between two reads.
@@ -80,6 +90,11 @@ pub(crate) struct Decoder {
     /// How much of it has been searched for the end of a string or paste.
     searched: usize,
     pasting: bool,
+    /// The lone Escape in the buffer came too long ago to be Alt.
+    no_alt: bool,
+    /// The newest byte was an Escape that was decided to be the key. The rest of a sequence
+    /// may follow all the same.
+    escape_was_key: bool,
     /// A `\r` ended the last piece of the paste.
     paste_return: bool,
     /// Cursor reports that were asked for: they look like F3 with modifiers.
@@ -106,8 +121,35 @@ impl Decoder {
 
     /// Takes bytes and gives what they decide.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Decoded>) {
+        if std::mem::take(&mut self.no_alt)
+            && self.buffer == [ESC]
+            && !bytes.first().is_some_and(|byte| CONTINUES_ESCAPE.contains(byte))
+        {
+            self.buffer.clear();
+            out.extend(key(Key::plain(KeyCode::Escape)));
+        }
+        if std::mem::take(&mut self.escape_was_key) && self.is_late_rest(bytes) {
+            self.buffer.push(ESC);
+        }
         self.buffer.extend_from_slice(bytes);
         self.run(false, out);
+    }
+
+    /// Whether bytes that follow an Escape key are the rest of a sequence and nothing else: a
+    /// hand does not type one at once.
+    fn is_late_rest(&self, bytes: &[u8]) -> bool {
+        let sequence = [&[ESC], bytes].concat();
+        let is_string = matches!(bytes.first(), Some(b']' | b'P'));
+        match self.step(&sequence) {
+            Step::Done(length, decoded) => {
+                length > 2
+                    && (decoded.is_some() || is_string)
+                    && matches!(sequence.get(length), None | Some(&ESC))
+            }
+            // The beginning of an answer, `]11;` or `P>|`.
+            Step::More => is_string && bytes.len() > 3,
+            Step::Paste(_) => true,
+        }
     }
 
     /// How long to wait for more bytes before giving up; `None` if nothing waits.
@@ -116,7 +158,10 @@ impl Decoder {
             return Some(PASTE_PATIENCE);
         }
         match self.buffer.as_slice() {
+            [] if self.escape_was_key => Some(SEQUENCE_PATIENCE),
             [] => None,
+            [ESC] | [ESC, ESC, ..] if !self.no_alt => Some(ALT_PATIENCE),
+            [ESC] | [ESC, ESC, ..] if self.options.remote => Some(REMOTE_ESCAPE_PATIENCE),
             [ESC] | [ESC, ESC, ..] => Some(ESCAPE_PATIENCE),
             // Alt and a key too, but more often what a network tore.
             [ESC, byte] if byte.is_ascii() => Some(TORN_PATIENCE),
@@ -134,6 +179,12 @@ impl Decoder {
             self.paste(&text, true, out);
             return;
         }
+        if self.buffer == [ESC] && !self.no_alt {
+            self.no_alt = true;
+            return;
+        }
+        self.no_alt = false;
+        self.escape_was_key = self.buffer == [ESC];
         self.run(true, out);
     }
 

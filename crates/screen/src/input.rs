@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::burst::Burst;
 use crate::decode::{Decoder, DecoderOptions};
 use crate::key::InputEvent;
 use crate::shared::Shared;
@@ -133,15 +134,26 @@ impl Drop for Reader {
 fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize) {
     let mut buffer = vec![0; READ_SIZE];
     let mut decoded = Vec::new();
+    let mut burst = Burst::default();
     let mut waiting_since = Instant::now();
     while let Some(may_read) = shared.wait_for_turn() {
-        let remaining =
-            decoder.patience().map(|patience| patience.saturating_sub(waiting_since.elapsed()));
-        if remaining == Some(Duration::ZERO) {
+        let now = Instant::now();
+        let unfinished = decoder
+            .patience()
+            .map(|patience| patience.saturating_sub(now.saturating_duration_since(waiting_since)));
+        if unfinished == Some(Duration::ZERO) {
             decoder.give_up(&mut decoded);
+            burst.take(&mut decoded, now);
             shared.deliver(&mut decoded);
             continue;
         }
+        let held = burst.patience(now);
+        if held == Some(Duration::ZERO) {
+            burst.end(&mut decoded);
+            shared.deliver(&mut decoded);
+            continue;
+        }
+        let remaining = unfinished.into_iter().chain(held).min();
         let tty = shared.tty.input();
         let mut fds = vec![PollFd::new(wakes, PollFlags::IN)];
         if may_read {
@@ -172,6 +184,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
                 (decoder.cursor_reports, decoder.awaits_graphics) = shared.expected();
                 decoder.feed(buffer.get(..length).unwrap_or_default(), &mut decoded);
                 waiting_since = Instant::now();
+                burst.take(&mut decoded, waiting_since);
                 shared.deliver(&mut decoded);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}

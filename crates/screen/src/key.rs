@@ -83,6 +83,21 @@ impl Key {
         Self { code: KeyCode::Char(char), modifiers: Modifiers::ALT }
     }
 
+    /// The character that it stands for in a burst.
+    pub(crate) fn in_burst(self) -> Option<char> {
+        match self {
+            _ if self == Self::plain(KeyCode::Enter) => Some('\r'),
+            _ if self == Self::ctrl('j') => Some('\n'),
+            _ if self == Self::plain(KeyCode::Tab) => Some('\t'),
+            key => key.typed(),
+        }
+    }
+
+    /// Whether it ends a line in a burst.
+    pub fn ends_line(self) -> bool {
+        matches!(self.in_burst(), Some('\r' | '\n'))
+    }
+
     /// The character that it types, if it is one.
     pub fn typed(self) -> Option<char> {
         match self.code {
@@ -90,6 +105,12 @@ impl Key {
             _ => None,
         }
     }
+}
+
+/// The text of the keys of a burst; line ends are `\n`.
+pub fn burst_text(keys: &[Key]) -> String {
+    let text: String = keys.iter().filter_map(|key| key.in_burst()).collect();
+    text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// What the mouse did.
@@ -122,6 +143,9 @@ pub enum InputEvent {
     Key(Key),
     /// Text that was pasted; line ends are `\n`.
     Paste(String),
+    /// Several lines that came in one burst, as from a terminal that does not mark pasted
+    /// text: characters, tabs and line ends.
+    Burst(Vec<Key>),
     /// The mouse.
     Mouse(MouseEvent),
     /// The window has the focus or lost it.

@@ -5,6 +5,7 @@
 //! [`Line`], whose control characters are never sent.
 
 mod align;
+mod burst;
 mod canvas;
 mod capabilities;
 mod decode;
@@ -28,7 +29,7 @@ mod wrap;
 
 pub use capabilities::{Capabilities, Terminal};
 pub use input::Input;
-pub use key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
+pub use key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind, burst_text};
 pub use line::{Line, Span};
 pub use osc::{Notify, Progress};
 pub use paint::Look;

@@ -103,6 +103,8 @@ impl Screen {
             .find_map(|name| variable(name).filter(|value| !value.is_empty()))
             .is_some_and(|locale| locale.starts_with("el"));
 
+        let remote = ["SSH_TTY", "SSH_CONNECTION"].iter().any(|name| variable(name).is_some());
+
         let (wakes, wake) = wake_pipe()?;
         let inline = options.mode == Mode::Inline;
         let (columns, rows) = tty.size();
@@ -111,7 +113,7 @@ impl Screen {
         let asks = (options.probe, inline);
         let shared = Arc::new(Shared::new(tty, wake, capabilities, asks, canvas));
         let early = shared.tty.raw()?;
-        let reader = Reader::start(&shared, wakes, DecoderOptions { greek }, early);
+        let reader = Reader::start(&shared, wakes, DecoderOptions { greek, remote }, early);
         let reader = match reader {
             Ok(reader) => reader,
             // No thread is to be had.
@@ -314,7 +316,7 @@ impl Screen {
                 }
             }
             bytes.extend_from_slice(
-                b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2004$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
+                b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
             );
             // Colour changes and the focus are told.
             bytes.extend_from_slice(b"\x1b[?2031h\x1b[?1004h");
@@ -372,10 +374,11 @@ impl Screen {
         self.say(if on { b"\x1b[?1002h\x1b[?1006h" } else { b"\x1b[?1006l\x1b[?1002l" })
     }
 
-    /// Takes everything that is painted as lost: the next frame paints all live rows
-    /// (Ctrl+L). Finished rows stay.
+    /// Takes everything in the window as lost: the next frame clears it and paints the
+    /// newest finished rows and the live ones (Ctrl+L). The scrollback stays.
     pub fn redraw(&mut self) {
-        self.shared.window_changed();
+        self.shared.canvas().repaint();
+        self.shared.ask_window();
     }
 
     // --- beside the rows

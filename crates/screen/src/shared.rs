@@ -241,9 +241,6 @@ impl Shared {
                     if event == InputEvent::Focus(true) && state.probes {
                         replies.extend_from_slice(ASK_BACKGROUND);
                     }
-                    if matches!(event, InputEvent::Paste(_)) {
-                        state.capabilities.marks_pastes = true;
-                    }
                     state.events.push_back((event, came));
                 }
                 Decoded::Answer(answer) => state.take(answer, &mut replies),
@@ -490,7 +487,6 @@ impl State {
             }
             Answer::ModifyOtherKeys(level) => self.modify_keys_level = level,
             Answer::Mode { mode: 2026, known } => self.capabilities.synchronized = known,
-            Answer::Mode { mode: 2004, known } => self.capabilities.marks_pastes |= known,
             Answer::Mode { .. } => {}
             Answer::Attributes { sixel } => {
                 self.capabilities.answers = true;

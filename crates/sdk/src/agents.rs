@@ -4,6 +4,7 @@
 mod agent_setting;
 mod built_in;
 mod internal_docs;
+pub use internal_docs::PAGES as GUIDE;
 mod journals;
 mod prompt;
 mod servers;

@@ -6,6 +6,7 @@ use parallax_config::hooks::Hook;
 use parallax_protocol::event::Failure;
 
 use crate::custom_commands::{Catalog, CommandSource, PromptCommand};
+use crate::hooks::RunningHook;
 use crate::launch::Launch;
 
 /// A skill.
@@ -42,6 +43,21 @@ pub struct HookInfo {
     pub enabled: bool,
     /// Of a project's: whether it was accepted as it is.
     pub accepted: bool,
+    /// Whether the open session runs it; `None` where none is open.
+    pub running: Option<bool>,
+}
+
+impl HookInfo {
+    /// Whether it is in force, and if not what is missing.
+    pub fn state(&self) -> &'static str {
+        match (self.enabled, self.accepted, self.running) {
+            (true, false, _) => "not accepted; `/hooks accept` accepts it",
+            (true, true, Some(false)) => "accepted, not running yet; `/hooks accept` starts it",
+            (true, true, _) => "on",
+            (false, _, Some(true)) => "off; this session still runs it",
+            (false, ..) => "off",
+        }
+    }
 }
 
 impl Launch {
@@ -67,7 +83,9 @@ impl Launch {
     /// A settings file that cannot be used.
     pub fn hook_infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
         let found = self.reread()?.hook_list()?;
+        let running = self.running_hooks.get();
         let info = |hook: Hook| HookInfo {
+            running: running.map(|running| running.contains(&RunningHook::of(&hook))),
             title: hook.title().to_owned(),
             event: hook.event.as_str(),
             source: match &hook.extension {

@@ -26,6 +26,20 @@ impl Launch {
         self.homes().journal(&self.options.directory, id).is_file()
     }
 
+    /// The last two parts of the working directory.
+    pub fn short_directory(&self) -> String {
+        let directory = &self.options.directory;
+        let parts: Vec<_> = directory
+            .components()
+            .filter(|part| matches!(part, std::path::Component::Normal(_)))
+            .map(|part| part.as_os_str().to_string_lossy())
+            .collect();
+        match parts.as_slice() {
+            [.., parent, name] if parts.len() > 2 => format!("{parent}/{name}"),
+            _ => directory.to_string_lossy().into_owned(),
+        }
+    }
+
     /// The last name of the working folder, or what `CLI_TITLE` says instead.
     pub fn folder_name(&self) -> String {
         let title = self.config.environment.get("CLI_TITLE").map(str::to_owned);

@@ -94,6 +94,23 @@ pub(crate) struct Surroundings {
     pub(crate) trace: Option<PathBuf>,
 }
 
+/// What tells a hook that an open session runs from the others.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RunningHook {
+    event: HookEvent,
+    source: HookSource,
+    matcher: String,
+    name: String,
+    command: String,
+}
+
+impl RunningHook {
+    pub(crate) fn of(hook: &Hook) -> Self {
+        let Hook { event, source, matcher, name, command, .. } = hook.clone();
+        Self { event, source, matcher, name, command }
+    }
+}
+
 /// Something, with what people should hear of it.
 type Noticed<T> = (T, Vec<String>);
 
@@ -118,12 +135,14 @@ impl Launch {
         Ok(list)
     }
 
-    /// Accepts the project's hooks as they are now; how many there are. Blocking.
+    /// Accepts the project's hooks as they are now; how many there are. An open session runs
+    /// them once it is opened again. Blocking.
     ///
     /// # Errors
     /// What cannot be read or written.
     pub fn accept_hooks(&self) -> Result<usize, Failure> {
-        let hooks = self.hook_list()?.hooks;
+        // A session may be older than the hooks.
+        let hooks = self.reread()?.hook_list()?.hooks;
         accept_hooks(&self.config.homes, &self.config.cwd, &hooks)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
@@ -133,14 +152,32 @@ impl Launch {
     /// Gives the file. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be written, a hook that another file switches off, and
-    /// one of the user's that a project would.
+    /// No hook of that name, a file that cannot be written, a hook that another file
+    /// switches off, and one of the user's that a project would.
     pub fn switch_hook(
         &self,
         name: &str,
         on: bool,
         scope: SettingScope,
     ) -> Result<PathBuf, Failure> {
+        let hooks = self.reread()?.hook_list()?.hooks;
+        let is_it = |hook: &Hook| hook.name == name || hook.command == name;
+        let is_listed = self.config.settings.get("hooksConfig.disabled").is_some_and(|list| {
+            list.as_array().is_some_and(|names| names.iter().any(|it| it == name))
+        });
+        if !hooks.iter().any(is_it) && !(on && is_listed) {
+            let near = crate::near::near(name, hooks.iter().map(Hook::title));
+            let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+            let hint = match near.is_empty() {
+                true => "`parallax hooks list` shows all hooks".to_owned(),
+                false => format!("did you mean {}?", near.join(" or ")),
+            };
+            let name = result::clean(name, result::TITLE);
+            return Err(failure(
+                FailureKind::Input,
+                format!("no hook has the name `{name}`; {hint}"),
+            ));
+        }
         let file = self.switch("hooksConfig.disabled", name, on, scope)?;
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
         if !on && self.reread()?.hook_list()?.hooks.iter().any(is_on) {
@@ -157,6 +194,9 @@ impl Launch {
         around: impl FnOnce() -> Surroundings,
     ) -> Result<Noticed<Option<Arc<dyn Hooks>>>, Failure> {
         let (shared, warnings) = self.session_hook_runner(around)?;
+        let running = shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::of);
+        // The same launch opens no second session.
+        let _ = self.running_hooks.set(running.collect());
         let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
         Ok((hooks, warnings))
     }

@@ -16,6 +16,7 @@ use parallax_protocol::routing::FallbackPolicy;
 
 use crate::budget::RunLimits;
 use crate::export::Colourist;
+use crate::hooks::RunningHook;
 use crate::program_sandbox;
 
 /// Which session to continue, or how to begin one.
@@ -166,6 +167,8 @@ pub struct Launch {
     pub(crate) config: Config,
     pub(crate) mode: ApprovalMode,
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
+    /// The hooks that the session runs which this launch opened.
+    pub(crate) running_hooks: Arc<OnceLock<Vec<RunningHook>>>,
     /// Whom MCP servers can ask.
     pub(crate) asker: Option<Arc<dyn Asker>>,
     /// What answers for MCP servers; a session sets it.
@@ -214,6 +217,7 @@ impl Launch {
             config,
             mode,
             extensions,
+            running_hooks: Arc::default(),
             asker: None,
             sampling: None,
             sandbox,

@@ -44,6 +44,7 @@ const TELLING: &[&str] = &[
     "/memory [show|list]",
     "/model [why]",
     "/permissions",
+    "/plan TEXT",
     "/policies [list]",
     "/privacy",
     "/skills [list]",
@@ -54,6 +55,11 @@ const TELLING: &[&str] = &[
 
 /// Names of Gemini CLI's commands that are none here.
 const NONE_HERE: &[&str] = &["?", "ide", "setup-github", "upgrade"];
+
+/// Whether what follows `/plan` is a text to plan, and no order of its own.
+pub fn plans(arguments: &str) -> bool {
+    !matches!(arguments.trim(), "" | "copy")
+}
 
 /// The names of the program's own commands, for telling what may have been meant.
 pub fn built_in() -> impl Iterator<Item = &'static str> {
@@ -108,6 +114,7 @@ impl OpenSession {
             ("tools", "" | "desc" | "descriptions" | "nodesc") => {
                 Ok(self.tell_tools(word.starts_with("desc")))
             }
+            ("plan", _) if plans(arguments) => return None,
             ("init" | "parallax" | "commit" | "commit:no-push" | "commit:pr", _) => return None,
             _ if is_reserved(name) || is_own(name) || is_alias(name) => {
                 Err(needs_terminal(name, word))
@@ -198,18 +205,15 @@ impl OpenSession {
     fn tell_hooks(&self) -> Result<Told, Failure> {
         let (hooks, notes) = self.launch.hook_infos()?;
         let row = |hook: &crate::extending::HookInfo| {
-            let state = match (hook.enabled, hook.accepted) {
-                (false, _) => "off",
-                (true, false) => "not accepted",
-                (true, true) => "on",
-            };
-            format!("{} {} ({}, {state}): {}", hook.event, hook.title, hook.source, hook.command)
+            let (event, title, source, state) =
+                (hook.event, &hook.title, &hook.source, hook.state());
+            format!("{event} {title} ({source}, {state}): {}", hook.command)
         };
         let rows = hooks.iter().map(row).chain(notes).collect();
         let data = hooks.iter().map(|hook| {
             json!({"title": hook.title, "event": hook.event, "source": hook.source,
                 "matcher": hook.matcher, "command": hook.command, "enabled": hook.enabled,
-                "accepted": hook.accepted, "file": hook.file})
+                "accepted": hook.accepted, "running": hook.running, "file": hook.file})
         });
         Ok(Told { text: or_none(rows, "There are no hooks."), data: data.collect() })
     }

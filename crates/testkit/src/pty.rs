@@ -157,6 +157,16 @@ impl Terminal {
         }
     }
 
+    /// Writes into the window without the program's knowledge, as another program does that
+    /// has the same terminal.
+    ///
+    /// # Errors
+    /// The emulator refuses it.
+    pub fn scribble(&self, text: &str) -> io::Result<()> {
+        self.shared.state().emulator.feed(text.as_bytes());
+        Ok(())
+    }
+
     /// Changes the window's size: what is shown is wrapped anew, then the program is told.
     ///
     /// # Errors

@@ -61,8 +61,8 @@ use crate::shell_options::ShellOptions;
 const DEFAULT_DELAY: u64 = 200;
 /// More is no waiting but a foreground command.
 const LONGEST_DELAY: u64 = 10 * 60 * 1000;
-/// Longer commands are shown by their description.
-const LONG_COMMAND: usize = 150;
+/// How much of a command its title holds, in characters; the arguments have all of it.
+const MAX_TITLE: usize = 1_000;
 
 /// The tool.
 #[derive(Debug)]
@@ -405,17 +405,17 @@ fn one_line(text: &str) -> String {
 }
 
 fn title(command: &str, folder: Option<&str>, description: &str, background: bool) -> String {
-    let mut title = if command.chars().count() > LONG_COMMAND && !description.is_empty() {
-        description.to_owned()
-    } else {
-        // Where a line ends is seen: two commands are not one with more words.
-        let lines = command.lines().map(one_line).filter(|line| !line.is_empty());
-        lines.collect::<Vec<_>>().join(" ⏎ ")
-    };
+    // Where a line ends is seen: two commands are not one with more words.
+    let lines = command.lines().map(one_line).filter(|line| !line.is_empty());
+    let mut title = lines.collect::<Vec<_>>().join(" ⏎ ");
+    if let Some((at, _)) = title.char_indices().nth(MAX_TITLE) {
+        title.truncate(at);
+        title.push('…');
+    }
     if let Some(folder) = folder {
         title.push_str(&format!(" [in {}]", one_line(folder)));
     }
-    if !description.is_empty() && title != description {
+    if !description.is_empty() {
         title.push_str(&format!(" ({description})"));
     }
     if background {

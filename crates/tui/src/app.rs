@@ -207,6 +207,8 @@ pub(crate) struct App {
     scope: SettingScope,
     /// The list of settings, while a dialog that it opened has its place.
     pub(crate) settings_list: Option<ListDialog>,
+    /// The items of the footer in the order of its dialog, hidden ones among them.
+    footer_order: Vec<parallax_sdk::settings::FooterItem>,
     /// Ctrl+O: the newest item that was cut when the walk back began, and the one
     /// shown last.
     unfolding: Option<(usize, usize)>,
@@ -352,6 +354,7 @@ impl App {
             confirm: None,
             scope: SettingScope::User,
             settings_list: None,
+            footer_order: Vec::new(),
             unfolding: None,
             told_yank: false,
             terminal_background: None,
@@ -444,6 +447,11 @@ impl App {
                 self.arrival.by_key = false;
             }
             InputEvent::Paste(text) => self.pass_hint(|app| app.paste(&text)),
+            InputEvent::Burst(keys) => {
+                self.arrival.by_key = true;
+                self.pass_hint(|app| app.burst(&keys));
+                self.arrival.by_key = false;
+            }
             InputEvent::Mouse(mouse) => self.mouse(mouse),
             InputEvent::Focus(focused) => self.focused = focused,
             InputEvent::Resize(columns, rows) => {

@@ -391,9 +391,7 @@ mod tests {
                 ),
             ]);
             let keymap = Keymap::load(crate::keymap::Platform::Linux, "");
-            let mut composer = Composer::new();
-            composer.bracketed_paste_confirmed();
-            Self { composer, completion, keymap, found }
+            Self { composer: Composer::new(), completion, keymap, found }
         }
 
         /// Types text; `\t`, `\n`, `\u{1b}` and `↓` are keys. Gives the last

@@ -11,7 +11,6 @@ mod buffer_tests;
 mod composer_tests;
 mod dropped;
 mod edit;
-mod guard;
 mod history;
 mod image;
 mod keys;
@@ -41,7 +40,6 @@ use vim::Vim;
 pub use vim::VimMode;
 
 use crate::theme::Theme;
-use guard::PasteGuard;
 
 /// The input and its modes.
 #[derive(Debug, Default)]
@@ -53,7 +51,6 @@ pub struct Composer {
     search: Option<Search>,
     vim: Option<Vim>,
     surroundings: Surroundings,
-    guard: PasteGuard,
     /// When Esc was pressed to no effect.
     escaped: Option<Instant>,
     /// The buffer as it was sent, to be given back.
@@ -151,16 +148,6 @@ impl Composer {
         self.surroundings = surroundings;
     }
 
-    /// The terminal marks pasted text: Enter right behind typed text sends.
-    pub fn bracketed_paste_confirmed(&mut self) {
-        self.guard.off = true;
-    }
-
-    /// Whether Enter, coming at this time, would be part of pasted text.
-    pub fn holds_enter(&self, at: Instant) -> bool {
-        self.guard.is_pasted(at)
-    }
-
     /// Whether pasted paths of existing files become `@path` (they do).
     pub fn set_paths_become_words(&mut self, become_words: bool) {
         self.keep_paths = !become_words;
@@ -229,21 +216,15 @@ impl Composer {
     }
 
     /// Takes pasted text. Paths of existing files (dragged in) become `@path`.
-    pub fn paste_at(&mut self, text: &str, now: Instant) {
-        self.take_pasted(text, now);
+    pub fn paste(&mut self, text: &str) {
+        self.take_pasted(text);
         if self.takes_no_text() {
             // What was selected or half typed was meant for another text.
             self.text_exchanged();
         }
     }
 
-    #[cfg(test)]
-    fn paste(&mut self, text: &str) {
-        self.paste_at(text, Instant::now());
-    }
-
-    fn take_pasted(&mut self, text: &str, now: Instant) {
-        self.guard.pasted(now);
+    fn take_pasted(&mut self, text: &str) {
         if let Some(mut search) = self.search.take() {
             search.paste(text, self.history().entries());
             self.search = Some(search);

@@ -3,11 +3,13 @@
 mod answer_form;
 mod field;
 mod list;
+mod panel;
 mod question;
 mod rule_text;
 
 pub(crate) use field::{Field, FieldDialog};
 pub(crate) use list::{ListDialog, ListItem};
+pub(crate) use panel::{Panel, Text};
 pub(crate) use question::{QuestionAnswer, QuestionDialog, mark};
 
 use parallax_screen::{Key, KeyCode, Line, Modifiers};

@@ -132,10 +132,10 @@ impl Face {
             self.draw_when_due();
             match self.wake(input, jobs, signals).await {
                 Woken::Input(Some(event)) => {
-                    self.input(event, input.came());
+                    self.app.input(event, input.came());
                     // What came with it belongs to the same frame.
                     while let Some(event) = input.try_next() {
-                        self.input(event, input.came());
+                        self.app.input(event, input.came());
                     }
                     self.draw_now();
                 }
@@ -165,14 +165,6 @@ impl Face {
                 }
             }
         }
-    }
-
-    fn input(&mut self, event: InputEvent, came: Instant) {
-        // In plain lines a program may talk: it writes a line and its end at once.
-        if self.screen.capabilities().marks_pastes || self.app.settings.screen_reader {
-            self.app.composer.bracketed_paste_confirmed();
-        }
-        self.app.input(event, came);
     }
 
     /// Waits for whatever comes first; without anything that moves, without a

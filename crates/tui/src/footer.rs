@@ -23,7 +23,10 @@ pub(crate) struct Facts {
     pub(crate) model: String,
     /// The model that answers, where it was chosen for the prompt.
     pub(crate) routed: Option<String>,
+    /// What the window's title calls the project.
     pub(crate) workspace: String,
+    /// The last two parts of the working directory.
+    pub(crate) directory: String,
     pub(crate) branch: Option<String>,
     /// How commands are confined, in a word or two.
     pub(crate) sandbox: String,
@@ -88,7 +91,7 @@ pub(crate) fn rows(
     width: usize,
     theme: &Theme,
 ) -> Vec<Line> {
-    let mut drawn: Vec<(FooterItem, Vec<Span>)> = items
+    let mut drawn: Vec<Drawn> = items
         .iter()
         .map(|item| (*item, spans(*item, facts, theme)))
         .filter(|(_, spans)| !spans.is_empty())
@@ -116,6 +119,13 @@ pub(crate) fn rows(
         }
     }
     names.push(Span::raw(" ".repeat(used)));
+    // At the end it takes the room that is left, and none from the others.
+    if matches!(drawn.last(), Some((FooterItem::Workspace, _)))
+        && drawn.len() > 1
+        && excess(&drawn, used, labels, width).is_some()
+    {
+        drawn.pop();
+    }
     shorten_model(&mut drawn, used, labels, width);
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
@@ -144,6 +154,17 @@ pub(crate) fn rows(
     }
 }
 
+/// An item and what it shows.
+type Drawn = (FooterItem, Vec<Span>);
+
+/// How many columns are missing for all items.
+fn excess(drawn: &[Drawn], used: usize, labels: bool, width: usize) -> Option<usize> {
+    let all = drawn.iter().fold(used, |used, (item, spans)| {
+        used + if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels)
+    });
+    all.checked_sub(width).filter(|excess| *excess > 0)
+}
+
 /// The columns that an item takes.
 fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
     let own = spans.iter().map(Span::width).sum();
@@ -152,14 +173,8 @@ fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
 
 /// Where not all fits, the model's name is the first to get shorter: what it loses is known
 /// from `/model`, and whether commands are confined must be seen.
-fn shorten_model(drawn: &mut [(FooterItem, Vec<Span>)], used: usize, labels: bool, width: usize) {
-    let excess = |drawn: &[(FooterItem, Vec<Span>)]| {
-        let all = drawn.iter().fold(used, |used, (item, spans)| {
-            used + if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels)
-        });
-        all.checked_sub(width).filter(|excess| *excess > 0)
-    };
-    if excess(drawn).is_none() {
+fn shorten_model(drawn: &mut [Drawn], used: usize, labels: bool, width: usize) {
+    if excess(drawn, used, labels, width).is_none() {
         return;
     }
     // One long name leaves room to the others.
@@ -171,7 +186,7 @@ fn shorten_model(drawn: &mut [(FooterItem, Vec<Span>)], used: usize, labels: boo
             only.text = shortened(&only.text, width / 2).into();
         }
     }
-    let Some(excess) = excess(drawn) else { return };
+    let Some(excess) = excess(drawn, used, labels, width) else { return };
     let model = drawn.iter_mut().find(|(item, _)| *item == FooterItem::ModelName);
     if let Some((_, spans)) = model
         && let Some(name) = spans.first_mut()
@@ -201,7 +216,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
             }
             _ => facts.model.clone(),
         }),
-        FooterItem::Workspace => plain(facts.workspace.clone()),
+        FooterItem::Workspace => plain(facts.directory.clone()),
         FooterItem::GitBranch => plain(
             facts
                 .branch
@@ -418,11 +433,22 @@ mod tests {
 
     #[test]
     fn a_long_name_leaves_room_to_the_others() {
-        let facts = Facts { workspace: "a".repeat(90), ..facts() };
+        let facts = Facts { directory: "a".repeat(90), ..facts() };
         let items = [FooterItem::Workspace, FooterItem::Mode, FooterItem::ModelName];
         let rows = rows(&facts, &items, false, 80, &Theme::default());
         let row = rows[0].text();
         assert!(row.starts_with("aaaa") && row.contains("… · default · gemini"), "{row}");
+    }
+
+    #[test]
+    fn directory_is_shown_where_there_is_room() {
+        let facts = Facts { directory: "crates/tui".to_owned(), ..facts() };
+        let items = [&USUAL[..], &[FooterItem::Workspace]].concat();
+        let row = |width| rows(&facts, &items, false, width, &Theme::default())[0].text();
+        assert!(row(140).ends_with(" · trusted · crates/tui"), "{}", row(140));
+        // It takes nothing from the others.
+        let without = rows(&facts, &USUAL, false, 92, &Theme::default())[0].text();
+        assert_eq!(row(92), without);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Working {
     pub(crate) hooks: Vec<String>,
     /// A question stands open: the spinner rests.
     pub(crate) waiting: bool,
+    /// Since when, in milliseconds of the app's clock.
+    pub(crate) waiting_since_ms: u64,
     /// The calls that run, with their titles.
     pub(crate) running: Vec<(ItemId, String)>,
 }
@@ -73,6 +75,15 @@ impl Working {
             [(_, title)] => title.clone(),
             several => format!("{} calls run", several.len()),
         };
+    }
+
+    /// Whether the agent waits for the user from here on. The time of that does not count.
+    pub(crate) fn wait(&mut self, waiting: bool, now_ms: u64) {
+        match (std::mem::replace(&mut self.waiting, waiting), waiting) {
+            (false, true) => self.waiting_since_ms = now_ms,
+            (true, false) => self.since_ms += now_ms.saturating_sub(self.waiting_since_ms),
+            _ => {}
+        }
     }
 
     /// How often the row changes by itself, in milliseconds.

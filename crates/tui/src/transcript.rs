@@ -9,6 +9,7 @@
 
 mod agent_rows;
 mod answer;
+mod command_rows;
 mod describe;
 mod draw;
 mod find;
@@ -30,6 +31,7 @@ mod topic_rows;
 mod words;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 
@@ -96,6 +98,8 @@ pub struct Transcript {
     memory: Memory,
     /// For those who listen.
     heard: heard::Heard,
+    /// Texts on their way, and how they were typed where that differs.
+    typed: Vec<(String, Arc<str>)>,
 }
 
 impl Transcript {
@@ -136,6 +140,12 @@ impl Transcript {
     pub fn push(&mut self, item: LocalItem) -> LocalId {
         self.items.push(Item::from(item));
         LocalId(self.items.len() - 1)
+    }
+
+    /// Adds what the user said, where no event tells it.
+    pub fn push_user(&mut self, text: &str) {
+        let typed = self.take_typed(text);
+        self.items.push(Item::User { text: text.into(), typed });
     }
 
     /// More output of a command of [`LocalItem::ShellRunning`].

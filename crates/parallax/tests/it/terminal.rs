@@ -16,4 +16,5 @@ mod showing;
 mod signing_in;
 mod snapshots;
 mod transcript;
+mod typing;
 mod windows;

@@ -1,10 +1,10 @@
-//! The program's own documentation, for the agent that answers questions about
-//! it.
+//! The program's own documentation: the agent that answers questions about it reads it,
+//! and `/docs` shows it.
 
 use parallax_tools::get_internal_docs::Pages;
 
 /// All pages of `docs/`, by their paths in it.
-pub(super) const PAGES: Pages = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+pub const PAGES: Pages = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 #[cfg(test)]
 mod tests {

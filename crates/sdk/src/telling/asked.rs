@@ -2,7 +2,9 @@
 //! and making the history shorter.
 
 use parallax_protocol::context::ContextPicture;
-use parallax_protocol::event::{Compaction, CompactionCause, Event, EventBody};
+use parallax_protocol::event::{
+    Compaction, CompactionCause, Event, EventBody, NOTHING_TO_COMPRESS,
+};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
 use serde_json::json;
@@ -82,6 +84,11 @@ fn context(picture: &ContextPicture) -> Told {
 
 fn compacted(compaction: &Compaction) -> Told {
     let Compaction { before, after, remark, .. } = compaction;
+    if let (None, Some(why)) = (compaction.how, remark)
+        && why.starts_with(NOTHING_TO_COMPRESS)
+    {
+        return Told { text: format!("{why}\n"), data: json!(compaction) };
+    }
     let words = match before == after {
         true => format!("The history stays as it is, with {before} tokens"),
         false => format!("The history had {before} tokens and has {after}"),

@@ -11,8 +11,6 @@ pub struct Answers {
     pub kitty_keyboard: bool,
     /// Whether it has synchronized output (mode 2026).
     pub synchronized: bool,
-    /// Whether it says that it marks what is pasted (mode 2004).
-    pub marks_pastes: bool,
     /// Whether it answers the questions that all terminals know: attributes (DA1),
     /// the cursor's place and the window's size.
     pub basics: bool,
@@ -26,7 +24,6 @@ impl Answers {
             background: Some((0x16, 0x18, 0x1d)),
             kitty_keyboard: true,
             synchronized: true,
-            marks_pastes: true,
             basics: true,
         }
     }
@@ -38,14 +35,13 @@ impl Answers {
             background: None,
             kitty_keyboard: false,
             synchronized: false,
-            marks_pastes: true,
             basics: true,
         }
     }
 
     /// A terminal that answers nothing.
     pub fn silent() -> Self {
-        Self { basics: false, marks_pastes: false, ..Self::basic() }
+        Self { basics: false, ..Self::basic() }
     }
 
     /// The answer to a control sequence, if it is a question.
@@ -71,10 +67,7 @@ impl Answers {
 
     fn mode(&self, mode: &str, now: &Now<'_>) -> Option<String> {
         let number: u16 = mode.parse().ok()?;
-        let known = match number {
-            2004 => self.marks_pastes,
-            _ => self.synchronized && number == 2026,
-        };
+        let known = self.synchronized && number == 2026;
         let state = match (known, now.modes.contains(&number)) {
             (false, _) => 0,
             (true, true) => 1,

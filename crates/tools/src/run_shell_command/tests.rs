@@ -157,7 +157,12 @@ async fn what_is_shown_and_judged_is_what_runs() {
         let call = place.tool.prepare(object(args), &scope("run_shell_command"));
         call.expect("a call").title()
     };
-    assert_eq!(title(json!({"command": long, "description": "Says x"})), "Says x");
+    assert_eq!(
+        title(json!({"command": long, "description": "Says x"})),
+        format!("{long} (Says x)")
+    );
+    let huge = format!("echo {}", "x".repeat(100_000));
+    assert_eq!(title(json!({"command": huge})).chars().count(), 1_001);
     assert_eq!(title(json!({"command": "a\n\n  b", "is_background": true})), "a ⏎ b [background]");
 }
 

@@ -21,6 +21,9 @@ use crate::effect::Effect;
 const OTHER_WAYS: &str = "Login with Google is not offered. Vertex AI of a project, and gateways, \
                           are set in the environment: docs/models-and-keys.md.";
 
+/// What the tour is asked.
+const TOUR: &str = "Show me around";
+
 impl App {
     /// Opens a dialog in place of the one that may be open.
     pub(crate) fn open(&mut self, overlay: Overlay) {
@@ -76,6 +79,7 @@ impl App {
             Purpose::Outside { text, steer, .. } => self.outside_left(&text, steer.as_ref()),
             Purpose::Consent => self.consent_answer("no"),
             Purpose::Hooks => self.hooks_closed(),
+            Purpose::DocsPage => self.docs(""),
             Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, false),
             Purpose::ServerQuestion | Purpose::ServerField => self.server_question_left(),
             _ => {}
@@ -150,7 +154,10 @@ impl App {
                 }
             }
             Purpose::Settings => self.setting_chosen(id),
+            // Nothing is chosen in them.
+            Purpose::Help | Purpose::DocsPage => {}
             Purpose::Footer => self.footer_chosen(id),
+            Purpose::Docs => self.docs_page(id),
             Purpose::SettingValue(key) => self.setting_typed(&key, id),
             Purpose::Editor => {
                 self.overlay = None;
@@ -254,7 +261,7 @@ impl App {
         let items = vec![
             ListItem::new("gemini", "Paste a Gemini API key", "from Google AI Studio"),
             ListItem::new("vertex", "Paste a Vertex AI express key", "from Google Cloud"),
-            ListItem::new("demo", "Try it without a key", "an offline demo: scripted answers"),
+            ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
         ];
         let mut list = ListDialog::new("How shall Parallax reach a model?", items);
         let line =
@@ -269,6 +276,8 @@ impl App {
             "vertex" => KeyKind::VertexExpress,
             _ => {
                 self.overlay = None;
+                // The tour begins by itself.
+                self.early.push(TOUR.to_owned());
                 return self.effect(Effect::Reopen(
                     Box::new(|options| {
                         options.model = Some("script:tour".to_owned());

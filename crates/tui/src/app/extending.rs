@@ -208,12 +208,7 @@ impl App {
     }
 
     fn hook_item(&self, hook: &HookInfo) -> ListItem {
-        let state = match (hook.enabled, hook.accepted) {
-            (false, _) => "off",
-            (true, false) => "not accepted: `parallax hooks accept`",
-            (true, true) => "on",
-        };
-        let detail = format!("{} · {} · {state}", hook.event, hook.source);
+        let detail = format!("{} · {} · {}", hook.event, hook.source, hook.state());
         let line = |text: String| Line::styled(text, self.theme.secondary);
         let mut preview = vec![line(format!("  $ {}", clean(&hook.command)))];
         if !hook.matcher.is_empty() {
@@ -224,6 +219,25 @@ impl App {
         }
         preview.push(line(format!("  {}", hook.file.display())));
         ListItem::new(hook.title.clone(), clean(&hook.title), detail).previewed(preview)
+    }
+
+    /// The project's hooks as they are now, which the session runs from here on.
+    pub(super) fn hooks_accept(&mut self) {
+        let trusted = self.facts.trusted;
+        self.ask(Launch::accept_hooks, move |app, done| match done {
+            Ok(0) if !trusted => {
+                app.error(
+                    "The folder is not trusted, so its hooks are not read (see /permissions).",
+                );
+            }
+            Ok(0) => app.info("The project has no hooks."),
+            Ok(count) => {
+                let hooks = crate::layout::count(count, "hook");
+                app.info(format!("Accepted {hooks} of the project as they are now."));
+                app.read_all_again();
+            }
+            Err(failure) => app.error(failure.message),
+        });
     }
 
     /// Enter in the panel.
@@ -276,7 +290,9 @@ impl App {
                 Ok(switched)
             },
             move |app, done: Result<Vec<String>, parallax_protocol::event::Failure>| match done {
-                Ok(switched) if switched.is_empty() => app.error("There is no such hook."),
+                Ok(switched) if switched.is_empty() => {
+                    app.error("No hook has that name; /hooks lists them.")
+                }
                 Ok(switched) => {
                     app.info(format!("Hooks {verb}d: `{}`.", switched.join("`, `")));
                     app.read_all_again();

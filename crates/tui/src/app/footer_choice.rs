@@ -23,13 +23,13 @@ impl App {
 
     fn footer_items(&self) -> Vec<ListItem> {
         let shown = self.settings.footer.clone().unwrap_or_default();
-        let hidden = FooterItem::ALL.into_iter().filter(|item| !shown.contains(item));
         let row = |item: &FooterItem, sign: &str| {
             let label = format!("{sign} {}", item.as_str());
             ListItem::new(item.as_str(), label, item.meaning()).previewed(self.footer_sample(*item))
         };
-        let mut rows: Vec<ListItem> = shown.iter().map(|item| row(item, "[x]")).collect();
-        rows.extend(hidden.map(|item| row(&item, "[ ]")));
+        let sign = |item: &FooterItem| if shown.contains(item) { "[x]" } else { "[ ]" };
+        let order = self.footer_order();
+        let mut rows: Vec<ListItem> = order.iter().map(|item| row(item, sign(item))).collect();
         let sign = if self.settings.footer_labels { "[x]" } else { "[ ]" };
         rows.push(ListItem::new(LABELS, format!("{sign} names"), "a row of names above it"));
         rows.push(ListItem::new(
@@ -60,15 +60,33 @@ impl App {
             USUAL => self.keep_setting("ui.footer.items", None),
             id => {
                 let Some(item) = FooterItem::parse(id) else { return };
-                let mut shown = self.settings.footer.clone().unwrap_or_default();
-                match shown.iter().position(|other| *other == item) {
-                    Some(at) => drop(shown.remove(at)),
-                    None => shown.push(item),
-                }
+                let shown = self.settings.footer.clone().unwrap_or_default();
+                // One that is hidden keeps its place for when it is shown again.
+                self.footer_order = self.footer_order();
+                let order = self.footer_order.iter().copied();
+                let is_shown = |other: &FooterItem| shown.contains(other) != (*other == item);
+                let shown = order.filter(is_shown).collect();
                 self.keep_footer(shown);
             }
         }
         self.refresh_footer();
+    }
+
+    /// All items in the order of the dialog: those that are shown in their order, hidden
+    /// ones where they were.
+    fn footer_order(&self) -> Vec<FooterItem> {
+        let shown = self.settings.footer.clone().unwrap_or_default();
+        let mut order = self.footer_order.clone();
+        if order.is_empty() {
+            order.clone_from(&shown);
+            order.extend(FooterItem::ALL.into_iter().filter(|item| !shown.contains(item)));
+        }
+        let mut next = shown.iter();
+        let is_shown = |item: &&mut FooterItem| shown.contains(item);
+        for slot in order.iter_mut().filter(is_shown) {
+            *slot = next.next().copied().unwrap_or(*slot);
+        }
+        order
     }
 
     /// An arrow on a row: further left in the footer, or further right.

@@ -5,7 +5,7 @@
 use parallax_protocol::event::Question;
 use parallax_protocol::op::{AskOutcome, Op, ToolInput};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::{Key, KeyCode};
+use parallax_screen::{Key, KeyCode, burst_text};
 
 use super::App;
 use super::hint::{Again, Armed};
@@ -47,15 +47,40 @@ impl App {
         } else if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
         } else if self.shell_focus {
-            self.type_to_shell(text.as_bytes().to_vec());
+            // A terminal sends the line ends of pasted text as the Enter key.
+            self.type_to_shell(text.replace('\n', "\r").into_bytes());
         } else if !self.is_writing()
             && let Some(question) = self.questions.front_mut().filter(|it| it.is_typing())
         {
             question.paste(text);
         } else {
-            self.composer.paste_at(text, self.came);
+            self.composer.paste(text);
             self.complete();
         }
+    }
+
+    /// Several lines that came at once: where text is written they are pasted, elsewhere each
+    /// key means what it means.
+    pub(super) fn burst(&mut self, keys: &[Key]) {
+        for (at, key) in keys.iter().enumerate() {
+            let rest = keys.get(at..).unwrap_or_default();
+            let text = rest.iter().position(|key| key.ends_line());
+            let is_several = text.is_some_and(|end| rest.len() > end + 1);
+            if is_several && self.writes_text() {
+                return self.paste(&burst_text(rest));
+            }
+            self.key(*key);
+        }
+    }
+
+    /// Whether what is typed is text of the composer or of an answer.
+    fn writes_text(&self) -> bool {
+        let asked = self.questions.front().filter(|_| !self.is_writing());
+        !self.frozen
+            && !self.is_paging()
+            && self.overlay.is_none()
+            && !self.shell_focus
+            && asked.is_none_or(|question| question.is_typing())
     }
 
     /// What a key means in a dialog, by the key table first.
@@ -132,8 +157,9 @@ impl App {
 
     /// Notes whether the agent waits for the person.
     pub(super) fn waiting(&mut self, waiting: bool) {
+        let now = self.now_ms();
         if let Some(working) = &mut self.working {
-            working.waiting = waiting;
+            working.wait(waiting, now);
         }
     }
 
@@ -395,9 +421,7 @@ impl App {
         if self.everywhere_key(key, Context::COMPOSER) {
             return;
         }
-        // Enter of a pasted line takes nothing from a list.
-        let pasted = key.code == KeyCode::Enter && self.composer.holds_enter(self.came);
-        if !pasted && (self.keeps_draft(key) || self.completion_key(key)) {
+        if self.keeps_draft(key) || self.completion_key(key) {
             return;
         }
         if key.typed().is_some() || key.code == KeyCode::Backspace {
@@ -430,7 +454,10 @@ impl App {
             }
             ComposerAction::Submit(submission) => self.submitted(&submission),
             ComposerAction::Steer(submission) => self.steered(&submission),
-            ComposerAction::Queue(submission) => self.queue(submission.text),
+            ComposerAction::Queue(submission) => {
+                self.transcript.note_typed(&submission.text, &submission.shown);
+                self.queue(submission.text);
+            }
             ComposerAction::Shell(command) => self.run_shell(command),
             ComposerAction::TakeQueue => self.take_back_queue(),
             ComposerAction::Interrupt { cleared } => self.quit_key(cleared),

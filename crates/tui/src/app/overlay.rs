@@ -8,7 +8,7 @@ use parallax_screen::Key;
 use parallax_sdk::agents::{Agent, AgentSetting};
 use parallax_sdk::credential::KeyKind;
 
-use crate::dialog::{DialogKey, DialogView, FieldDialog, ListDialog, Response};
+use crate::dialog::{DialogKey, DialogView, FieldDialog, ListDialog, Panel, Response};
 use crate::theme::Theme;
 
 /// What a dialog's answer is for.
@@ -42,6 +42,11 @@ pub(crate) enum Purpose {
     Editor,
     /// What the footer shows.
     Footer,
+    Help,
+    /// The pages of the guide.
+    Docs,
+    /// One of them.
+    DocsPage,
     Permissions,
     Mode,
     /// Is the first of these folders to be trusted and added?
@@ -79,11 +84,12 @@ pub(crate) enum Purpose {
     },
 }
 
-/// A dialog of one of the two kinds.
+/// A dialog of one of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
     List(Box<ListDialog>),
     Field(FieldDialog),
+    Panel(Panel),
 }
 
 /// A dialog and what it is for.
@@ -102,10 +108,15 @@ impl Overlay {
         Self { purpose, body: Body::Field(field) }
     }
 
+    pub(crate) fn panel(purpose: Purpose, panel: Panel) -> Self {
+        Self { purpose, body: Body::Panel(panel) }
+    }
+
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
         match &mut self.body {
             Body::List(list) => list.key(key, raw),
             Body::Field(field) => field.key(key, raw),
+            Body::Panel(panel) => panel.key(key),
         }
     }
 
@@ -114,6 +125,7 @@ impl Overlay {
         match &self.body {
             Body::List(list) => list.is_searched(),
             Body::Field(_) => true,
+            Body::Panel(_) => false,
         }
     }
 
@@ -121,6 +133,7 @@ impl Overlay {
         match &mut self.body {
             Body::List(list) => list.paste(text),
             Body::Field(field) => field.paste(text),
+            Body::Panel(_) => {}
         }
     }
 
@@ -128,6 +141,7 @@ impl Overlay {
         match &self.body {
             Body::List(list) => list.view(width, height, theme),
             Body::Field(field) => field.view(width, theme),
+            Body::Panel(panel) => panel.view(width, height, theme),
         }
     }
 }

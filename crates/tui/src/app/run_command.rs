@@ -21,7 +21,6 @@ use crate::effect::Effect;
 use crate::stats_view;
 
 /// Where the documentation is.
-const DOCS: &str = "docs/index.md in the source of Parallax; `/help` has the short form";
 
 impl App {
     pub(super) fn run_command(&mut self, command: Command, arguments: &str) {
@@ -69,7 +68,7 @@ impl App {
             Command::Diff => self.diff(),
             Command::Directory => self.directories(),
             Command::DirectoryAdd => self.add_directories(arguments),
-            Command::Docs => self.info(DOCS),
+            Command::Docs => self.docs(arguments),
             Command::Editor => self.editor_dialog(),
             Command::Extensions
             | Command::ExtensionsConfig
@@ -86,6 +85,7 @@ impl App {
             Command::Fork => self.fork(arguments),
             Command::Help => self.help(),
             Command::Hooks => self.hooks_dialog(),
+            Command::HooksAccept => self.hooks_accept(),
             Command::HooksDisable => self.hooks_switch(Some(arguments), false),
             Command::HooksDisableAll => self.hooks_switch(None, false),
             Command::HooksTrace => self.hooks_trace(),

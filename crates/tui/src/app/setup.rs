@@ -53,6 +53,7 @@ impl App {
         self.facts.trusted = launch.is_trusted();
         self.facts.warn_at = launch.compression_threshold();
         self.facts.workspace = launch.folder_name();
+        self.facts.directory = crate::clean::one_row(&launch.short_directory()).into_owned();
         for warning in launch.warnings.clone() {
             self.warn_once(warning);
         }

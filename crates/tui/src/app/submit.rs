@@ -10,7 +10,6 @@ use crate::composer::{InputMode, Submission};
 use crate::copied::Copied;
 use crate::debug_console::LogLevel;
 use crate::effect::Effect;
-use crate::transcript::LocalItem;
 
 /// Why a word behind a command is wrong, and what could stand there.
 fn stray(command: &str, word: &str, near: &[String]) -> String {
@@ -42,6 +41,7 @@ impl App {
     pub(super) fn submitted(&mut self, submission: &Submission) {
         self.complete();
         self.remember(&submission.text);
+        self.transcript.note_typed(&submission.text, &submission.shown);
         self.submit_typed(submission.text.clone());
     }
 
@@ -73,6 +73,7 @@ impl App {
     pub(super) fn steered(&mut self, submission: &Submission) {
         self.complete();
         let text = submission.text.clone();
+        self.transcript.note_typed(&text, &submission.shown);
         match parse(&text, &self.custom_names()) {
             Parsed::Text => {
                 self.remember(&text);
@@ -109,7 +110,7 @@ impl App {
     /// What was typed, into the transcript: commands are told by no event.
     fn echo(&mut self, text: &str) {
         self.echoed = Some(text.trim().to_owned());
-        self.transcript.push(LocalItem::User(text.to_owned()));
+        self.transcript.push_user(text);
     }
 
     /// Sends what a command of the program's own stands for; people see the command.

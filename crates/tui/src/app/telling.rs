@@ -3,10 +3,13 @@
 
 use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
 use parallax_sdk::about::About;
+use parallax_sdk::agents::GUIDE;
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
+use super::overlay::{Overlay, Purpose};
 use crate::commands::{TABLE, called};
+use crate::dialog::{ListDialog, ListItem, Panel, Text};
 use crate::effect::Effect;
 use crate::layout::explained;
 use crate::stats_view;
@@ -136,9 +139,69 @@ impl App {
             }
         }
         rows.extend(self.custom_help());
-        rows.push(Line::EMPTY);
-        rows.extend(self.keymap.help_rows(width, &self.theme));
-        self.say(rows);
+        let keys = self.keymap.help_rows(width, &self.theme);
+        if self.settings.screen_reader {
+            rows.push(Line::EMPTY);
+            rows.extend(keys);
+            return self.say(rows);
+        }
+        let pages = vec![
+            ("Commands".to_owned(), Text::Rows(rows)),
+            ("Keys".to_owned(), Text::Rows(keys)),
+            ("About".to_owned(), Text::Rows(self.about_rows())),
+        ];
+        self.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
+    }
+
+    /// What the last page of the help says.
+    fn about_rows(&self) -> Vec<Line> {
+        let theme = &self.theme;
+        let row = |name: &str, text: String| {
+            Line::styled(format!("  {name:<10}"), theme.accent).and(text, theme.text)
+        };
+        vec![
+            Line::styled("Parallax", theme.accent.bold()),
+            Line::styled("A terminal agent that works on your files with a model.", theme.text),
+            Line::EMPTY,
+            row("version", env!("CARGO_PKG_VERSION").to_owned()),
+            row("model", self.facts.model.clone()),
+            row("directory", self.facts.directory.clone()),
+            row("session", self.session.clone()),
+            Line::EMPTY,
+            Line::styled(
+                "  /about tells the versions, /docs opens the guide, /bug reports a fault.",
+                theme.secondary,
+            ),
+        ]
+    }
+
+    /// `/docs`: the list of the guide's pages, or the page of that name.
+    pub(super) fn docs(&mut self, name: &str) {
+        if !name.is_empty() {
+            return self.docs_page(name);
+        }
+        let title = |text: &str| {
+            let line = text.lines().next().unwrap_or_default();
+            line.trim_start_matches('#').trim().to_owned()
+        };
+        let pages = GUIDE.iter().filter(|(path, _)| !path.contains('/'));
+        let mut items: Vec<ListItem> =
+            pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();
+        items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
+        let list = ListDialog::new("Docs: the guide", items)
+            .searched()
+            .hint("enter opens a page · type to search · esc leaves");
+        self.open(Overlay::list(Purpose::Docs, list));
+    }
+
+    /// A page of the guide.
+    pub(super) fn docs_page(&mut self, name: &str) {
+        let is_it = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
+        let Some((path, text)) = GUIDE.iter().find(|(path, _)| is_it(path)) else {
+            return self.error(format!("The guide has no page `{name}`; /docs lists the pages."));
+        };
+        let page = vec![((*path).to_owned(), Text::Markdown(text))];
+        self.open(Overlay::panel(Purpose::DocsPage, Panel::new(page)));
     }
 
     pub(super) fn memory(&mut self, whole: bool) {

@@ -34,7 +34,6 @@ impl Bench {
         let keymap = Keymap::load(Platform::Linux, "");
         let mut app = App::new((100, 30), settings, Theme::default(), keymap);
         app.ready = true;
-        app.composer.bracketed_paste_confirmed();
         Self { app, layout }
     }
 

@@ -124,6 +124,9 @@ impl App {
         let asked = self.overlay.is_some() || !self.questions.is_empty();
         if !(asked && self.settings.collapse_for_questions) {
             rows.extend(self.tray(width, height));
+        }
+        // What the user has written stays in sight, above a question too.
+        if !(asked && low) {
             rows.extend(self.waiting_rows(width));
         }
         if self.is_writing() && self.overlay.is_none() {

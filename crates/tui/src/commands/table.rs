@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Fork,
     Help,
     Hooks,
+    HooksAccept,
     HooksDisable,
     HooksDisableAll,
     HooksTrace,
@@ -311,7 +312,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("add", Command::DirectoryAdd, "Add folders").takes("PATH[,PATH…]"),
         plain("show", Command::Directory, "Show the folders"),
     ]),
-    plain("docs", Command::Docs, "Where the documentation is").anytime(),
+    plain("docs", Command::Docs, "Open the guide").takes("[PAGE]").anytime(),
     plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
     plain("export-session", Command::ExportSession, "Write the whole session to a file")
         .takes("FILE"),
@@ -326,6 +327,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),
     plain("hooks", Command::Hooks, "Programs that hear of what happens").with(&[
         plain("panel", Command::Hooks, "See and switch them").aka(&["list", "show"]),
+        plain("accept", Command::HooksAccept, "Accept the project's hooks as they are now"),
         plain("enable", Command::HooksEnable, "Switch one on").takes("NAME"),
         plain("disable", Command::HooksDisable, "Switch one off").takes("NAME"),
         plain("enable-all", Command::HooksEnableAll, "Switch all on"),

@@ -113,43 +113,6 @@ fn a_backslash_or_a_modifier_makes_enter_a_new_line() {
 }
 
 #[test]
-fn fast_enter_is_pasted_text_unless_the_terminal_marks_it() {
-    let mut desk = Desk::new();
-    let pour = |desk: &mut Desk, text: &str| {
-        for char in text.chars() {
-            desk.after(Duration::from_millis(1), Key::plain(KeyCode::Char(char)));
-        }
-    };
-    pour(&mut desk, "aa");
-    desk.after(Duration::from_millis(5), Key::plain(KeyCode::Enter));
-    assert_eq!(desk.text(), "aa\n");
-    desk.composer.paste_at("b", desk.now);
-    desk.after(Duration::from_millis(35), Key::plain(KeyCode::Enter));
-    assert_eq!(desk.text(), "aa\nb\n");
-    desk.composer.bracketed_paste_confirmed();
-    pour(&mut desk, "cc");
-    let action = desk.after(Duration::from_millis(5), Key::plain(KeyCode::Enter));
-    assert_eq!(action, ComposerAction::Submit(submission("aa\nb\ncc")));
-}
-
-#[test]
-fn enter_of_a_fast_hand_sends() {
-    // Two keys hit nearly at once, after a pace that a hand has.
-    let mut desk = Desk::new();
-    for letter in "yes".chars() {
-        desk.after(Duration::from_millis(45), Key::plain(KeyCode::Char(letter)));
-    }
-    let action = desk.after(Duration::from_millis(8), Key::plain(KeyCode::Enter));
-    assert_eq!(action, ComposerAction::Submit(submission("yes")));
-    // Text at a machine's pace, and Enter when it was read.
-    for letter in "yes".chars() {
-        desk.after(Duration::from_millis(1), Key::plain(KeyCode::Char(letter)));
-    }
-    let action = desk.after(Duration::from_millis(31), Key::plain(KeyCode::Enter));
-    assert_eq!(action, ComposerAction::Submit(submission("yes")));
-}
-
-#[test]
 fn an_exclamation_mark_switches_to_the_shell_and_back() {
     let mut desk = Desk::new();
     desk.composer.set_history(vec!["prompt".to_owned()], vec!["ls -l".to_owned()]);

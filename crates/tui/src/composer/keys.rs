@@ -53,12 +53,12 @@ impl Composer {
             }
         }
         match key.typed() {
-            Some(char) if !char.is_control() => self.typed(char, now),
+            Some(char) if !char.is_control() => self.typed(char),
             _ => ComposerAction::Ignored,
         }
     }
 
-    fn typed(&mut self, char: char, now: Instant) -> ComposerAction {
+    fn typed(&mut self, char: char) -> ComposerAction {
         if self.buffer.is_empty() {
             match (char, self.mode) {
                 ('!', InputMode::Prompt) => return self.change_mode(InputMode::Shell),
@@ -67,7 +67,6 @@ impl Composer {
                 _ => {}
             }
         }
-        self.guard.typed(now);
         let mut bytes = [0; 4];
         self.buffer.insert(char.encode_utf8(&mut bytes));
         ComposerAction::Changed
@@ -88,7 +87,7 @@ impl Composer {
     ) -> Option<ComposerAction> {
         use ComposerAction as Action;
         match command {
-            KeyCommand::Submit => return Some(self.enter(now)),
+            KeyCommand::Submit => return Some(self.enter()),
             KeyCommand::QueueMessage => {
                 let fits = self.surroundings.busy && self.mode == InputMode::Prompt;
                 return (fits && !self.buffer.text().is_blank())
@@ -159,17 +158,12 @@ impl Composer {
         true
     }
 
-    fn enter(&mut self, now: Instant) -> ComposerAction {
+    fn enter(&mut self) -> ComposerAction {
         use ComposerAction as Action;
         let before = self.buffer.current_line().get(..self.buffer.cursor().byte).unwrap_or("");
         if before.ends_with('\\') {
             let cursor = self.buffer.cursor();
             self.buffer.replace(Position::new(cursor.line, cursor.byte - 1)..cursor, "\n");
-            return Action::Changed;
-        }
-        if self.guard.is_pasted(now) {
-            self.guard.typed(now);
-            self.buffer.newline();
             return Action::Changed;
         }
         self.send()

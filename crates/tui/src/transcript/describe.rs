@@ -66,6 +66,25 @@ pub(super) fn arguments(name: &str, args: &Object) -> String {
     pairs.join(", ")
 }
 
+/// The command that a call runs, and what the model says of it.
+pub(super) fn command(name: &str, args: &Object) -> Option<(String, String)> {
+    let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
+    if name != "run_shell_command" || text("command").trim().is_empty() {
+        return None;
+    }
+    let folder = match text("dir_path") {
+        "" => String::new(),
+        folder => format!("in {folder}"),
+    };
+    let background = match args.get("is_background").and_then(Value::as_bool) {
+        Some(true) => "in the background",
+        _ => "",
+    };
+    let about = [text("description"), &folder, background];
+    let about: Vec<&str> = about.into_iter().filter(|part| !part.is_empty()).collect();
+    Some((text("command").to_owned(), about.join(" · ")))
+}
+
 fn short(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

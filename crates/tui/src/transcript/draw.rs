@@ -4,7 +4,7 @@ use parallax_protocol::event::Level;
 use parallax_screen::{Line, Span, Style, truncate, wrap};
 
 use super::item::{Item, Shell};
-use super::{Thoughts, ViewOptions, source_rows, tool_rows, words};
+use super::{Thoughts, ViewOptions, command_rows, source_rows, tool_rows, words};
 use crate::clean;
 use crate::layout::{padded, prefixed, shortened};
 use crate::theme::Theme;
@@ -127,7 +127,10 @@ impl<'a> Draw<'a> {
     /// All rows of an item that does not stream, and their shape.
     pub(super) fn item(&self, item: &Item) -> (Vec<Line>, Shape) {
         match item {
-            Item::User(text) => (self.user(text), Shape::Block),
+            Item::User { text, typed } => {
+                let typed = typed.as_ref().filter(|_| !self.options.expanded);
+                (self.user(typed.unwrap_or(text)), Shape::Block)
+            }
             Item::Answer(answer) => (answer.rows(self), Shape::Block),
             Item::Thought { text, .. } => (self.thought(text), Shape::Block),
             Item::Tool(tool) => tool_rows::rows(tool, self),
@@ -232,14 +235,13 @@ impl<'a> Draw<'a> {
             _ => self.theme.error,
         };
         let time = match shell.since_ms.filter(|_| shell.running) {
-            Some(since) => format!("  {}", words::seconds(self.now_ms.saturating_sub(since))),
+            Some(since) => words::seconds(self.now_ms.saturating_sub(since)),
             None => String::new(),
         };
-        let room = self.inner().saturating_sub(parallax_screen::text_width(sign) + 1 + time.len());
-        let head = Line::styled(format!("{sign} "), style)
-            .and(shortened(&clean::one_row_of_lines(&shell.command), room), self.theme.text.bold())
-            .and(time, self.theme.secondary);
-        let mut rows = vec![head];
+        let before = Line::styled(format!("{sign} "), style);
+        let around = command_rows::Surroundings { before, behind: [&time, ""] };
+        let style = self.theme.text.bold();
+        let mut rows = command_rows::rows(&shell.command, style, around, self.inner(), self);
         let most = if self.options.expanded { usize::MAX } else { self.output_rows };
         rows.extend(shell.output.rows(self.inner(), most, self.theme));
         match shell.code {

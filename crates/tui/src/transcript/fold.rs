@@ -114,7 +114,8 @@ impl Transcript {
         self.retry = None;
         let item = match start {
             ItemStart::User { text } => {
-                self.items.push(Item::User(text.as_str().into()));
+                let typed = self.take_typed(text);
+                self.items.push(Item::User { text: text.as_str().into(), typed });
                 return;
             }
             ItemStart::Text => Item::Answer(Box::new(Answer::new())),

@@ -69,7 +69,11 @@ pub struct LocalId(pub(super) usize);
 /// An item.
 #[derive(Debug)]
 pub(super) enum Item {
-    User(Arc<str>),
+    User {
+        text: Arc<str>,
+        /// As it was typed, with labels for what was pasted, where that differs.
+        typed: Option<Arc<str>>,
+    },
     Answer(Box<Answer>),
     Thought {
         text: String,
@@ -160,6 +164,10 @@ impl Shell {
 }
 
 impl Item {
+    pub(super) fn user(text: impl Into<Arc<str>>) -> Self {
+        Self::User { text: text.into(), typed: None }
+    }
+
     /// Whether its rows can still change.
     pub(super) fn is_open(&self) -> bool {
         match self {
@@ -189,7 +197,7 @@ impl From<LocalItem> for Item {
     fn from(item: LocalItem) -> Self {
         match item {
             LocalItem::Rows(rows) => Self::Rows(rows.into()),
-            LocalItem::User(text) => Self::User(text.into()),
+            LocalItem::User(text) => Self::user(text),
             LocalItem::Shell { command, output, code } => {
                 let output = Output::of(&output);
                 let running = Shell::running(&command);

@@ -79,7 +79,7 @@ impl Transcript {
             return;
         }
         self.items.push(match role {
-            Role::User => Item::User(text.into()),
+            Role::User => Item::user(text),
             Role::Model => Item::Answer(Box::new(Answer::whole(Arc::new(text)))),
         });
     }

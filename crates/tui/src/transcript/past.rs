@@ -6,10 +6,39 @@ use parallax_sdk::past::PastItem;
 
 use super::Transcript;
 use super::answer::Answer;
-use super::item::{Item, LocalItem};
+use super::item::{Item, LocalItem, Shell};
+use super::output::Output;
 use super::picture::Shown;
 use super::tool::Tool;
 use super::words;
+
+/// A command that the user ran in an earlier run of the session. How it ended, where that was
+/// not by itself, stands in the first line of what the model read of it.
+fn shell(command: &str, output: String, code: Option<i32>) -> Shell {
+    let mut shell = Shell { running: false, code, ..Shell::running(command) };
+    let (first, rest) = output.split_once('\n').unwrap_or((&output, ""));
+    let within = |start: &str, end: &str| first.strip_prefix(start)?.strip_suffix(end);
+    let note = if code.is_some() {
+        None
+    } else if let Some(pid) = within("Command moved to background (PID: ", ").") {
+        shell.code = Some(0);
+        Some(format!("ran on in the background as process {pid}"))
+    } else if let Some(signal) = within("Command terminated by signal ", ".") {
+        Some(format!("ended by signal {signal}"))
+    } else if first == "Command was cancelled." {
+        Some("ended by you".to_owned())
+    } else {
+        within("Command did not start: ", "").map(|why| format!("did not start: {why}"))
+    };
+    let shown = match note {
+        None => output.as_str(),
+        Some(_) if rest == "(Command produced no output)" => "",
+        Some(_) => rest,
+    };
+    shell.output = Output::of(shown);
+    shell.note = note;
+    shell
+}
 
 impl Transcript {
     /// Adds what happened in earlier runs. Nothing is rendered until it is seen.
@@ -18,15 +47,15 @@ impl Transcript {
         for item in items {
             let item = match item {
                 PastItem::User { text, read, .. } => {
-                    self.items.push(Item::User(text.into()));
+                    self.items.push(Item::user(text));
                     if read.is_empty() {
                         continue;
                     }
                     Item::from(LocalItem::Read(read))
                 }
-                PastItem::Steer { text } => Item::User(text.into()),
+                PastItem::Steer { text } => Item::user(text),
                 PastItem::Shell { command, output, code } => {
-                    Item::from(LocalItem::Shell { command, output, code })
+                    Item::Shell(Box::new(shell(&command, output, code)))
                 }
                 PastItem::Thought { text } => Item::Thought { text, open: false },
                 PastItem::Text { text, .. } => {

@@ -1,5 +1,7 @@
 //! What can be asked of a transcript besides rows.
 
+use std::sync::Arc;
+
 use parallax_protocol::Object;
 use parallax_protocol::ids::CallId;
 use parallax_screen::Line;
@@ -10,6 +12,9 @@ use super::{Transcript, ViewOptions};
 use crate::diff_view::{self, DiffLook};
 use crate::theme::Theme;
 
+/// Texts that are on their way at most.
+const MAX_TYPED: usize = 50;
+
 impl Transcript {
     /// The arguments of a call that is not done yet, as the model wrote them.
     pub fn arguments(&self, call: &CallId) -> Option<Object> {
@@ -19,7 +24,7 @@ impl Transcript {
         }
     }
 
-    /// The last finished call or command before item `before` of which rows were
+    /// The last finished call, command or prompt before item `before` of which rows were
     /// left out: which item it is, and all its rows.
     pub fn folded_before(
         &self,
@@ -32,12 +37,29 @@ impl Transcript {
         let whole = Draw::new(theme, width, whole, 0);
         let items = self.items.iter().enumerate().take(before);
         items.rev().find_map(|(at, item)| {
-            if item.is_open() || !matches!(item, Item::Tool(_) | Item::Shell(_)) {
+            let folds = matches!(item, Item::Tool(_) | Item::Shell(_) | Item::User { .. });
+            if item.is_open() || !folds {
                 return None;
             }
             let rows = whole.item(item).0;
             (rows.len() > folded.item(item).0.len()).then_some((at, rows))
         })
+    }
+
+    /// A text that is about to be sent, and how it was typed: with labels in the place of
+    /// what was pasted.
+    pub fn note_typed(&mut self, text: &str, typed: &str) {
+        if text != typed {
+            self.typed.push((text.to_owned(), typed.into()));
+            let surplus = self.typed.len().saturating_sub(MAX_TYPED);
+            self.typed.drain(..surplus);
+        }
+    }
+
+    /// How a text that is sent was typed.
+    pub(super) fn take_typed(&mut self, text: &str) -> Option<Arc<str>> {
+        let at = self.typed.iter().position(|(sent, _)| sent.trim() == text.trim())?;
+        Some(self.typed.remove(at).1)
     }
 
     /// All changes to files that edits made, one after another.

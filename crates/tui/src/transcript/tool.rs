@@ -35,6 +35,8 @@ pub(super) struct Tool {
     pub(super) name: String,
     /// One line: what is done, to which thing.
     pub(super) title: String,
+    /// The command that it runs, and what the model says of it.
+    pub(super) command: Option<(String, String)>,
     pub(super) state: State,
     /// The arguments, until it is over.
     args: Option<Object>,
@@ -60,6 +62,8 @@ pub(super) struct Open {
     pub(super) advance: Option<Advance>,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
+    /// Since when the user is asked about it, after it ran already.
+    asked_ms: Option<u64>,
 }
 
 /// Where an open call is.
@@ -114,6 +118,7 @@ impl Tool {
         Self {
             name: start.name.clone(),
             title: describe::arguments(&start.name, &start.args),
+            command: describe::command(&start.name, &start.args),
             state: State::Open(Open::default()),
             args: Some(start.args.clone()),
         }
@@ -124,6 +129,7 @@ impl Tool {
         let mut tool = Self {
             name: done.name.clone(),
             title: String::new(),
+            command: None,
             state: State::Abandoned,
             args: None,
         };
@@ -134,7 +140,8 @@ impl Tool {
     /// One of a loaded session, before its response is read.
     pub(super) fn loaded(name: &str, args: Option<&Object>) -> Self {
         let title = args.map(|args| describe::arguments(name, args)).unwrap_or_default();
-        Self { name: name.to_owned(), title, state: State::Abandoned, args: None }
+        let command = args.and_then(|args| describe::command(name, args));
+        Self { name: name.to_owned(), title, command, state: State::Abandoned, args: None }
     }
 
     /// The response of a loaded call: its text, and whether it is a failure.
@@ -257,10 +264,19 @@ impl Tool {
 
     /// It is about to be shown: its clock begins when it is first seen running.
     pub(super) fn seen(&mut self, now_ms: u64) {
-        if let State::Open(open) = &mut self.state
-            && open.stage == Stage::Running
-        {
-            open.since_ms.get_or_insert(now_ms);
+        let State::Open(open) = &mut self.state else { return };
+        match open.stage {
+            Stage::Running => {
+                let since = open.since_ms.get_or_insert(now_ms);
+                // The time of a question does not count.
+                if let Some(asked) = open.asked_ms.take() {
+                    *since += now_ms.saturating_sub(asked);
+                }
+            }
+            Stage::Asked if open.since_ms.is_some() => {
+                open.asked_ms.get_or_insert(now_ms);
+            }
+            _ => {}
         }
     }
 
@@ -336,9 +352,19 @@ impl Tool {
 
     /// Takes a better title. One that only names the tool says nothing.
     fn entitle(&mut self, title: &str) {
-        if !title.is_empty() && title != self.name {
-            title.clone_into(&mut self.title);
+        if title.is_empty() || title == self.name {
+            return;
         }
+        title.clone_into(&mut self.title);
+        // A hook has changed the command: what runs is shown.
+        let is_it = |(command, _): &(String, String)| {
+            let mut words = title.split_whitespace().filter(|word| *word != "⏎");
+            // A long title is cut.
+            command.split_whitespace().take(50).all(|word| {
+                words.next().is_some_and(|it| word.starts_with(it.trim_end_matches('…')))
+            })
+        };
+        self.command = self.command.take().filter(is_it);
     }
 
     pub(super) fn abandon(&mut self) {

@@ -8,7 +8,7 @@ use super::describe;
 use super::draw::{Draw, Shape, cut};
 use super::tool::{Body, Done, Open, Stage, State, Tool};
 use super::words::seconds;
-use super::{agent_rows, progress_row, topic_rows};
+use super::{agent_rows, command_rows, progress_row, topic_rows};
 use crate::clean;
 use crate::diff_view::{self, DiffLook};
 use crate::layout::{count, shortened};
@@ -30,13 +30,13 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
         }
         State::Abandoned => {
             let sign = Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary);
-            return (vec![head(tool, sign, "", true, draw.width, draw)], Shape::Compact);
+            return (head(tool, sign, "", true, draw.width, draw), Shape::Compact);
         }
         State::Done(Done { body: Body::Topic(topic), .. }) => {
             return (topic_rows::rows(topic, draw), shape(tool, draw.options.whole_results));
         }
         State::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
-            let mut rows = vec![compact(tool, done, draw)];
+            let mut rows = compact(tool, done, draw);
             rows.extend(said_rows(done, draw.width, draw));
             return (rows, Shape::Compact);
         }
@@ -74,7 +74,7 @@ pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     if body || failed || command { Shape::Block } else { Shape::Compact }
 }
 
-/// Sign, name, what is done, and a note at the end, in one row.
+/// Sign, name, what is done, and a note at the end: in one row, but for commands.
 fn head(
     tool: &Tool,
     sign: Span,
@@ -82,7 +82,7 @@ fn head(
     struck: bool,
     columns: usize,
     draw: &Draw<'_>,
-) -> Line {
+) -> Vec<Line> {
     let theme = draw.theme;
     let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
     let name = shortened(&clean::one_row(describe::display_name(&tool.name)), columns / 2);
@@ -92,6 +92,15 @@ fn head(
     let mut line = Line::from(vec![sign]);
     line.push(Span::raw(" "));
     line.push(Span::styled(name, strike(theme.text.bold())));
+    if describe::kind(&tool.name) == Some(ToolKind::Execute) && !title.is_empty() {
+        let (command, about) = match &tool.command {
+            Some((command, about)) => (command.as_str(), about.as_str()),
+            None => (tool.title.as_str(), ""),
+        };
+        line.push(Span::raw("  "));
+        let around = command_rows::Surroundings { before: line, behind: [about, note] };
+        return command_rows::rows(command, strike(theme.text), around, columns, draw);
+    }
     // What is done comes first; the note gets what is left of the row, yet a
     // short one (the seconds) has its place.
     let note = clean::one_row(note);
@@ -105,7 +114,7 @@ fn head(
             line.push(Span::styled(shortened(text, room), style));
         }
     }
-    cut(&line, columns)
+    vec![cut(&line, columns)]
 }
 
 fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
@@ -121,14 +130,14 @@ fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
     };
     let sign = Span::styled(sign, style);
     if let Some(progress) = &open.agent {
-        let mut rows = vec![head(tool, sign, &note, false, draw.inner(), draw)];
+        let mut rows = head(tool, sign, &note, false, draw.inner(), draw);
         rows.extend(agent_rows::live(progress, draw));
         return draw.boxed(rows, theme.border);
     }
     if !open.shows_more() {
-        return vec![head(tool, sign, &note, false, draw.width, draw)];
+        return head(tool, sign, &note, false, draw.width, draw);
     }
-    let mut rows = vec![head(tool, sign, &note, false, draw.inner(), draw)];
+    let mut rows = head(tool, sign, &note, false, draw.inner(), draw);
     rows.extend(open.advance.as_ref().map(|advance| progress_row::row(advance, draw)));
     rows.extend(open.output.rows(draw.inner(), draw.output_rows, theme));
     draw.boxed(rows, theme.border)
@@ -144,10 +153,8 @@ fn sign(done: &Done, draw: &Draw<'_>) -> Span {
     }
 }
 
-/// How a call that did not run to its end is called.
-fn given_up(done: &Done) -> &'static str {
-    if done.refused { "refused" } else { "cancelled" }
-}
+/// The note of a call that was refused or did not run to its end. Programs wait for it.
+const CANCELLED: &str = "Cancelled";
 
 /// What the person said with a refusal.
 fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
@@ -157,11 +164,11 @@ fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
-/// One row: what was done, and what came of it.
-fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Line {
+/// What was done, and what came of it.
+fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
-        _ if cancelled => given_up(done).to_owned(),
+        _ if cancelled => CANCELLED.to_owned(),
         Body::Text(text) => format!("→ {}", text.trim()),
         _ => String::new(),
     };
@@ -179,12 +186,12 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
                 |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
             format!("{}/{} done", todos.iter().filter(open).count(), todos.len())
         }
-        _ if done.status == ToolStatus::Cancelled => given_up(done).to_owned(),
+        _ if done.status == ToolStatus::Cancelled => CANCELLED.to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
     let struck = done.status == ToolStatus::Cancelled;
-    let mut rows = vec![head(tool, sign(done, draw), &note, struck, columns, draw)];
+    let mut rows = head(tool, sign(done, draw), &note, struck, columns, draw);
     rows.extend(said_rows(done, columns, draw));
     let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
     match &done.body {

@@ -1,7 +1,8 @@
 //! What happened, said in words.
 
 use parallax_protocol::event::{
-    Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, Rewound, Undone,
+    Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, NOTHING_TO_COMPRESS,
+    Rewound, Undone,
 };
 use parallax_protocol::model::Retry;
 
@@ -161,6 +162,9 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
         }
         (None, CompactionCause::Undo, None) => {
             Item::notice(Level::Info, format!("The history is as before, {after} tokens"))
+        }
+        (None, _, Some(why)) if why.starts_with(NOTHING_TO_COMPRESS) => {
+            Item::notice(Level::Info, why.into_owned())
         }
         (None, _, why) => {
             let why = why.unwrap_or_default();

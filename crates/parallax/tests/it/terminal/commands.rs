@@ -38,13 +38,17 @@ fn each_says_what_it_should() {
         ("/stats", "Tokens by turn"),
         ("/about", "sign-in"),
         ("/tools", "(run_shell_command)"),
-        ("/help", "Lists and dialogs"),
+        ("/help", "Commands  Keys  About"),
         ("/privacy", "rivacy"),
-        ("/docs", "docs"),
+        ("/docs", "Docs: the guide"),
     ] {
         seat.sees(COMPOSER);
         seat.prompts(command);
         seat.has_seen(says);
+        // Panels are closed.
+        if matches!(command, "/help" | "/docs") {
+            seat.press(Key::Esc);
+        }
     }
     assert_eq!(seat.world.server.requests().len(), 1);
 }

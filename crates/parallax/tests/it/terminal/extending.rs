@@ -164,7 +164,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     until("the hook before a compression", || {
         std::fs::read_to_string(&compressed).is_ok_and(|text| text.contains("PreCompress"))
     });
-    seat.has_seen("The history stays as it is");
+    seat.has_seen("Nothing to compress.");
     seat.is_idle();
     seat.prompts("/hooks");
     seat.sees("listener");
@@ -289,6 +289,7 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.prompts("/extensions");
     seat.has_seen("✓ dusk 0.3.1");
     seat.prompts("/theme");
+    seat.settles();
     seat.types("Dusk");
     seat.sees("Dusk (dusk)");
     seat.press(Key::Esc);

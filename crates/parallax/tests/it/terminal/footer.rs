@@ -12,12 +12,19 @@ fn items_are_chosen_ordered_and_unknown_ones_told_of() {
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::in_world(world, &Start::sized(110, 40));
     seat.has_seen("names `weather`");
-    seat.sees("default · project");
+    seat.sees("/project");
+    assert!(seat.window().contains("default · "), "{}", seat.window());
     seat.prompts("/footer");
     seat.sees("[x] mode");
     seat.sees("what runs without a question");
     seat.press(Key::Right);
-    seat.sees("project · default");
+    seat.sees("/project · default");
+    seat.press(Key::Enter);
+    seat.sees("[ ] mode");
+    // It keeps its place for when it is shown again.
+    seat.press(Key::Enter);
+    seat.sees("[x] mode");
+    seat.sees("/project · default");
     seat.press(Key::Enter);
     seat.sees("[ ] mode");
     let file = seat.world.home.parallax().join("settings.json");

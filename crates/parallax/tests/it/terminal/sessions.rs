@@ -83,7 +83,7 @@ fn a_new_session_without_a_prompt_is_opened_again() {
     seat.is_idle();
     seat.types("/clear");
     seat.press(Key::Enter);
-    seat.is_idle();
+    seat.settles();
     seat.types("/skills disable skill-creator");
     seat.press(Key::Enter);
     seat.sees("disabled");
@@ -94,7 +94,7 @@ fn a_new_session_without_a_prompt_is_opened_again() {
     // The last one has no prompt: the one before it can be gone on with.
     seat.types("/new");
     seat.press(Key::Enter);
-    seat.is_idle();
+    seat.settles();
     seat.prompts("/quit");
     seat.ends();
     let window = seat.window();
@@ -345,7 +345,10 @@ fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
         // Two lines are no clear case: a small model is asked.
         seat.types(&format!("Add a flag --{flag}"));
         seat.press(Key::Ctrl('j'));
-        seat.prompts("to the parser");
+        seat.types("to the parser");
+        // In the same moment the key would be the end of a pasted line.
+        seat.settles();
+        seat.press(Key::Enter);
         seat.sees(answer);
         seat.is_idle();
     }

@@ -1,0 +1,219 @@
+//! Pasted text from terminals that do not mark it: only the pace of the keys tells a paste
+//! from typing.
+//!
+//! Keys that arrive within [`GAP`] of each other are a burst. A burst of one line is typed
+//! text, and a line end that closes it is Enter: `tmux send-keys 'text' Enter` and expect
+//! scripts send that. A burst of several lines is one paste, whatever its line ends.
+//!
+//! Pure: decoded items and times in, decoded items out.
+
+use std::time::{Duration, Instant};
+
+use crate::decode::Decoded;
+use crate::key::{InputEvent, Key};
+
+/// The longest pause within a burst.
+const GAP: Duration = Duration::from_millis(30);
+/// A longer paste comes in several pieces.
+const PIECE: usize = 1 << 20;
+
+/// The keys of the current burst that are not delivered yet.
+#[derive(Debug, Default)]
+pub(crate) struct Burst {
+    held: Vec<Key>,
+    /// When the newest key of the burst came.
+    newest: Option<Instant>,
+    /// Text of this burst was delivered as keys.
+    delivered_text: bool,
+    /// The burst has several lines.
+    is_paste: bool,
+}
+
+impl Burst {
+    /// Takes what was decoded at a time, and leaves in it what can be delivered now.
+    pub fn take(&mut self, decoded: &mut Vec<Decoded>, now: Instant) {
+        let mut out = Vec::with_capacity(decoded.len());
+        if self.left(now) == Some(Duration::ZERO) {
+            self.end(&mut out);
+        }
+        for item in decoded.drain(..) {
+            match item {
+                // The terminal answers whenever it likes.
+                Decoded::Answer(_) => {
+                    self.settle(&mut out);
+                    out.push(item);
+                }
+                Decoded::Event(InputEvent::Key(key)) if key.in_burst().is_some() => {
+                    self.held.push(key);
+                    self.newest = Some(now);
+                }
+                Decoded::Event(_) => {
+                    self.end(&mut out);
+                    out.push(item);
+                }
+            }
+        }
+        self.settle(&mut out);
+        *decoded = out;
+    }
+
+    /// How long to wait for more of the burst; `None` if nothing of it is held.
+    pub fn patience(&self, now: Instant) -> Option<Duration> {
+        self.left(now).filter(|_| !self.held.is_empty())
+    }
+
+    fn left(&self, now: Instant) -> Option<Duration> {
+        self.newest.map(|newest| GAP.saturating_sub(now.saturating_duration_since(newest)))
+    }
+
+    /// Nothing more of the burst came.
+    pub fn end(&mut self, out: &mut Vec<Decoded>) {
+        self.release(out);
+        *self = Self::default();
+    }
+
+    /// Delivers the keys that mean the same whatever follows.
+    fn settle(&mut self, out: &mut Vec<Decoded>) {
+        if !self.is_paste {
+            // Line ends at the end say nothing yet; text behind one makes several lines.
+            let ends = self.held.iter().rev().take_while(|key| key.ends_line()).count();
+            let text = self.held.len() - ends;
+            self.is_paste = self.held.iter().take(text).any(|key| key.ends_line());
+            if !self.is_paste {
+                let keys = self.held.drain(..text);
+                self.delivered_text |= keys.len() > 0;
+                out.extend(keys.map(as_key));
+                if !self.delivered_text {
+                    // Enter with nothing before it was pressed alone.
+                    out.extend(self.held.drain(..).map(as_key));
+                    self.newest = None;
+                }
+            }
+        }
+        if self.held.len() > PIECE {
+            self.release(out);
+        }
+    }
+
+    fn release(&mut self, out: &mut Vec<Decoded>) {
+        if self.held.is_empty() {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        if !self.is_paste {
+            return out.extend(held.into_iter().map(as_key));
+        }
+        out.push(Decoded::Event(InputEvent::Burst(held)));
+    }
+}
+
+fn as_key(key: Key) -> Decoded {
+    Decoded::Event(InputEvent::Key(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{KeyCode, burst_text};
+
+    /// What is delivered for pieces of text that come at times (milliseconds).
+    fn delivered(pieces: &[(u64, &str)]) -> String {
+        let start = Instant::now();
+        let mut burst = Burst::default();
+        let mut out = Vec::new();
+        for (at, text) in pieces {
+            let now = start + Duration::from_millis(*at);
+            if burst.patience(now) == Some(Duration::ZERO) {
+                burst.end(&mut out);
+            }
+            let key = |char| match char {
+                '\r' => Key::plain(KeyCode::Enter),
+                '\n' => Key::ctrl('j'),
+                '\t' => Key::plain(KeyCode::Tab),
+                '^' => Key::plain(KeyCode::Up),
+                char => Key::plain(KeyCode::Char(char)),
+            };
+            let mut decoded: Vec<Decoded> = text.chars().map(key).map(as_key).collect();
+            burst.take(&mut decoded, now);
+            out.extend(decoded);
+        }
+        burst.end(&mut out);
+        let shown = out.into_iter().map(|item| match item {
+            Decoded::Event(InputEvent::Key(key)) => match key.code {
+                KeyCode::Enter => "<enter>".to_owned(),
+                KeyCode::Tab => "<tab>".to_owned(),
+                KeyCode::Up => "<up>".to_owned(),
+                _ if key == Key::ctrl('j') => "<ctrl+j>".to_owned(),
+                KeyCode::Char(char) => char.to_string(),
+                code => format!("{code:?}"),
+            },
+            Decoded::Event(InputEvent::Burst(keys)) => format!("<paste {:?}>", burst_text(&keys)),
+            other => format!("{other:?}"),
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn burst_of_several_lines_is_one_paste() {
+        for (pieces, expected) in [
+            (&[(0, "one\rtwo\rthree")][..], r#"<paste "one\ntwo\nthree">"#),
+            (&[(0, "one\rtwo\r")], r#"<paste "one\ntwo\n">"#),
+            (&[(0, "one\ntwo")], r#"<paste "one\ntwo">"#),
+            (&[(0, "one\r\n\ttwo\r\n")], r#"<paste "one\n\ttwo\n">"#),
+            (&[(0, "\rone")], r#"<paste "\none">"#),
+            (&[(0, "a\r\r\rb")], r#"<paste "a\n\n\nb">"#),
+            (&[(0, "ä\r漢字")], r#"<paste "ä\n漢字">"#),
+            // A read ends where it likes.
+            (&[(0, "one\r"), (20, "two\r"), (40, "three")], r#"one<paste "\ntwo\nthree">"#),
+            (&[(0, "o"), (5, "ne"), (9, "\r"), (12, "two\r")], r#"one<paste "\ntwo\n">"#),
+            (&[(0, "one\r\n"), (29, "two\r\n")], r#"one<paste "\ntwo\n">"#),
+        ] {
+            assert_eq!(delivered(pieces), expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn burst_of_one_line_is_typed_and_its_end_is_enter() {
+        for (pieces, expected) in [
+            (&[(0, "text\r")][..], "text<enter>"),
+            (&[(0, "text"), (10, "\r")], "text<enter>"),
+            (&[(0, "text"), (500, "\r")], "text<enter>"),
+            (&[(0, "text\r"), (31, "more\r")], "text<enter>more<enter>"),
+            (&[(0, "\r"), (5, "text")], "<enter>text"),
+            (&[(0, "\r\r")], "<enter><enter>"),
+            (&[(0, "text\n")], "text<ctrl+j>"),
+            (&[(0, "/he\t")], "/he<tab>"),
+            // A key that types nothing ends the burst.
+            (&[(0, "text\r^text\r")], "text<enter><up>text<enter>"),
+            (&[(0, "^\r")], "<up><enter>"),
+        ] {
+            assert_eq!(delivered(pieces), expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn typed_keys_are_delivered_at_once() {
+        let now = Instant::now();
+        let mut burst = Burst::default();
+        let mut decoded = vec![as_key(Key::plain(KeyCode::Char('a')))];
+        burst.take(&mut decoded, now);
+        assert_eq!(decoded.len(), 1);
+        let mut decoded = vec![as_key(Key::plain(KeyCode::Enter))];
+        burst.take(&mut decoded, now + GAP);
+        assert_eq!(decoded.len(), 1, "a pause came before it");
+    }
+
+    #[test]
+    fn huge_paste_comes_in_pieces() {
+        let now = Instant::now();
+        let mut burst = Burst::default();
+        let keys = |count| std::iter::repeat_n(as_key(Key::plain(KeyCode::Char('x'))), count);
+        let mut decoded: Vec<Decoded> =
+            keys(1).chain([as_key(Key::plain(KeyCode::Enter))]).collect();
+        decoded.extend(keys(PIECE));
+        burst.take(&mut decoded, now);
+        assert!(
+            matches!(&decoded[..], [Decoded::Event(InputEvent::Burst(keys))] if keys.len() == PIECE + 2)
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! The command that a call or the user ran, in rows.
+
+use parallax_screen::{Line, Span, Style, text_width, wrap};
+
+use super::draw::{Draw, cut};
+use crate::clean;
+use crate::layout::{prefixed, shortened};
+
+/// Rows of a command that are shown unless all are wanted.
+const COMMAND_ROWS: usize = 3;
+
+/// What stands around a command.
+pub(super) struct Surroundings<'t> {
+    /// What stands before its first row; the other rows begin under its end.
+    pub(super) before: Line,
+    /// What is said of it, behind it or in a row of its own.
+    pub(super) behind: [&'t str; 2],
+}
+
+/// The rows of a command. A line of it that is too long goes on in the next row.
+pub(super) fn rows(
+    command: &str,
+    style: Style,
+    around: Surroundings<'_>,
+    columns: usize,
+    draw: &Draw<'_>,
+) -> Vec<Line> {
+    let most = if draw.options.expanded { usize::MAX } else { COMMAND_ROWS };
+    let indent = around.before.width();
+    let room = columns.saturating_sub(indent).max(8);
+    let mut rows = Vec::new();
+    for line in clean::lines(command.trim_matches('\n')).lines() {
+        let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+        rows.extend(wrap(&line, room, &[]));
+        if rows.len() > most {
+            break;
+        }
+    }
+    if rows.len() > most {
+        rows.truncate(most);
+        if let Some(last) = rows.last_mut() {
+            *last = cut(last, room.saturating_sub(2)).and(" …", draw.theme.secondary);
+        }
+    }
+    if rows.is_empty() {
+        rows.push(Line::EMPTY);
+    }
+    let hang = vec![Span::raw(" ".repeat(indent))];
+    let mut rows: Vec<Line> = rows
+        .into_iter()
+        .enumerate()
+        .map(|(at, row)| prefixed(if at == 0 { &around.before.spans } else { &hang }, row))
+        .collect();
+    let behind: Vec<&str> = around.behind.into_iter().filter(|text| !text.is_empty()).collect();
+    if !behind.is_empty() {
+        let text = clean::one_row(&behind.join("  ")).into_owned();
+        let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);
+        match rows.last_mut() {
+            Some(last) if fits => {
+                last.push(Span::styled(format!("  {text}"), draw.theme.secondary));
+            }
+            _ => {
+                let text = Line::styled(shortened(&text, room), draw.theme.secondary);
+                rows.push(prefixed(&hang, text));
+            }
+        }
+    }
+    rows.iter().map(|row| cut(row, columns)).collect()
+}
