@@ -104,7 +104,7 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
         ("/context", "system prompt"),
         ("/todos", "keeps no list"),
         ("/model why", "is set"),
-        ("/compress the numbers", "stays as it is"),
+        ("/compress the numbers", "Nothing to compress."),
         ("/compress undo", "no compaction to take back"),
     ] {
         let done = world.run_well(&["-p", typed]);

@@ -6,7 +6,10 @@ use parallax_protocol::Object;
 use parallax_protocol::hooks::{HookEvent, HookOutcome};
 use serde_json::{Value, json};
 
-use super::result::{Single, TITLE, clean};
+use super::result::{Single, clean};
+
+/// Bytes of the name of a hook that decided; one without a name is called by its command.
+const DECIDER: usize = 60;
 
 /// Puts the outcomes together: the strictest decision wins, stop wins over all,
 /// later changes replace earlier ones.
@@ -22,7 +25,7 @@ pub(super) fn merge(singles: Vec<Single>) -> HookOutcome {
             false => single.decision == strictest && strictest.is_some(),
         };
         if decides && !single.title.is_empty() {
-            outcome.deciders.push(clean(&single.title, TITLE));
+            outcome.deciders.push(clean(&single.title, DECIDER));
         }
         if single.decision == strictest && !single.reason.is_empty() {
             reasons.push(single.reason);
