@@ -165,7 +165,8 @@ impl Launch {
         let is_listed = self.config.settings.get("hooksConfig.disabled").is_some_and(|list| {
             list.as_array().is_some_and(|names| names.iter().any(|it| it == name))
         });
-        if !hooks.iter().any(is_it) && !(on && is_listed) {
+        let is_known = hooks.iter().any(is_it) || on && is_listed;
+        if !is_known {
             let near = crate::near::near(name, hooks.iter().map(Hook::title));
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
             let hint = match near.is_empty() {

@@ -20,8 +20,6 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::stats_view;
 
-/// Where the documentation is.
-
 impl App {
     pub(super) fn run_command(&mut self, command: Command, arguments: &str) {
         let arguments = arguments.trim();
