@@ -131,6 +131,13 @@ fn drops_backslash(source: &str, at: usize) -> bool {
     if !escaped.is_ascii_punctuation() || before.ends_with('\\') {
         return false;
     }
+    let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
+    let word = word.trim_start_matches(['"', '\'', '(']);
+    let is_drive =
+        |word: &[u8]| matches!(word, [drive, b':', b'\\', ..] if drive.is_ascii_alphabetic());
+    if is_drive(word.as_bytes()) || is_drive(format!("{word}\\").as_bytes()) {
+        return true;
+    }
     let line = before.rsplit('\n').next().unwrap_or("").trim_start();
     match escaped {
         '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '$' | '!' => false,
@@ -187,6 +194,7 @@ mod tests {
             "a***b***c",
             "p->_x_->y and foo._bar_.baz",
             r"\d+\.\d+ matches C:\.git and a\/b",
+            r"C:\Users\_x\*.txt and (D:\#y\[z])",
         ] {
             assert_eq!(shown(text), text);
         }

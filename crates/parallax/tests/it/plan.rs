@@ -252,3 +252,19 @@ fn the_work_on_a_plan_has_the_mode_that_was_given_for_it() {
         assert_eq!(world.home.project().join("src.txt").exists(), is_written, "{words:?}");
     }
 }
+
+#[test]
+fn plan_with_a_text_switches_a_headless_run_to_plan_mode() {
+    let steps = [call("run_shell_command", json!({"command": "touch made"}))];
+    let world = world(&steps);
+    let done = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);
+    assert_eq!(done.out(), "done\n");
+    let requests = world.server.requests();
+    let sent = String::from_utf8_lossy(&requests[0].body).into_owned();
+    assert!(sent.contains("tidy up the docs") && !sent.contains("/plan tidy"), "{sent}");
+    let answered = String::from_utf8_lossy(&requests[1].body).into_owned();
+    assert!(answered.contains("Plan mode changes nothing"), "{answered}");
+    assert!(!world.home.project().join("made").exists());
+    // Without a text it shows the plan, which needs the terminal.
+    assert_eq!(world.run(&["-p", "/plan"]).code(), 42);
+}

@@ -519,6 +519,7 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
     world.run(&["-p", "again", "-y", "-r", "s"]);
     let listed = world.run(&["undo", "--list"]).out();
     assert!(listed.contains("Turn 1 (") && listed.contains("Turn 2 ("), "{listed}");
+    assert!(listed.contains("): go\n") && listed.contains("): again\n"), "{listed}");
     let listed: serde_json::Value =
         serde_json::from_str(&world.run(&["undo", "--list", "--json"]).out()).expect("json");
     assert_eq!((&listed[0]["turn"], &listed[1]["turn"]), (&json!(1), &json!(2)));
@@ -557,6 +558,14 @@ fn rules_are_explained_and_checked() {
     let explained: Value = serde_json::from_str(&explained.out()).expect("json");
     let text = explained.to_string();
     assert!(text.contains("deny") && text.contains("mine.toml"), "{text}");
+    // Both kinds of runs are explained, and on request the rules that do not match.
+    let explain = |more: &[&str]| {
+        world.run(&[&["policy", "explain", "--command", "touch x"], more].concat()).out()
+    };
+    let short = explain(&[]);
+    assert!(short.contains("interactive: ask") && short.contains("headless: deny"), "{short}");
+    assert!(!short.contains("mine.toml"), "{short}");
+    assert!(explain(&["-v"]).contains("mine.toml"), "{}", explain(&["-v"]));
     // Rules that are named on the command line are explained as a session has them.
     world.home.write("its.toml", rules).expect("written");
     for line in [

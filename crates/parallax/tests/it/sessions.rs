@@ -304,3 +304,16 @@ fn a_session_that_both_programs_went_on_with_is_always_saved() {
     assert!(of("\"theirs\"").contains("went on there"));
     assert!(of("\"theirs\"").contains(&format!("\"forkedFrom\":\"gemini-{id}\"")));
 }
+
+#[test]
+fn command_is_shown_whole_with_its_session() {
+    let words: Vec<String> = (0..60).map(|number| format!("word{number}")).collect();
+    let command = format!("echo {} # the end", words.join(" "));
+    let call = serde_json::json!({"name": "run_shell_command",
+        "args": {"command": command, "description": "Says many words"}});
+    let script = serde_json::json!([{"calls": [call]}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    world.run_well(&["-p", "go", "-y"]);
+    let shown = world.run_well(&["sessions", "show", "latest"]).out();
+    assert!(shown.contains(&format!("    $ {command}\n")), "{shown}");
+}

@@ -453,3 +453,37 @@ fn a_server_asks_and_gets_what_the_person_says() {
     let body = String::from_utf8_lossy(&body).into_owned();
     assert!(body.contains("Ada"), "{body}");
 }
+
+#[test]
+fn hooks_of_the_project_are_accepted_in_the_session() {
+    let world = World::new(r#"[{"text":"First."},{"text":"Second."}]"#);
+    let hook = json!({"name": "listener", "command": "echo heard >> heard"});
+    let settings = json!({"hooks": {"BeforeAgent": [{"hooks": [hook]}]}});
+    world.home.write(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let seat = seat(world);
+    seat.prompts("/hooks");
+    seat.sees("BeforeAgent · project · not accepted");
+    seat.press(Key::Esc);
+    // Accepted elsewhere, they do not run here, and that is what is shown.
+    seat.world.run_well(&["hooks", "accept"]);
+    seat.settles();
+    seat.prompts("/hooks");
+    seat.sees("accepted, not running yet");
+    seat.press(Key::Esc);
+    seat.settles();
+    seat.prompts("one");
+    seat.sees("First.");
+    seat.is_idle();
+    assert_eq!(seat.world.read("heard"), "");
+    seat.prompts("/hooks accept");
+    seat.has_seen("Accepted 1 hook of the project");
+    seat.sees(COMPOSER);
+    seat.settles();
+    seat.prompts("/hooks");
+    seat.sees("BeforeAgent · project · on");
+    seat.press(Key::Esc);
+    seat.settles();
+    seat.prompts("two");
+    seat.sees("Second.");
+    assert_eq!(seat.world.read("heard"), "heard\n");
+}

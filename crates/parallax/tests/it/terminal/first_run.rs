@@ -13,6 +13,9 @@ fn without_a_key_it_asks_for_one_and_has_a_demo() {
     seat.sees("1. Paste a Gemini API key");
     seat.press(Key::Char('3'));
     seat.sees("The model's words are scripted.");
+    // The tour begins by itself, and ends with what to do next.
+    seat.has_seen("Show me around");
+    seat.has_seen("What to do next");
     seat.sees(COMPOSER);
 }
 

@@ -184,3 +184,43 @@ fn settings_have_their_names_in_a_narrow_window() {
     seat.prompts("/settings");
     seat.sees("❯ Preferred editor");
 }
+
+#[test]
+fn window_that_changes_within_a_line_of_an_answer_doubles_nothing() {
+    // Each part ends within a line, as an answer does most of the time.
+    let mut chunks = Vec::new();
+    for part in 0..10 {
+        for line in 0..12 {
+            let number = part * 12 + line;
+            let sign = if part % 2 == 0 { "- " } else { "" };
+            chunks.push(format!(r#"{{"text":"{sign}line {number:03} of a long answer that is"}}"#));
+            if line == 6 {
+                chunks.push(format!(r#"{{"gate":"part-{part}"}}"#));
+            }
+            chunks.push(
+                r#"{"text":" written so that it does not fit into a narrow window at all\n"}"#
+                    .to_owned(),
+            );
+        }
+        chunks.push(r#"{"text":"\n"}"#.to_owned());
+    }
+    chunks.push(r#"{"text":"\nThe end."},{"finish":"STOP"}"#.to_owned());
+    let script = format!(r#"[{{"chunks":[{}]}}]"#, chunks.join(","));
+    for sizes in [[(60, 20), (120, 20)], [(70, 30), (110, 24)], [(100, 14), (50, 40)]] {
+        let seat = Seat::in_world(World::new(&script), &Start::sized(120, 20));
+        seat.prompts("go");
+        for part in 0..10 {
+            seat.world.at_gate(&format!("part-{part}"));
+            seat.has_seen(&format!("line {:03}", part * 12 + 6));
+            let (columns, rows) = sizes[part % 2];
+            seat.terminal.resize(columns, rows).expect("resize");
+            if part % 3 == 0 {
+                seat.settles();
+            }
+            seat.world.server.open_gate(&format!("part-{part}"));
+        }
+        seat.sees("The end.");
+        seat.sees(COMPOSER);
+        assert_whole(&seat);
+    }
+}
