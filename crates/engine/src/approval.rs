@@ -204,7 +204,9 @@ impl Session {
         }
         let offered = match decide.outcome {
             AskOutcome::ProceedAlwaysServer => prepared.rules.last(),
-            _ => prepared.rules.first(),
+            _ => {
+                prepared.rules.iter().find(|rule| rule.suggested).or_else(|| prepared.rules.first())
+            }
         };
         let mut rule = decide.rule.as_ref().or(offered).cloned()?;
         // A rule that names no modes holds in those of the one offered.

@@ -25,7 +25,7 @@ pub use git_config::{
 };
 pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
 pub use needs::{needs_network, needs_outside, runs_code};
-pub use prefix::{narrowest_prefixes, prefixes};
+pub use prefix::{has_subcommands, narrowest_prefixes, prefixes};
 pub use safe::{
     SafePlace, changes_git, command_is_safe, known_safe, known_safe_text, redirects_nowhere,
 };

@@ -7,7 +7,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 use parallax_protocol::tool::ToolKind;
 
-use crate::bash::Command;
+use crate::bash::{self, Command};
 use crate::call::{Call, ShellCall, Written};
 use crate::command_prefix::{is_settled, quoted};
 use crate::draft_file::draft_toml;
@@ -217,10 +217,41 @@ fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -
     };
     let mut drafts: Vec<Option<RuleDraft>> = vec![all(exact)];
     if !permissions.outside {
+        drafts.push(all(without_operands));
         drafts.push(all(narrowest));
         drafts.push(all(program));
     }
-    drafts.into_iter().flatten().collect()
+    let mut unique: Vec<RuleDraft> = Vec::new();
+    for draft in drafts.into_iter().flatten() {
+        if !unique.contains(&draft) {
+            unique.push(draft);
+        }
+    }
+    // What may write beyond the sandbox is meant for this command.
+    let suggested = all(without_operands).filter(|_| permissions.file_system.is_empty());
+    if let Some(draft) = unique.iter_mut().find(|draft| Some(&**draft) == suggested.as_ref()) {
+        draft.suggested = true;
+    }
+    unique
+}
+
+/// The program and its subcommand, without operands, where that is not more
+/// dangerous than the command itself; else all words.
+fn without_operands(command: &Command) -> Option<String> {
+    if bash::dangerous(command).is_some() || bash::destructive(command).is_some() {
+        return exact(command);
+    }
+    let prefix = bash::prefixes(command).into_iter().next().unwrap_or_default();
+    let runs_module = matches!(prefix.as_slice(), [_, option, _] if option == "-m");
+    // Of a program with subcommands all of them would be allowed.
+    let is_whole = prefix.len() == 1
+        && command.name().is_some_and(bash::has_subcommands)
+        && command.words.len() > 1;
+    let is_relative = prefix.first().is_none_or(|program| program.starts_with('.'));
+    match is_whole || is_relative || (takes_anything(command) && !runs_module) {
+        true => exact(command),
+        false => Some(joined(&prefix)),
+    }
 }
 
 fn joined(words: &[String]) -> String {

@@ -383,8 +383,8 @@ pub struct Ask {
     /// What kind of question it is.
     pub question: Question,
     /// Rules that would spare the question from now on, from the narrowest to
-    /// the widest; the first is meant unless the answer names another. Empty
-    /// when no answer may hold for longer.
+    /// the widest; the suggested one, else the first, is meant unless the answer
+    /// names another. Empty when no answer may hold for longer.
     pub rules: Vec<RuleDraft>,
     /// Why there are none, for people; `None` where none are expected.
     pub no_rule: Option<String>,

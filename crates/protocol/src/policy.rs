@@ -190,6 +190,10 @@ pub struct RuleDraft {
     /// The modes it holds in; empty means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<ApprovalMode>,
+    /// Of several that are offered: the one that is meant unless the user chooses
+    /// another.
+    #[serde(skip)]
+    pub suggested: bool,
 }
 
 /// How long a rule holds that a person agreed to, and for which projects.

@@ -161,6 +161,11 @@ pub fn narrowest_prefixes(line: &Line) -> Vec<Vec<String>> {
     found
 }
 
+/// Whether the first word of the program's arguments says what it does.
+pub fn has_subcommands(program: &str) -> bool {
+    BY_SUBCOMMAND.contains(&program)
+}
+
 /// Whether the command is a wrapper of another command of the line.
 fn starts_another(line: &Line, command: &Command) -> bool {
     command.name().is_some_and(|name| {

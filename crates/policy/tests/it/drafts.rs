@@ -28,6 +28,37 @@ fn shown(drafts: &[RuleDraft]) -> Vec<String> {
 }
 
 #[test]
+fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
+    for (line, suggested) in [
+        ("touch made3", "touch"),
+        ("mkdir -p a/b", "mkdir"),
+        ("python3 -m pytest tests/a.py", "python3 -m pytest"),
+        ("git commit -am x", "git commit"),
+        ("git push origin main", "git push"),
+        ("cargo test --all -- name", "cargo test"),
+        ("npm run build -- --watch", "npm run build"),
+        ("make all && touch x", "make all; touch"),
+        ("git -c a=b commit -m x", "git -c a=b commit -m x"),
+        ("mv a b", "mv a b $"),
+        ("rm a", "rm a $"),
+        ("curl http://127.0.0.1:1/", "curl http://127.0.0.1:1/ $"),
+        ("node -e 1", "node -e 1 $"),
+    ] {
+        let world = World::new(&[]);
+        let drafts = drafts(&world, Default, SHELL, line);
+        let found = drafts.iter().find(|draft| draft.suggested).or(drafts.first());
+        let found: Vec<String> = found
+            .cloned()
+            .into_iter()
+            .collect::<Vec<_>>()
+            .iter()
+            .map(|draft| draft.command_prefix.join("; "))
+            .collect();
+        assert_eq!(found.join(""), if drafts.is_empty() { "" } else { suggested }, "{line}");
+    }
+}
+
+#[test]
 fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
     for (line, wanted) in [
         ("cargo test -q", vec!["cargo test -q", "cargo test", "cargo"]),
@@ -36,7 +67,7 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
         ("npm run x && make", vec!["npm run x; make", "npm run; make", "npm; make"]),
         ("make > log", vec!["makelog >"]),
         ("python x.py", vec!["python x.py"]),
-        ("python -m pytest", vec!["python -m pytest $"]),
+        ("python -m pytest", vec!["python -m pytest $", "python -m pytest"]),
         ("node -e 1", vec!["node -e 1 $"]),
         ("rm b1", vec!["rm b1 $"]),
         ("rm build", vec!["rm build $"]),

@@ -98,7 +98,7 @@ impl QuestionDialog {
             ask,
             choices,
             cursor: 0,
-            rule: 0,
+            rule: ask.rules.iter().position(|rule| rule.suggested).unwrap_or(0),
             edited: None,
             scroll: None,
             page: Cell::default(),
