@@ -46,6 +46,9 @@ use crate::view::{Entry, contents_of, tokens_of};
 
 /// Answers that stay with their results whatever their size is.
 const ANSWERS: usize = 2;
+/// What stays word for word behind an account, in percent of the history: together
+/// they are to leave no more than the goal.
+const TAIL_PERCENT: u64 = 20;
 /// An account has at most this part of what it stands for, in percent.
 const ACCOUNT_PERCENT: u64 = 50;
 /// Tokens that an account may have in any case, and at most.
@@ -285,7 +288,7 @@ impl Session {
             how = Some(CompactionHow::Results);
         }
         if !enough {
-            let budget = tokens_of(&material.short) / 4;
+            let budget = tokens_of(&material.short) * TAIL_PERCENT / 100;
             let split = Split::by_size(&material.short, material.active, budget, ANSWERS);
             let pays = split.is_some_and(|split| material.pays(split));
             let asks = cause != CompactionCause::Threshold

@@ -165,6 +165,9 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let told = compactions(&events);
     assert!(told.len() > 5 && told.len() < 100, "{} compactions", told.len());
+    for one in told.iter().filter(|one| one.how.is_some_and(|how| how != CompactionHow::Results)) {
+        assert!(one.after <= one.before * 2 / 5, "less than 60 % is saved: {one:?}");
+    }
     for request in rig.script.contents() {
         let size: u64 = request.iter().map(|json| parallax_engine::tokens::of_content(json)).sum();
         assert!(size < 24_000, "{size} tokens");
