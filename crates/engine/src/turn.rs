@@ -212,6 +212,9 @@ impl Session {
 
     fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>) {
         self.black_out(&mut prompt.text);
+        for notice in std::mem::take(&mut prompt.notices) {
+            self.inbox.notice(Level::Warning, notice);
+        }
         let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
         self.black_out(&mut shown);
         let item = self.next_item("user");
@@ -242,7 +245,10 @@ impl Session {
     fn take_steers(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
         let mut said = Vec::new();
         for steer in std::mem::take(&mut self.inbox.steers) {
-            let Prompt { mut text, attachments, .. } = steer.prompt;
+            let Prompt { mut text, attachments, notices, .. } = steer.prompt;
+            for notice in notices {
+                self.inbox.notice(Level::Warning, notice);
+            }
             self.black_out(&mut text);
             self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
             let item = self.next_item("user");

@@ -134,6 +134,9 @@ pub struct Prompt {
     pub typed: Option<String>,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
+    /// What the user should know of how it was read: files that are not there, how
+    /// much was read.
+    pub notices: Vec<String>,
     /// What it wants for its turn; a message for a running turn has none.
     pub wishes: Option<Box<PromptWishes>>,
 }

@@ -13,10 +13,11 @@ pub struct AtToken {
 
 /// Finds the `@path` words, in order.
 ///
-/// An `@` counts at the start of the text and behind a blank or an opening
-/// bracket, so `a@b.org` is no path; `\\@` is a plain at sign. The path is
-/// quoted (`@"with spaces"`) or runs to a blank, to one of `, ; ! ? ( ) [ ] { }`
-/// or to dots or a colon that end a sentence. A backslash takes the next
+/// An `@` counts at the start of the text and behind whitespace, a comma, a semicolon,
+/// an opening bracket or a character of scripts without spaces, so `a@b.org` is no
+/// path; `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or runs to
+/// whitespace, to one of `, ; ! ? ( ) [ ] { }` or their full-width forms, or to dots
+/// or a colon that end a sentence. A backslash takes the next
 /// character as it is; `\u{1b}` is the control character of that number.
 pub fn tokens(prompt: &str) -> Vec<AtToken> {
     let mut found = Vec::new();
@@ -41,12 +42,28 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
 }
 
 fn opens(char: char) -> bool {
-    char.is_whitespace() || matches!(char, '(' | '[' | '{' | '<')
+    char.is_whitespace() || matches!(char, '(' | '[' | '{' | '<' | ',' | ';') || is_cjk(char)
 }
 
 fn closes(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, ',' | ';' | '!' | '?' | '(' | ')' | '[' | ']' | '{' | '}')
+        || matches!(char, '\u{3001}' | '\u{3002}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301b}')
+        || matches!(
+            char,
+            '\u{ff01}'
+                | '\u{ff08}'
+                | '\u{ff09}'
+                | '\u{ff0c}'
+                | '\u{ff1a}'
+                | '\u{ff1b}'
+                | '\u{ff1f}'
+        )
+}
+
+/// Whether text is written without spaces around the character.
+pub(crate) fn is_cjk(char: char) -> bool {
+    matches!(char, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{3ffff}')
 }
 
 /// Reads the path behind an `@`: it and the bytes it takes.
@@ -161,6 +178,9 @@ mod tests {
             ("@. @.. @../.. @./x.", vec![".", "..", "../..", "./x"]),
             ("@/abs/größe.txt\n@b", vec!["/abs/größe.txt", "b"]),
             ("@src/*.rs", vec!["src/*.rs"]),
+            ("@a.py,@docs/b.md;@c", vec!["a.py", "docs/b.md", "c"]),
+            ("请看@a.py，然后@b.md。", vec!["a.py", "b.md"]),
+            ("@a.py、@b.py」", vec!["a.py", "b.py"]),
             (r"@a\u{1b}b\u{9}c d", vec!["a\u{1b}b\tc"]),
             (r#"@"a\u{1b}b c" d"#, vec!["a\u{1b}b c"]),
             // No control character, no number.

@@ -13,7 +13,7 @@ use parallax_protocol::op::Prompt;
 use parallax_tools::read_many_files::{ReadMany, read_many};
 
 use crate::agents::SessionAgents;
-use crate::at_paths::tokens;
+use crate::at_paths::{is_cjk, tokens};
 use crate::launch::failure;
 
 /// Reads what prompts name with `@`. Cheap to clone.
@@ -83,6 +83,7 @@ impl Expander {
         let mut include = Vec::new();
         let mut resources: Vec<(String, String)> = Vec::new();
         let mut agents: Vec<String> = Vec::new();
+        let mut missing: Vec<String> = Vec::new();
         for token in tokens(&text) {
             if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
                 if !agents.contains(&token.path) {
@@ -92,17 +93,25 @@ impl Expander {
                 if !resources.iter().any(|(known, _)| *known == token.path) {
                     resources.push((token.path, resource));
                 }
-            } else if let Some(pattern) = self.pattern(&token.path)
-                && !include.contains(&pattern)
-            {
-                include.push(pattern);
+            } else if let Some(pattern) = self.pattern_at_start(&token.path) {
+                if !include.contains(&pattern) {
+                    include.push(pattern);
+                }
+            } else if looks_like_path(&token.path) && !missing.contains(&token.path) {
+                missing.push(token.path);
             }
         }
+        let mut notices: Vec<String> = missing
+            .iter()
+            .map(|path| {
+                format!("`@{path}` is not a file or folder here; the text was sent as it is")
+            })
+            .collect();
         let text = text.replace("\\@", "@");
         if include.is_empty() {
             let mut attachments = enclosed(of_resources(resources));
             attachments.extend(delegation(&agents));
-            return Ok(Prompt { text, attachments, ..Prompt::default() });
+            return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
         }
         let wanted = ReadMany::of(include.clone());
         let never = CancellationToken::new();
@@ -113,6 +122,16 @@ impl Expander {
         if let Some((path, why)) = self.refused(&skipped, &include) {
             let message = format!("cannot read `{}` named in the prompt: {why}", path.display());
             return Err(failure(FailureKind::Input, message));
+        }
+        let size: usize = read.files.iter().map(|file| size_of(&file.part)).sum();
+        if read.files.len() > 1 && size >= LARGE {
+            let named: Vec<String> = include.iter().map(|name| format!("`@{name}`")).collect();
+            notices.push(format!(
+                "{} adds {} files with about {} tokens to the conversation",
+                named.join(", "),
+                read.files.len(),
+                size / BYTES_PER_TOKEN
+            ));
         }
         let mut attachments = of_resources(resources);
         // Read as with a tool, so with what a tool would bring along.
@@ -134,7 +153,7 @@ impl Expander {
         let mut attachments = enclosed(attachments);
         attachments.extend(context.map(Part::text));
         attachments.extend(delegation(&agents));
-        Ok(Prompt { text, attachments, ..Prompt::default() })
+        Ok(Prompt { text, attachments, notices, ..Prompt::default() })
     }
 
     /// The files and folders outside the workspace that a prompt names and that
@@ -173,6 +192,21 @@ impl Expander {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return Ok(None) };
         let text = runtime.block_on(servers.read_resource(&server, uri));
         text.map(Some).map_err(|message| failure(FailureKind::Input, message))
+    }
+
+    /// As [`Self::pattern`]; in scripts without spaces text may follow the path, so
+    /// its longest beginning that is there counts.
+    fn pattern_at_start(&self, path: &str) -> Option<String> {
+        if let Some(pattern) = self.pattern(path) {
+            return Some(pattern);
+        }
+        let borders = path.char_indices().rev().filter(|(_, letter)| is_cjk(*letter));
+        borders.take(MOST_BORDERS).find_map(|(at, _)| {
+            let start = path.get(..at)?.trim_end_matches(['.', ':']);
+            let place = self.workspace.resolve(start, Access::Read).ok()?;
+            let is_there = !start.is_empty() && place.path().exists();
+            is_there.then(|| self.pattern(start)).flatten()
+        })
     }
 
     /// The path or glob that a token stands for, or `None` when it names
@@ -242,6 +276,35 @@ impl Expander {
             })
             .map(|(path, why)| (path.as_path(), why.as_str()))
     }
+}
+
+/// Characters of scripts without spaces at which a path may end.
+const MOST_BORDERS: usize = 64;
+/// What is read for a prompt is reported from so many bytes on.
+const LARGE: usize = 80_000;
+const BYTES_PER_TOKEN: usize = 4;
+
+fn size_of(part: &Part) -> usize {
+    match part.view() {
+        PartView::Text(text) => text.len(),
+        PartView::Inline { data, .. } => data.len(),
+        _ => 0,
+    }
+}
+
+/// Whether a word behind an `@` was meant as a path: it has a slash, or a name with
+/// an ending. `@name` may be a person.
+fn looks_like_path(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|it| it.1);
+    let has_ending = ending.is_some_and(|ending| {
+        (1..=8).contains(&ending.len())
+            && ending.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
+    });
+    // `@scope/package@1.2` is a package.
+    let is_package = word.contains('@');
+    (word.contains('/') || has_ending) && !is_package && !word.contains("://")
 }
 
 /// What was read for a prompt, by the lines before its contents.
