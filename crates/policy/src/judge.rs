@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::protected_names;
 
 use crate::build_guard::{BuildFileGuard, is_build_file};
 use crate::call::{Call, ShellCall, tool_names};
@@ -579,6 +580,28 @@ impl Policy {
         }
     }
 
+    /// The paths with secrets that the call is about, as people write them.
+    fn sensitive(&self, call: &Call<'_>) -> Vec<String> {
+        const MOST: usize = 4;
+        let effects = call.query.effects;
+        let files = &effects.permissions.file_system;
+        let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
+        let all = all.chain(&files.read).chain(&files.write);
+        let home = self.home.as_deref();
+        let mut found: Vec<String> = Vec::new();
+        for path in all.filter(|path| protected_names::is_sensitive(path, home)) {
+            let below = home.and_then(|home| path.strip_prefix(home).ok());
+            let shown = match below {
+                Some(below) => format!("~/{}", below.display()),
+                None => path.display().to_string(),
+            };
+            if found.len() < MOST && !found.contains(&shown) {
+                found.push(shown);
+            }
+        }
+        found
+    }
+
     fn verdict(&self, call: &Call<'_>, trace: &mut Trace) -> Verdict {
         let finding = self.decide(call, trace);
         let mut verdict = Verdict::new(finding.decision, finding.rule, finding.why);
@@ -596,6 +619,9 @@ impl Policy {
             && let Some(shell) = &call.shell
         {
             verdict.parts = shell.line.parts();
+        }
+        if verdict.decision == Decision::Ask {
+            verdict.sensitive = self.sensitive(call);
         }
         verdict
     }

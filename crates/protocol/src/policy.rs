@@ -92,6 +92,10 @@ pub struct Verdict {
     /// part by part, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
+    /// Of a call that a person is asked about: the paths with keys, tokens or
+    /// passwords that it would read or write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitive: Vec<String>,
 }
 
 impl Verdict {
@@ -104,6 +108,7 @@ impl Verdict {
             grants: Permissions::default(),
             each_time: false,
             parts: Vec::new(),
+            sensitive: Vec::new(),
         }
     }
 }

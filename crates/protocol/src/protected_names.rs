@@ -126,6 +126,99 @@ pub fn fold(name: &str) -> String {
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
+/// Files and folders of the home that hold keys, tokens or conversations.
+pub const SECRETS_OF_HOME: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".docker/config.json",
+    ".git-credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
+    ".password-store",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/git/credentials",
+    ".config/hub",
+    ".config/op",
+    ".config/rclone",
+    ".config/containers/auth.json",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/sops",
+    ".subversion/auth",
+    ".s3cfg",
+    ".boto",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".mozilla",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    "Library/Keychains",
+    ".gemini/.env",
+    ".gemini/oauth_creds.json",
+    ".gemini/google_accounts.json",
+    ".gemini/gemini-credentials.json",
+    ".gemini/mcp-oauth-tokens.json",
+    ".gemini/mcp-oauth-tokens-v2.json",
+    ".gemini/a2a-oauth-tokens.json",
+    ".gemini/settings.json",
+    ".gemini/tmp",
+    ".terraformrc",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".node_repl_history",
+    ".env",
+];
+
+/// Names of files with keys or passwords, wherever they are.
+const SECRET_NAMES: [&str; 14] = [
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+    ".vault-token",
+    "credentials",
+    "credentials.json",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "shadow",
+    "gshadow",
+    "known_secrets",
+    "secrets.yaml",
+];
+const SECRET_ENDINGS: [&str; 8] = ["pem", "key", "p12", "pfx", "kdbx", "jks", "keystore", "ppk"];
+
+/// Whether a path leads to keys, tokens or passwords: by its name, or by its place
+/// in the home.
+pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> bool {
+    let of_home = home.and_then(|home| path.strip_prefix(home).ok());
+    if of_home.is_some_and(|below| SECRETS_OF_HOME.iter().any(|name| below.starts_with(name))) {
+        return true;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    is_secret_environment(&fold(&name))
+        || SECRET_NAMES.contains(&name.as_str())
+        || ending.is_some_and(|ending| SECRET_ENDINGS.contains(&ending))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -59,6 +59,24 @@ fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
 }
 
 #[test]
+fn verdict_names_the_sensitive_paths_of_a_call() {
+    let home = std::path::Path::new("/home/u");
+    for (path, is_sensitive) in [
+        ("/home/u/.ssh/id_rsa", true),
+        ("/home/u/.aws/credentials", true),
+        ("/w/.env", true),
+        ("/w/deploy/server.pem", true),
+        ("/etc/shadow", true),
+        ("/w/.env.example", false),
+        ("/w/src/key.rs", false),
+        ("/home/u/notes.txt", false),
+    ] {
+        let found = parallax_protocol::protected_names::is_sensitive(path.as_ref(), Some(home));
+        assert_eq!(found, is_sensitive, "{path}");
+    }
+}
+
+#[test]
 fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
     for (line, wanted) in [
         ("cargo test -q", vec!["cargo test -q", "cargo test", "cargo"]),

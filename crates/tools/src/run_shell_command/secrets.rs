@@ -6,66 +6,6 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::protected_names;
 
-/// Files and folders of the home that hold keys, tokens or conversations.
-const OF_HOME: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".docker/config.json",
-    ".git-credentials",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".terraform.d/credentials.tfrc.json",
-    ".vault-token",
-    ".password-store",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/git/credentials",
-    ".config/hub",
-    ".config/op",
-    ".config/rclone",
-    ".config/containers/auth.json",
-    ".config/doctl",
-    ".config/heroku",
-    ".config/sops",
-    ".subversion/auth",
-    ".s3cfg",
-    ".boto",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".mozilla",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    "Library/Keychains",
-    ".gemini/.env",
-    ".gemini/oauth_creds.json",
-    ".gemini/google_accounts.json",
-    ".gemini/gemini-credentials.json",
-    ".gemini/mcp-oauth-tokens.json",
-    ".gemini/mcp-oauth-tokens-v2.json",
-    ".gemini/a2a-oauth-tokens.json",
-    ".gemini/settings.json",
-    ".gemini/tmp",
-    ".terraformrc",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".node_repl_history",
-    ".env",
-];
-
 /// What of our own home is no secret; `tmp` holds the files of the session.
 const OPEN_OF_OURS: &[&str] =
     &["tmp", "policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
@@ -92,7 +32,8 @@ pub(super) const OF_GIT: &[&str] =
 
 /// The files and folders of the homes that are hidden.
 pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
-    let mut hidden: Vec<PathBuf> = OF_HOME.iter().map(|name| home.join(name)).collect();
+    let mut hidden: Vec<PathBuf> =
+        protected_names::SECRETS_OF_HOME.iter().map(|name| home.join(name)).collect();
     let names = |folder: &Path| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries.take(10_000).map(|entry| entry.file_name()).collect::<Vec<_>>()

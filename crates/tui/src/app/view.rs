@@ -169,12 +169,16 @@ impl App {
         if self.facts.mode == ApprovalMode::Yolo {
             let key = self.keymap.key_of(KeyCommand::CycleApprovalMode);
             let asked = parallax_sdk::asked_in_yolo().join(", ");
-            let long =
-                format!(" YOLO mode: all actions auto-approved except {asked} · {key} to exit ");
-            // What matters comes first where there is no room for all of it.
-            let short = format!(" YOLO mode: auto-approved except {asked} ");
-            let text = if long.chars().count() <= width { long } else { short };
-            rows.push(Line::styled(truncate(&text, width).to_owned(), self.theme.error.bold()));
+            let text =
+                format!("YOLO mode: all actions auto-approved, except {asked} · {key} to exit");
+            let banner = Line::styled(text, self.theme.error.bold());
+            match low {
+                true => rows.push(Line::styled(
+                    truncate(&format!(" YOLO, except {asked}"), width).to_owned(),
+                    self.theme.error.bold(),
+                )),
+                false => rows.extend(wrap(&banner, width, &[Span::raw(" ")])),
+            }
         }
         // Text there is not to be taken for the answer's.
         if !low && rows.first().is_some_and(|row| !row.spans.is_empty()) {

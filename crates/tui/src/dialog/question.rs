@@ -89,6 +89,7 @@ pub(crate) struct QuestionDialog {
 
 impl QuestionDialog {
     pub(crate) fn new(ask: Box<Ask>) -> Self {
+        let rule = ask.rules.iter().position(|rule| rule.suggested).unwrap_or(0);
         let choices = choices(&ask);
         let form = match &ask.preview {
             Some(Preview::Questions { questions }) => Some(AnswerForm::new(questions)),
@@ -98,7 +99,7 @@ impl QuestionDialog {
             ask,
             choices,
             cursor: 0,
-            rule: ask.rules.iter().position(|rule| rule.suggested).unwrap_or(0),
+            rule,
             edited: None,
             scroll: None,
             page: Cell::default(),

@@ -129,6 +129,11 @@ impl QuestionDialog {
             title = title.and(format!("  1 of {waiting}"), theme.secondary);
         }
         let mut rows = vec![title];
+        if !self.ask.verdict.sensitive.is_empty() {
+            let paths = self.ask.verdict.sensitive.join(", ");
+            let what = Line::styled(format!("Keys or passwords: {paths}"), theme.error.bold());
+            rows.extend(wrap(&what, width, &[Span::raw("  ")]));
+        }
         if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
             let place = Line::styled(path.display().to_string(), theme.secondary);
             rows.extend(wrap(&place, width, &[Span::raw("  ")]));
