@@ -103,7 +103,8 @@ const BUDGET: &str = "budget";
 const SERVERS: &str = "mcp.allowed";
 
 /// Keys that no project has a say in, whoever accepted its file.
-const THE_USERS: [&str; 2] = ["general.sessionEncryption", "general.sessionRedaction"];
+const THE_USERS: [&str; 3] =
+    ["general.sessionEncryption", "general.sessionRedaction", "sessions.mirror"];
 
 /// Lists of refusals: a project's would take the place of the user's.
 const REFUSALS: [&str; 2] =

@@ -114,6 +114,12 @@ pub const KEYS: &[Key] = &[
         "false",
         "Secrets are taken out of sessions before they are written (ours; not a project's)",
     ),
+    key(
+        "sessions.mirror",
+        Choice(&["off", "gemini"]),
+        "\"off\"",
+        "Keeps a copy of each session where Gemini CLI keeps its own (ours; not a project's)",
+    ),
     key("general.topicUpdateNarration", Flag, "true", "The model names its topic as it works"),
     key(
         "output.format",

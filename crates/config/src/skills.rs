@@ -132,7 +132,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
     let is_disabled =
         |skill: &Skill| disabled.iter().any(|name| name.eq_ignore_ascii_case(&skill.name));
     let mut found: HashMap<String, Skill> = HashMap::new();
-    let mut warnings = Vec::new();
+    let (mut invalid, mut shadowed) = (Vec::new(), Vec::new());
     for mut skill in built_in {
         skill.disabled = is_disabled(&skill);
         found.insert(skill.name.clone(), skill);
@@ -142,7 +142,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
             let mut skill = match read_skill(&file, &place.tier) {
                 Ok(skill) => skill,
                 Err(why) => {
-                    warnings.push(format!("{}: this is no skill: {why}", file.display()));
+                    invalid.push(format!("{}: not a valid skill: {why}", file.display()));
                     continue;
                 }
             };
@@ -150,7 +150,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
             let name = skill.name.clone();
             let path = skill.file.display().to_string();
             if let Some(weaker) = found.insert(name, skill) {
-                warnings.push(format!(
+                shadowed.push(format!(
                     "the skill `{}` of {} is not used: {path} has its name",
                     weaker.name,
                     weaker.place()
@@ -158,9 +158,19 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
             }
         }
     }
+    let warnings = [invalid, shadowed].into_iter().filter_map(in_one_line).collect();
     let mut skills: Vec<Skill> = found.into_values().collect();
     skills.sort_by(|one, other| one.name.cmp(&other.name));
     Skills { skills, warnings }
+}
+
+/// Warnings of one kind: the first, and how many more there are.
+fn in_one_line(warnings: Vec<String>) -> Option<String> {
+    let (first, rest) = warnings.split_first()?;
+    Some(match rest.len() {
+        0 => first.clone(),
+        more => format!("{first} (and {more} more like it; see `parallax skills list`)"),
+    })
 }
 
 /// The skill files of a folder: its own, and those of the folders in it.
@@ -247,7 +257,7 @@ mod tests {
             shown,
             [("a", "three", "workspace", true), ("x-y", "Use: when asked", "user", false)]
         );
-        assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
+        assert_eq!(found.warnings.len(), 2, "a line a kind: {:?}", found.warnings);
         assert_eq!(find(root, false, &[]).skills[0].description, "two");
     }
 }

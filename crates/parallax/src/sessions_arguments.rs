@@ -50,10 +50,17 @@ pub(crate) enum SessionsAction {
         #[arg(long)]
         rebuild: bool,
     },
-    /// Write a session as a document
+    /// Write a session as a document, or all sessions
     Export {
         /// Its id or the beginning of it; of this project also its number or `latest`
-        session: String,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        session: Option<String>,
+        /// Export the sessions of all projects, a directory for each project
+        #[arg(long, requires = "out")]
+        all: bool,
+        /// With `--all`: the directory to write to
+        #[arg(long, value_name = "DIR", requires = "all", conflicts_with = "output")]
+        out: Option<PathBuf>,
         /// The form; without it, as the file's ending says, else Markdown
         #[arg(long, value_enum)]
         format: Option<Form>,
@@ -109,6 +116,8 @@ pub(crate) enum Form {
     Claude,
     /// A rollout as Codex keeps it
     Codex,
+    /// A record as Gemini CLI keeps it, with the tokens and the model of each answer
+    GeminiJson,
 }
 
 impl From<Form> for ExportForm {
@@ -120,6 +129,7 @@ impl From<Form> for ExportForm {
             Form::Html => Self::Html,
             Form::Claude => Self::Claude,
             Form::Codex => Self::Codex,
+            Form::GeminiJson => Self::GeminiJson,
         }
     }
 }

@@ -37,9 +37,12 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
             let (text, here, limit, rebuild) = (words.join(" "), *here, *limit, *rebuild);
             search(&launch, &Search { text, here, limit, rebuild })?
         }
-        SessionsAction::Export { session, format, output } => {
+        SessionsAction::Export { session, format, output, out, .. } => {
             let form = format.map(ExportForm::from);
-            export(&launch, session, form, output.as_deref())?
+            match (session, out) {
+                (Some(session), _) => export(&launch, session, form, output.as_deref())?,
+                (None, out) => export_all(&launch, form, out.as_deref().unwrap_or(Path::new(".")))?,
+            }
         }
         SessionsAction::Import { file } => made(&launch.import_session(file)?, "imported"),
         SessionsAction::Fork { session, at } => made(&launch.fork_session(session, *at)?, "copied"),
@@ -300,6 +303,24 @@ fn export(
     let path = launch.write_export(file, &document)?;
     let json = json!({"id": entry.id, "file": path, "bytes": document.len()});
     Ok(Said::new(format!("Written to {}\n", path.display()), json))
+}
+
+/// Exports the sessions of all projects; one that cannot be read is named.
+fn export_all(launch: &Launch, form: Option<ExportForm>, out: &Path) -> Result<Said, Failure> {
+    let done = launch.export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
+    let count = done.files.len();
+    let mut text =
+        format!("Exported {count} sessions to {}\n", one_line(&out.display().to_string()));
+    for (id, why) in &done.failed {
+        let _ = writeln!(text, "Failed to export {}: {}", one_line(id), one_line(why));
+    }
+    let json = json!({
+        "files": done.files,
+        "failed": done.failed.iter().map(|(id, why)| json!({"id": id, "why": why}))
+            .collect::<Value>(),
+    });
+    let code = if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
+    Ok(Said { code, ..Said::new(text, json) })
 }
 
 fn made(new: &NewSession, how: &str) -> Said {

@@ -29,7 +29,10 @@ use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_tools::ShellOptions;
 
 pub use catalog::{Catalog, CommandInfo};
-pub use names::{OWN, OWN_PREFIX, RESERVED, is_alias, is_own, is_reserved, own_of};
+pub use names::{
+    OWN, OWN_PREFIX, RESERVED, hint_of_other_agent, is_alias, is_own, is_reserved, of_other_agent,
+    own_of,
+};
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
 pub use prepared::{Expanded, Prepared};
 pub use prompts::PromptCommand;
@@ -214,6 +217,9 @@ impl Commands {
 
     /// The failure of a name that no command has.
     fn unknown(&self, catalog: &Catalog, name: &str) -> Failure {
+        if let Some(hint) = hint_of_other_agent(name) {
+            return failure(FailureKind::Input, format!("Unknown command `/{name}`: {hint}"));
+        }
         let mut message = format!("There is no command `/{name}`");
         let prompts = self.prompts();
         let skills = self.skills();

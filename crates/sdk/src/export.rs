@@ -41,6 +41,8 @@ pub enum ExportForm {
     Claude,
     /// A rollout in the form of Codex.
     Codex,
+    /// A record of Gemini CLI: the head, then a line for each message.
+    GeminiJson,
 }
 
 impl ExportForm {
@@ -48,10 +50,21 @@ impl ExportForm {
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         // Their files end as ours do: who wants them says so.
-        Self::parse(&ending).filter(|form| !matches!(form, Self::Claude | Self::Codex))
+        Self::parse(&ending)
+            .filter(|form| !matches!(form, Self::Claude | Self::Codex | Self::GeminiJson))
     }
 
-    /// The form of a name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`.
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Markdown => "md",
+            Self::Json => "json",
+            Self::Html => "html",
+            Self::Jsonl | Self::Claude | Self::Codex | Self::GeminiJson => "jsonl",
+        }
+    }
+
+    /// The form of a name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`, `gemini-json`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "md" | "markdown" => Some(Self::Markdown),
@@ -60,6 +73,7 @@ impl ExportForm {
             "html" | "htm" => Some(Self::Html),
             "claude" => Some(Self::Claude),
             "codex" => Some(Self::Codex),
+            "gemini-json" => Some(Self::GeminiJson),
             _ => None,
         }
     }
@@ -86,6 +100,7 @@ pub fn export(
         ExportForm::Jsonl => journal(session).map_err(wrong),
         ExportForm::Claude => Ok(foreign::claude(session)),
         ExportForm::Codex => Ok(foreign::codex(session)),
+        ExportForm::GeminiJson => record::lines(session, title).map_err(wrong),
     }
 }
 

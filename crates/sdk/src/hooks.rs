@@ -43,8 +43,8 @@ use standing::Standing;
 pub use trace::HookTraced;
 pub(crate) use trace::TRACE;
 use trace::Trace;
-pub(crate) use transcript::TRANSCRIPT;
 use transcript::Transcript;
+pub(crate) use transcript::{Making, Place, TRANSCRIPT, head as record_head, shaped};
 pub use trial::HookTrial;
 
 /// The hooks of a session.

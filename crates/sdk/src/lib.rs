@@ -31,6 +31,7 @@ pub mod extensions;
 mod facts;
 mod files;
 mod found_context;
+mod gemini_mirror;
 pub mod git;
 pub mod going_back;
 mod history;

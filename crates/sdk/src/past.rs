@@ -4,6 +4,7 @@
 use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView, Role};
 use parallax_protocol::image::Image;
+use parallax_protocol::model::Usage;
 use parallax_protocol::store::{CallTold, ContentRecord, Record, ResultRecord, RoundRecord};
 use serde_json::Value;
 
@@ -89,6 +90,21 @@ pub fn items(records: &[Record]) -> Vec<PastItem> {
     teller.items
 }
 
+/// An answer of the model: where its items begin, and what it cost.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) first: usize,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Usage,
+}
+
+/// The items of records, and the answers that they are of.
+pub(crate) fn items_and_answers(records: &[Record]) -> (Vec<PastItem>, Vec<Answer>) {
+    let mut teller = Teller::default();
+    records.iter().for_each(|record| teller.record(record));
+    (teller.items, teller.answers)
+}
+
 /// The items of the last `prompts` prompts, and how many prompts came before.
 pub fn recent(records: &[Record], prompts: usize) -> (Vec<PastItem>, usize) {
     let is_prompt = |record: &Record| matches!(record, Record::Content(c) if is_prompt(c));
@@ -121,6 +137,7 @@ fn is_prompt(record: &ContentRecord) -> bool {
 #[derive(Default)]
 struct Teller {
     items: Vec<PastItem>,
+    answers: Vec<Answer>,
     contents: usize,
     turn: u64,
     /// Where the calls of the last model content stand.
@@ -185,6 +202,13 @@ impl Teller {
         }
         if record.synthetic {
             return;
+        }
+        if record.wire.role() == Role::Model {
+            self.answers.push(Answer {
+                first: self.items.len(),
+                model: record.model.clone(),
+                usage: record.usage.clone().unwrap_or_default(),
+            });
         }
         let thoughts = record.thoughts.iter().filter(|text| !text.trim().is_empty());
         self.items.extend(thoughts.map(|text| PastItem::Thought { text: text.clone() }));

@@ -6,10 +6,11 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::paths::lexical;
 use parallax_protocol::store::{PromptMark, SessionHead, Store as _};
-use parallax_store::{FindError, Journal, LoadedSession, SessionEntry};
+use parallax_store::{FindError, Journal, LoadedSession, Origin, SessionEntry};
 use uuid::Uuid;
 
 use crate::export::{self, ExportForm};
+use crate::gemini_mirror::record_name;
 use crate::history::loaded;
 use crate::launch::{Launch, SessionChoice, failure};
 use crate::past::{self, PastItem};
@@ -40,6 +41,29 @@ pub struct Moved {
     pub kept: Vec<(String, String)>,
     /// Saved conversations and the input history.
     pub other_files: usize,
+}
+
+/// What an export of all sessions wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Sessions that could not be read, each with the reason.
+    pub failed: Vec<(String, String)>,
+}
+
+/// The directory of a project in an export: its name, with a number where another
+/// project has the name.
+fn project_name(names: &mut Vec<(PathBuf, String)>, project: &Path) -> String {
+    if let Some((_, name)) = names.iter().find(|(known, _)| known == project) {
+        return name.clone();
+    }
+    let plain = parallax_store::project_slug(project);
+    let numbered = (1..).map(|number| format!("{plain}-{number}"));
+    let mut free = std::iter::once(plain.clone()).chain(numbered);
+    let name = free.find(|name| names.iter().all(|(_, known)| known != name)).unwrap_or(plain);
+    names.push((project.to_owned(), name.clone()));
+    name
 }
 
 impl Launch {
@@ -122,6 +146,49 @@ impl Launch {
     /// When its file cannot be read.
     pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
         export::export(&loaded(self, entry)?, &entry.title, form, self.options.colourist)
+    }
+
+    /// Exports the sessions of all projects into a directory, each project in one of its
+    /// own. The form of Gemini CLI's records lies there as below `~/.gemini/tmp`. Files
+    /// that are there are replaced. Blocking.
+    ///
+    /// # Errors
+    /// When the directory cannot be written. A session that cannot be read is in the
+    /// result.
+    pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<Exported, Failure> {
+        let out = self.options.directory.join(self.expand_home(out));
+        let mut done = Exported::default();
+        let mut names: Vec<(PathBuf, String)> = Vec::new();
+        for entry in self.all_sessions() {
+            if entry.origin != Origin::Parallax {
+                continue;
+            }
+            let text = loaded(self, &entry).and_then(|session| {
+                let text = export::export(&session, &entry.title, form, self.options.colourist)?;
+                Ok((session.head, text))
+            });
+            let (head, text) = match text {
+                Ok(written) => written,
+                Err(why) => {
+                    done.failed.push((entry.id, why.message));
+                    continue;
+                }
+            };
+            let folder = out.join(project_name(&mut names, &entry.project));
+            let file = match form {
+                ExportForm::GeminiJson => folder.join("chats").join(record_name(&head)),
+                form => folder.join(format!("{}.{}", entry.id, form.extension())),
+            };
+            let written = parallax_store::create_private_dir(file.parent().unwrap_or(&folder))
+                .and_then(|()| std::fs::write(&file, text));
+            match written {
+                Ok(()) => done.files.push(file),
+                Err(error) => {
+                    return Err(input(format!("cannot write `{}`: {error}", file.display())));
+                }
+            }
+        }
+        Ok(done)
     }
 
     /// Writes a document to a file that is not there yet, readable by its owner

@@ -8,7 +8,9 @@ use parallax_protocol::store::Record;
 use serde_json::{Value, json};
 
 use crate::about::{INBOX, PRIVACY};
-use crate::custom_commands::{OWN, RESERVED, is_alias, is_own, is_reserved, own_of};
+use crate::custom_commands::{
+    OWN, RESERVED, is_alias, is_own, is_reserved, of_other_agent, own_of,
+};
 use crate::extending::command_groups;
 use crate::launch::failure;
 use crate::open::OpenSession;
@@ -84,6 +86,10 @@ impl OpenSession {
             return Some(Ok(Told { data: json!({"text": text}), text: format!("{text}\n") }));
         }
         let name = own_of(name).unwrap_or(name);
+        if let Some(here) = of_other_agent(name) {
+            let (name, first) = here.split_once(' ').unwrap_or((here, ""));
+            return self.tell(name, format!("{first} {arguments}").trim());
+        }
         let word = arguments.split_whitespace().next().unwrap_or_default();
         let told = match (name, word) {
             ("about", _) => Ok(self.tell_about()),

@@ -49,7 +49,9 @@ pub use outputs::{
     OUTPUTS_LIMIT, encrypt_outputs, keep_output, keep_output_encrypted, restore_outputs,
     trim_outputs,
 };
-pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder, project_hash};
+pub use paths::{
+    Homes, SessionArtifacts, create_private_dir, project_folder, project_hash, project_slug,
+};
 pub use retention::{
     Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,
     remove_stray_outputs, session_folders,
@@ -60,6 +62,7 @@ pub use search::{
     TurnText,
 };
 pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
+pub use session_files::{MIRROR_KEY, claim_gemini_folder, gemini_folder};
 
 /// The time now as the journal writes it: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {

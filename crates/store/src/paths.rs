@@ -244,6 +244,11 @@ pub(crate) fn slug(name: &str) -> String {
     if slug.is_empty() { "project".to_owned() } else { slug.to_owned() }
 }
 
+/// The name of a project's directory as Gemini CLI makes it: `my-project`.
+pub fn project_slug(project: &Path) -> String {
+    slug(&project.file_name().map(|name| name.to_string_lossy()).unwrap_or_default())
+}
+
 /// What Gemini CLI's records call a project: SHA-256 of the path's bytes in hex.
 pub fn project_hash(project: &Path) -> String {
     path_hash(project)

@@ -2,15 +2,15 @@
 //! or of all. Nothing is opened but what names a project.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
 
 use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 
 use crate::list::{Origin, files, read_start};
-use crate::paths::{Homes, path_hash};
+use crate::paths::{Homes, create_private_dir, path_hash, project_slug};
 
 /// What is read of the registry of projects of Gemini CLI.
 const REGISTRY: u64 = 16 * 1024 * 1024;
@@ -168,8 +168,48 @@ fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
         name.is_some_and(|name| name.starts_with("session-") && name.contains(".json"))
     };
     let paths = files(&folder.join("chats")).into_iter().filter(is_session);
+    let paths = paths.filter(|path| !is_mirror(path));
     let (origin, project) = (Origin::GeminiCli, project.map(Path::to_owned));
     paths.map(|path| SessionFile { path, origin, project: project.clone() }).collect()
+}
+
+/// What the head of a record says that mirrors a session of ours.
+pub const MIRROR_KEY: &str = "parallaxMirror";
+
+/// Whether a record only repeats a session of ours.
+fn is_mirror(path: &Path) -> bool {
+    const HEAD: u64 = 4096;
+    read_start(path, HEAD)
+        .is_some_and(|start| start.lines().next().is_some_and(|head| head.contains(MIRROR_KEY)))
+}
+
+/// The directory in which Gemini CLI keeps, or would keep, this project's things.
+pub fn gemini_folder(homes: &Homes, project: &Path) -> PathBuf {
+    let tmp = homes.gemini.join("tmp");
+    if let Some((_, slug)) = registry(homes).into_iter().find(|(path, _)| path == project) {
+        return tmp.join(slug);
+    }
+    let slug = project_slug(project);
+    let numbered = (1..).map(|number| format!("{slug}-{number}"));
+    let mut names = std::iter::once(slug.clone()).chain(numbered);
+    let is_free = |folder: &PathBuf| match owner(folder) {
+        Some(owner) => owner == project,
+        None => !folder.exists(),
+    };
+    names.find_map(|name| Some(tmp.join(name)).filter(is_free)).unwrap_or(tmp)
+}
+
+/// Makes such a directory and notes whose it is. Blocking.
+///
+/// # Errors
+/// The disk refuses.
+pub fn claim_gemini_folder(folder: &Path, project: &Path) -> io::Result<()> {
+    create_private_dir(&folder.join("chats"))?;
+    let owner = folder.join(".project_root");
+    if owner.exists() {
+        return Ok(());
+    }
+    fs::write(owner, project.as_os_str().as_encoded_bytes())
 }
 
 /// Sessions of Parallax CLI: eight hex digits in our home, of no project.

@@ -15,6 +15,11 @@ const MOST_BYTES: usize = 2 * 1024 * 1024;
 /// Imports that one file may lead to.
 const MOST_IMPORTS: usize = 500;
 
+/// Failed imports of one file that are named.
+const SHOWN: usize = 5;
+/// Why a file is not imported twice, which is no failure.
+const ALREADY: &str = "the file was already processed";
+
 /// Works imports into one memory file.
 pub(super) struct Imports<'a> {
     root: PathBuf,
@@ -25,6 +30,8 @@ pub(super) struct Imports<'a> {
     count: usize,
     /// Imported files after the first, for the flat format.
     flat: Vec<(String, String)>,
+    /// Imports that failed, each once, with the reason.
+    failed: Vec<(String, String)>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -54,6 +61,7 @@ impl<'a> Imports<'a> {
             bytes: 0,
             count: 0,
             flat: Vec::new(),
+            failed: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -63,6 +71,7 @@ impl<'a> Imports<'a> {
         self.seen.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
         let text = self.expand(text, &folder, 0);
+        self.report_failures(file);
         if self.flat.is_empty() {
             return text;
         }
@@ -74,6 +83,25 @@ impl<'a> Imports<'a> {
             ));
         }
         out
+    }
+
+    /// One warning for the imports of a file that failed.
+    fn report_failures(&mut self, file: &Path) {
+        let failed = std::mem::take(&mut self.failed);
+        if failed.is_empty() {
+            return;
+        }
+        let shown: Vec<String> =
+            failed.iter().take(SHOWN).map(|(name, why)| format!("`@{name}` ({why})")).collect();
+        let more = match failed.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        self.warnings.push(format!(
+            "{}: failed to import {}{more}",
+            file.display(),
+            shown.join(", ")
+        ));
     }
 
     fn expand(&mut self, text: String, folder: &Path, depth: usize) -> String {
@@ -89,7 +117,14 @@ impl<'a> Imports<'a> {
             let end = span.start + 1 + written.len();
             let replacement = match found {
                 Found::NotAnImport => continue,
-                Found::Failed(reason) => comment(&format!("Import of {written} failed: {reason}")),
+                Found::Failed(reason) => {
+                    let is_repeated =
+                        reason == ALREADY || self.failed.iter().any(|(known, _)| known == written);
+                    if !is_repeated {
+                        self.failed.push((written.to_owned(), reason.clone()));
+                    }
+                    comment(&format!("Import of {written} failed: {reason}"))
+                }
                 Found::File { real, text } => {
                     let below = real.parent().unwrap_or(&self.root).to_owned();
                     match self.format {
@@ -169,7 +204,7 @@ impl<'a> Imports<'a> {
             return Found::Failed(format!("imports go {DEEPEST} files deep at most"));
         }
         if !self.seen.insert(real.clone()) {
-            return Found::Failed("the file was already processed".to_owned());
+            return Found::Failed(ALREADY.to_owned());
         }
         self.count += 1;
         if self.count > MOST_IMPORTS || self.bytes >= MOST_BYTES {

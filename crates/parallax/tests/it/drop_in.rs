@@ -235,3 +235,155 @@ fn directory_of_a_flag_is_the_one_that_is_worked_in() {
     assert!(request.contains("/inner"), "{request}");
     assert_eq!(world.run(&["-C", "gone", "-p", "go"]).code(), 42);
 }
+
+/// The lines of the records below a directory, a list for each.
+fn records(folder: &std::path::Path) -> Vec<Vec<Value>> {
+    let mut found = Vec::new();
+    for project in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        for file in std::fs::read_dir(project.path().join("chats")).into_iter().flatten().flatten()
+        {
+            let name = file.file_name().to_string_lossy().into_owned();
+            assert!(name.starts_with("session-") && name.ends_with(".jsonl"), "{name}");
+            let text = std::fs::read_to_string(file.path()).expect("a record");
+            found.push(text.lines().map(|it| serde_json::from_str(it).expect("JSON")).collect());
+        }
+    }
+    found
+}
+
+/// What readers of Gemini CLI's records count.
+fn check_records(records: &[Vec<Value>], sessions: usize) {
+    assert_eq!(records.len(), sessions);
+    let mut ids = std::collections::HashSet::new();
+    for record in records {
+        let (head, messages) = record.split_first().expect("a head");
+        assert!(head["sessionId"].is_string() && head["projectHash"].is_string(), "{head}");
+        assert!(head["directories"][0].is_string(), "{head}");
+        let answers: Vec<&Value> = messages.iter().filter(|it| it["type"] == "gemini").collect();
+        assert!(!answers.is_empty(), "{record:?}");
+        for answer in answers {
+            assert!(answer["tokens"]["input"].as_u64().is_some_and(|it| it > 0), "{answer}");
+            assert!(answer["model"].as_str().is_some_and(|it| !it.is_empty()), "{answer}");
+            assert!(ids.insert(answer["id"].to_string()), "an id is counted once: {answer}");
+        }
+    }
+}
+
+#[test]
+fn exported_and_mirrored_sessions_are_records_of_gemini_cli() {
+    let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 7, "totalTokenCount": 107,
+        "cachedContentTokenCount": 40});
+    let chunk = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "done"}]},
+        "finishReason": "STOP"}], "usageMetadata": usage});
+    let script = json!([{"chunks": [chunk], "repeat": 0}]).to_string();
+    let world = World::new(&script);
+    let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
+    world.home.write_home(".parallax/settings.json", settings).expect("written");
+    world.run_well(&["-p", "one"]);
+    world.run_well(&["-p", "two"]);
+    world.run_well(&["--resume", "latest", "-p", "more"]);
+    world.run_well(&["sessions", "export", "--all", "--format", "gemini-json", "--out", "out"]);
+    check_records(&records(&world.home.project().join("out")), 2);
+    let mirror = records(&world.home.gemini().join("tmp"));
+    check_records(&mirror, 2);
+    let lengths: usize = mirror.iter().map(Vec::len).sum();
+    assert!(lengths >= 2 + 2 * 3, "the resumed turn is there: {mirror:?}");
+    // The mirror is no session of its own.
+    let listed = world.run_well(&["sessions", "--json", "list"]).out();
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
+    let id = listed[0]["id"].as_str().expect("an id");
+    let claude = world.run_well(&["sessions", "export", id, "--format", "claude"]).out();
+    assert!(claude.contains(r#""input_tokens":60"#), "{claude}");
+    assert!(claude.contains(r#""cache_read_input_tokens":40"#), "{claude}");
+    let codex = world.run_well(&["sessions", "export", id, "--format", "codex"]).out();
+    assert!(codex.contains(r#""type":"token_count""#), "{codex}");
+    assert!(codex.contains(r#""cached_input_tokens":40"#), "{codex}");
+}
+
+#[test]
+fn project_does_not_switch_the_mirror_on() {
+    let world = World::new(ANSWER);
+    let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
+    world.home.write(".parallax/settings.json", settings).expect("written");
+    world.run_well(&["-p", "one"]);
+    assert!(!world.home.gemini().join("tmp").exists());
+}
+
+#[test]
+fn failed_imports_and_skills_are_one_line_each() {
+    let world = World::new(ANSWER);
+    let text = "See @./missing.md, @./gone.md and again @./missing.md\n";
+    world.home.write("GEMINI.md", text).expect("written");
+    for number in 0..20 {
+        let path = format!(".gemini/skills/s{number}/SKILL.md");
+        world.home.write(&path, "no front matter").expect("written");
+    }
+    let done = world.run_well(&["-p", "go"]);
+    let lines: Vec<String> = done.err().lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let imports = lines.iter().find(|line| line.contains("failed to import")).expect("imports");
+    assert_eq!(imports.matches("missing.md").count(), 1, "{imports}");
+    assert!(lines.iter().any(|line| line.contains("(and 19 more like it")), "{lines:?}");
+}
+
+#[test]
+fn extension_update_compares_names_and_its_source() {
+    let world = World::new(ANSWER);
+    let manifest = |tools: &[&str], themes: &[&str]| {
+        let themes: Vec<Value> = themes.iter().map(|name| json!({"name": name})).collect();
+        json!({"name": "ext", "version": "1.0.0", "excludeTools": tools, "themes": themes})
+            .to_string()
+    };
+    let put = |path: &str, text: &str| {
+        world.home.write(path, text).expect("written");
+    };
+    put("ext/gemini-extension.json", &manifest(&["glob", "write_todos"], &["A", "B"]));
+    put("ext/commands/a.toml", "prompt = 'a'");
+    put("ext/commands/b.toml", "prompt = 'b'");
+    world.run_well(&["extensions", "install", "ext", "--consent"]);
+    put("ext/gemini-extension.json", &manifest(&["glob"], &["B"]).replace("1.0.0", "1.0.1"));
+    std::fs::remove_file(world.home.project().join("ext/commands/b.toml")).expect("removed");
+    let done = world.run(&["extensions", "update", "ext"]);
+    assert_eq!(done.code(), 0, "fewer names need no new agreement: {}", done.err());
+    put("ext/commands/c.toml", "prompt = 'c'");
+    put("ext/gemini-extension.json", &manifest(&["glob"], &["B"]).replace("1.0.0", "1.0.2"));
+    let more = world.run(&["extensions", "update", "ext"]);
+    assert_ne!(more.code(), 0, "a new command does");
+    assert!(more.err().contains("commands: c"), "{}", more.err());
+    let metadata = world.home.parallax().join("extensions/ext/.gemini-extension-install.json");
+    let text = std::fs::read_to_string(&metadata).expect("there");
+    std::fs::write(&metadata, text.replace("/ext\"", "/other\"")).expect("written");
+    let edited = world.run(&["extensions", "update", "ext", "--consent"]);
+    assert_ne!(edited.code(), 0);
+    assert!(edited.err().contains("installed from"), "{}", edited.err());
+    let again = world.run(&["extensions", "install", "ext"]);
+    assert!(again.err().contains("already installed"), "{}", again.err());
+    assert!(!again.err().contains("Do you want"), "{}", again.err());
+}
+
+#[test]
+fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
+    let world = World::new(ANSWER);
+    for (name, fields, code, what) in [
+        ("a", r#""contextFileName": "gone.md""#, 1, "gone.md"),
+        ("b", r#""mcp_servers": {}"#, 1, "did you mean `mcpServers`?"),
+        ("c", r#""exclude_tools": []"#, 1, "did you mean `excludeTools`?"),
+        ("d", r#""author": "x", "colour": 1"#, 0, "unknown key `colour` is ignored"),
+        ("e", r#""contextFileName": "docs${/}a.md""#, 0, "docs/a.md"),
+        (
+            "f",
+            r#""contextFileName": ["${extensionPath}${pathSeparator}docs/a.md"]"#,
+            0,
+            "docs/a.md",
+        ),
+    ] {
+        let manifest = format!(r#"{{"name": "{name}", "version": "1.0.0", {fields}}}"#);
+        world.home.write(&format!("{name}/gemini-extension.json"), &manifest).expect("written");
+        world.home.write(&format!("{name}/docs/a.md"), "rules").expect("written");
+        let done = world.run(&["extensions", "validate", name]);
+        let all = format!("{}{}", done.out(), done.err());
+        assert_eq!(done.code(), code, "{fields}: {all}");
+        assert!(all.contains(what), "{fields}: {all}");
+    }
+}

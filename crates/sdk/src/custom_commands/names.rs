@@ -110,3 +110,50 @@ pub fn is_alias(name: &str) -> bool {
 pub fn own_of(name: &str) -> Option<&str> {
     name.strip_prefix(OWN_PREFIX).filter(|name| is_own(name))
 }
+
+/// Commands of other agents, and the command here that does the same.
+const OF_OTHER_AGENTS: &[(&str, &str)] = &[
+    ("add-dir", "directory add"),
+    ("allowed-tools", "policies"),
+    ("approvals", "permissions"),
+    ("config", "settings"),
+    ("export", "export-session"),
+    ("feedback", "bug"),
+    ("history", "resume"),
+    ("keybindings", "shortcuts"),
+    ("keys", "shortcuts"),
+    ("login", "auth signin"),
+    ("logout", "auth signout"),
+    ("models", "model"),
+    ("q", "quit"),
+    ("sandbox", "about"),
+    ("sessions", "resume"),
+    ("status", "about"),
+    ("todo", "todos"),
+    ("trust", "permissions"),
+];
+
+/// Commands of other agents that have none here, and what to do in their place.
+const HINTS: &[(&str, &str)] = &[
+    (
+        "doctor",
+        "`parallax sandbox explain` and `parallax extensions doctor` check the installation",
+    ),
+    ("ide", "an editor cannot be connected yet; `/editor` chooses the editor for files"),
+    ("review", "say what to review in a prompt: Review the last commit"),
+    ("update", UPDATE),
+    ("upgrade", UPDATE),
+];
+
+const UPDATE: &str = "install the new version in the way this one was installed";
+
+/// The command here that a command of another agent means: a name, perhaps with that of a
+/// subcommand.
+pub fn of_other_agent(name: &str) -> Option<&'static str> {
+    OF_OTHER_AGENTS.iter().find(|(there, _)| *there == name).map(|(_, here)| *here)
+}
+
+/// What to do in place of a command of another agent.
+pub fn hint_of_other_agent(name: &str) -> Option<&'static str> {
+    HINTS.iter().find(|(there, _)| *there == name).map(|(_, hint)| *hint)
+}

@@ -1,6 +1,7 @@
 //! A session in the forms that other agents keep theirs in, so that their
 //! programs and those that read their files can take it up.
 
+use parallax_protocol::model::Usage;
 use parallax_protocol::store::Record;
 use parallax_store::LoadedSession;
 use serde_json::{Value, json};
@@ -14,18 +15,35 @@ const NO_RESULT: &str = "The call was interrupted.";
 /// A transcript of Claude Code: a line a block, each naming the one before it.
 pub(super) fn claude(session: &LoadedSession) -> String {
     let mut lines = Claude { session, text: String::new(), parent: Value::Null };
-    let model = model(session);
+    let last_model = model(session);
     let mut time = session.head.start_time.clone();
-    let mut number = 0;
-    for item in past::items(&session.records) {
-        number += 1;
+    let (items, answers) = past::items_and_answers(&session.records);
+    let mut answers = answers.iter().enumerate().peekable();
+    let mut current = None;
+    for (number, item) in items.into_iter().enumerate() {
+        while let Some(answer) = answers.next_if(|(_, answer)| answer.first <= number) {
+            current = Some(answer);
+        }
         let mut answer = |block: Value, stop: &str, time: &str| {
+            // The blocks of one answer share its id and its usage: readers count it once.
+            let (id, usage) =
+                current.map_or((0, Usage::default()), |(at, it)| (at + 1, it.usage.clone()));
+            let model = current.and_then(|(_, it)| it.model.as_deref()).unwrap_or(&last_model);
+            let cached = usage.cached_content_token_count;
             let message = json!({
-                "id": format!("msg_{number}"), "type": "message", "role": "assistant",
-                "model": model, "content": [block], "stop_reason": stop, "stop_sequence": null,
-                "usage": {"input_tokens": 0, "output_tokens": 0},
+                "id": format!("msg_{}_{id}", session.head.session_id), "type": "message",
+                "role": "assistant", "model": model, "content": [block], "stop_reason": stop,
+                "stop_sequence": null,
+                "usage": {
+                    "input_tokens": usage.prompt_token_count.saturating_sub(cached),
+                    "cache_creation_input_tokens": 0,
+                    "cache_read_input_tokens": cached,
+                    "output_tokens":
+                        usage.candidates_token_count.saturating_add(usage.thoughts_token_count),
+                },
             });
-            lines.line("assistant", &message, time);
+            let request = format!("req_{}_{id}", session.head.session_id);
+            lines.line_of("assistant", &message, time, Some(&request));
         };
         match item {
             PastItem::User { text, time: at, .. } => {
@@ -69,13 +87,21 @@ struct Claude<'a> {
 
 impl Claude<'_> {
     fn line(&mut self, kind: &str, message: &Value, time: &str) {
+        self.line_of(kind, message, time, None);
+    }
+
+    /// `request`: the id of the request that a line answers.
+    fn line_of(&mut self, kind: &str, message: &Value, time: &str, request: Option<&str>) {
         let head = &self.session.head;
         let id = Value::String(Uuid::new_v4().to_string());
-        let line = json!({
+        let mut line = json!({
             "parentUuid": self.parent, "isSidechain": false, "userType": "external",
             "cwd": head.project, "sessionId": head.session_id, "version": VERSION,
             "gitBranch": "", "type": kind, "message": message, "uuid": id, "timestamp": time,
         });
+        if let Some(request) = request {
+            line["requestId"] = request.into();
+        }
         self.parent = id;
         self.text.push_str(&format!("{line}\n"));
     }
@@ -97,9 +123,29 @@ pub(super) fn codex(session: &LoadedSession) -> String {
         "cli_version": VERSION, "instructions": null,
     });
     line("session_meta", meta, &time);
-    line("turn_context", json!({"cwd": head.project, "model": model(session)}), &time);
+    let last_model = model(session);
+    let (items, answers) = past::items_and_answers(&session.records);
+    let mut answers = answers.into_iter().peekable();
+    let mut known_model = String::new();
+    let mut total = Usage::default();
+    let mut open: Option<Usage> = None;
     let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
-    for (number, item) in past::items(&session.records).into_iter().enumerate() {
+    for (number, item) in items.into_iter().enumerate() {
+        while let Some(answer) = answers.next_if(|answer| answer.first <= number) {
+            if let Some(usage) = open.replace(answer.usage) {
+                line("event_msg", token_count(&usage, &mut total), &time);
+            }
+            let model = answer.model.unwrap_or_else(|| last_model.clone());
+            if model != known_model {
+                line("turn_context", json!({"cwd": head.project, "model": model}), &time);
+                known_model = model;
+            }
+        }
+        if matches!(item, PastItem::User { .. })
+            && let Some(usage) = open.take()
+        {
+            line("event_msg", token_count(&usage, &mut total), &time);
+        }
         if let PastItem::User { time: at, .. } = &item
             && !at.is_empty()
         {
@@ -132,7 +178,27 @@ pub(super) fn codex(session: &LoadedSession) -> String {
             PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
         }
     }
+    for usage in open.into_iter().chain(answers.map(|answer| answer.usage)) {
+        line("event_msg", token_count(&usage, &mut total), &time);
+    }
     text
+}
+
+/// What an answer cost, and all of them so far.
+fn token_count(usage: &Usage, total: &mut Usage) -> Value {
+    total.add(usage);
+    let counted = |usage: &Usage| {
+        json!({
+            "input_tokens": usage.prompt_token_count,
+            "cached_input_tokens": usage.cached_content_token_count,
+            "output_tokens":
+                usage.candidates_token_count.saturating_add(usage.thoughts_token_count),
+            "reasoning_output_tokens": usage.thoughts_token_count,
+            "total_tokens": usage.total_token_count,
+        })
+    };
+    let info = json!({"total_token_usage": counted(total), "last_token_usage": counted(usage)});
+    json!({"type": "token_count", "info": info, "rate_limits": null})
 }
 
 fn shell(command: &str, output: &str) -> String {

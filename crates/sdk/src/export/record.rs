@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord, directories};
 use parallax_store::LoadedSession;
+
+use crate::hooks::{record_head, shaped};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -14,13 +16,8 @@ use serde_json::{Map, Value, json};
 /// # Errors
 /// When something in it is no JSON, which is a defect.
 pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Result<String> {
-    let mut messages = Messages::default();
-    for record in &session.records {
-        messages.record(record)?;
-    }
-    messages.close();
-    let list: Vec<Value> = messages.list.iter().cloned().flat_map(with_context_apart).collect();
-    let last = messages.list.last().and_then(|message| message.get("timestamp")).cloned();
+    let list = all(session)?;
+    let last = list.last().and_then(|message| message.get("timestamp")).cloned();
     let head = &session.head;
     let project = std::path::PathBuf::from(&head.project);
     let folders: Vec<_> = std::iter::once(&project).chain(directories(&session.records)).collect();
@@ -37,10 +34,44 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 
+/// The same as lines: the head, then each message once.
+///
+/// # Errors
+/// When something in it is not JSON, which is a defect.
+pub(super) fn lines(session: &LoadedSession, title: &str) -> serde_json::Result<String> {
+    let messages = all(session)?;
+    let mut head = record_head(&session.head);
+    head["summary"] = title.into();
+    let last = messages.last().and_then(|message| message.get("timestamp")).cloned();
+    if let Some(last) = last {
+        head["lastUpdated"] = last;
+    }
+    let mut text = format!("{head}\n");
+    for message in &messages {
+        text.push_str(&format!("{}\n", shaped(message)));
+    }
+    Ok(text)
+}
+
+fn all(session: &LoadedSession) -> serde_json::Result<Vec<Value>> {
+    let mut messages = Messages::default();
+    session.head.session_id.as_str().clone_into(&mut messages.session);
+    for record in &session.records {
+        messages.record(record)?;
+    }
+    messages.close();
+    Ok(messages.list.into_iter().flat_map(with_context_apart).collect())
+}
+
 /// The messages of a session, made of its records one after the other.
 #[derive(Default)]
 pub(crate) struct Messages {
     pub(crate) list: Vec<Value>,
+    /// The session: ids of messages are unique over all of them, since programs count
+    /// the tokens of an id once.
+    pub(crate) session: String,
+    /// The model that answered last.
+    model: String,
     /// The message whose calls are being answered, and its calls.
     open: Option<(usize, Vec<Value>)>,
     results: BTreeMap<usize, ResultRecord>,
@@ -74,7 +105,7 @@ impl Messages {
     /// A message without what only some have.
     fn message(&self, kind: &str, time: &str, content: Value) -> Map<String, Value> {
         let mut message = Map::new();
-        message.insert("id".into(), format!("message-{}", self.list.len() + 1).into());
+        message.insert("id".into(), format!("{}-{}", self.session, self.list.len() + 1).into());
         message.insert("timestamp".into(), time.into());
         message.insert("type".into(), kind.into());
         message.insert("content".into(), content);
@@ -99,22 +130,23 @@ impl Messages {
             let thoughts: Vec<Value> = thoughts.map(|text| thought(text, &record.time)).collect();
             message.insert("thoughts".into(), thoughts.into());
         }
-        if let Some(usage) = &record.usage {
-            message.insert(
-                "tokens".into(),
-                json!({
-                    "input": usage.prompt_token_count,
-                    "output": usage.candidates_token_count,
-                    "cached": usage.cached_content_token_count,
-                    "thoughts": usage.thoughts_token_count,
-                    "tool": usage.tool_use_prompt_token_count,
-                    "total": usage.total_token_count,
-                }),
-            );
-        }
+        // Readers expect both of each answer.
+        let usage = record.usage.clone().unwrap_or_default();
+        message.insert(
+            "tokens".into(),
+            json!({
+                "input": usage.prompt_token_count,
+                "output": usage.candidates_token_count,
+                "cached": usage.cached_content_token_count,
+                "thoughts": usage.thoughts_token_count,
+                "tool": usage.tool_use_prompt_token_count,
+                "total": usage.total_token_count,
+            }),
+        );
         if let Some(model) = &record.model {
-            message.insert("model".into(), model.as_str().into());
+            self.model.clone_from(model);
         }
+        message.insert("model".into(), self.model.as_str().into());
         if !calls.is_empty() {
             self.open = Some((self.list.len(), calls));
         }

@@ -12,6 +12,7 @@ use parallax_store::{JournalTail, Keys};
 use serde_json::{Value, json};
 
 use crate::export::Messages;
+use crate::gemini_mirror::record_name;
 
 /// The file's name in the folder of what a session keeps besides its journal.
 pub(crate) const TRANSCRIPT: &str = "transcript.jsonl";
@@ -23,14 +24,22 @@ pub(super) struct Transcript {
     made: Option<Arc<Mutex<Making>>>,
 }
 
-/// What is known of the journal so far.
-struct Making {
+/// Where a record is written.
+pub(crate) enum Place {
+    /// In this file.
+    File(PathBuf),
+    /// In this directory, under the name that Gemini CLI gives it.
+    Chats(PathBuf),
+}
+
+/// A record of Gemini CLI's that follows a journal.
+pub(crate) struct Making {
     journal: JournalTail,
-    path: PathBuf,
+    place: Place,
     messages: Messages,
     /// Messages that were written.
     written: usize,
-    /// The file of this process; one of an earlier process is made anew.
+    /// The file of this process; one of an earlier process is replaced.
     file: Option<File>,
 }
 
@@ -38,13 +47,7 @@ impl Transcript {
     /// `path`: where it is to be; `None`: it is not made.
     pub(super) fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, made: None } };
-        let making = Making {
-            journal: JournalTail::new(journal, keys),
-            path: path.clone(),
-            messages: Messages::default(),
-            written: 0,
-            file: None,
-        };
+        let making = Making::new(journal, keys, Place::File(path.clone()));
         Self { path, made: Some(Arc::new(Mutex::new(making))) }
     }
 
@@ -67,8 +70,14 @@ impl Transcript {
 }
 
 impl Making {
-    /// Blocking.
-    fn update(&mut self) -> io::Result<()> {
+    /// Nothing is written before the first [`update`](Self::update).
+    pub(crate) fn new(journal: PathBuf, keys: Keys, place: Place) -> Self {
+        let journal = JournalTail::new(journal, keys);
+        Self { journal, place, messages: Messages::default(), written: 0, file: None }
+    }
+
+    /// Writes what is new in the journal. Blocking.
+    pub(crate) fn update(&mut self) -> io::Result<()> {
         let mut records = Vec::new();
         self.journal.lines(|line| {
             // What does not parse is a record of a newer version.
@@ -78,7 +87,16 @@ impl Making {
         let mut out = Vec::new();
         for record in records {
             match record {
-                Record::Session(session) => push(&mut out, &head(&session))?,
+                Record::Session(session) => {
+                    session.session_id.as_str().clone_into(&mut self.messages.session);
+                    let mut line = head(&session);
+                    if let Place::Chats(chats) = &self.place {
+                        // Our own list of sessions leaves such a record out.
+                        line[parallax_store::MIRROR_KEY] = true.into();
+                        self.place = Place::File(chats.join(record_name(&session)));
+                    }
+                    push(&mut out, &line)?;
+                }
                 record => self.record(&record, &mut out)?,
             }
         }
@@ -88,7 +106,10 @@ impl Making {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(create(&self.path)?),
+            none => match &self.place {
+                Place::File(path) => none.insert(create(path)?),
+                Place::Chats(_) => return Err(io::Error::other("the journal has no head")),
+            },
         };
         file.write_all(&out)
     }
@@ -132,19 +153,20 @@ impl Making {
     }
 }
 
-fn head(session: &SessionHead) -> Value {
+pub(crate) fn head(session: &SessionHead) -> Value {
     json!({
         "sessionId": session.session_id,
         "projectHash": parallax_store::project_hash(Path::new(&session.project)),
         "startTime": session.start_time,
         "lastUpdated": session.start_time,
         "kind": "main",
+        "directories": [session.project],
     })
 }
 
 /// A message as Gemini CLI writes one: an answer's text is a string, and a prompt
 /// is what was typed.
-fn shaped(message: &Value) -> Value {
+pub(crate) fn shaped(message: &Value) -> Value {
     let mut message = message.clone();
     let Some(fields) = message.as_object_mut() else { return message };
     let typed = fields.remove("displayContent");

@@ -131,6 +131,8 @@ impl Launch {
         let told = Told { system: system::prompt(prompt), memory };
         let handle = self.start(resumed, &ground, voice, &means, joined, told, hub);
         warnings.extend(self.clean_beside(&id));
+        let mut seen = std::collections::HashSet::new();
+        warnings.retain(|warning| seen.insert(warning.clone()));
         let session = OpenSession {
             workspace: ground.workspace,
             found,
@@ -343,8 +345,13 @@ impl Launch {
         hub: EventHub,
     ) -> SessionHandle {
         let Voice { model, metered, name, budget } = voice;
-        let store: Arc<dyn Store> =
-            if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
+        let store: Arc<dyn Store> = match self.options.ephemeral {
+            true => Arc::new(NoStore),
+            false => {
+                let path = self.homes().journal(&self.options.directory, &resumed.id);
+                self.mirrored(Arc::new(resumed.journal), path)
+            }
+        };
         if self.wants_name(&resumed.records) {
             session_names::name(hub.subscribe(), metered, Arc::clone(&store));
         }

@@ -62,6 +62,10 @@ impl App {
                 self.run_custom(text.trim_start());
             }
             Parsed::Unknown(name, near) => self.unknown(&text, &name, &near),
+            Parsed::Elsewhere(name, hint) => {
+                self.echo(&text);
+                self.error(format!("Unknown command `/{name}`: {hint}"));
+            }
             Parsed::Stray { command, word, near } => {
                 self.echo(&text);
                 self.error(stray(&command, &word, &near));
@@ -90,6 +94,10 @@ impl App {
             Parsed::Custom => {
                 self.composer.take_back();
                 self.toast("your own commands need the agent to be done: esc stops it");
+            }
+            Parsed::Elsewhere(name, hint) => {
+                self.composer.take_back();
+                self.toast(format!("Unknown command `/{name}`: {hint}"));
             }
             Parsed::Unknown(name, near) => {
                 self.composer.take_back();

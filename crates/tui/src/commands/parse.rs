@@ -1,22 +1,14 @@
 //! What a typed line means.
 
-use parallax_sdk::custom_commands::{OWN_PREFIX, is_alias, is_own, own_of};
+use parallax_sdk::custom_commands::{
+    OWN_PREFIX, hint_of_other_agent, is_alias, is_own, of_other_agent, own_of,
+};
 use parallax_sdk::near::near;
 
 use super::table::{CommandSpec, TABLE};
 
 /// Commands that a part of their name means, too.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];
-/// Names that people know from elsewhere, and what does it here.
-const KNOWN_ELSEWHERE: [(&str, &str); 7] = [
-    ("config", "settings"),
-    ("ide", "editor"),
-    ("login", "auth signin"),
-    ("logout", "auth signout"),
-    ("sandbox", "about"),
-    ("trust", "permissions"),
-    ("upgrade", "auth"),
-];
 /// A shorter part is a slip.
 const SHORTEST: usize = 2;
 
@@ -29,6 +21,8 @@ pub(crate) enum Parsed {
     Custom,
     /// No command goes by this name; these are near.
     Unknown(String, Vec<String>),
+    /// A command of another agent, and what to do in its place.
+    Elsewhere(String, &'static str),
     /// The command takes no such word; these subcommands are near, or all there
     /// are. Its name, with that of a subcommand.
     Stray { command: String, word: String, near: Vec<String> },
@@ -64,8 +58,11 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
         if name.contains('/') {
             return Parsed::Text;
         }
-        if let Some((_, here)) = KNOWN_ELSEWHERE.iter().find(|(there, _)| *there == name) {
-            return Parsed::Unknown(name.to_owned(), vec![(*here).to_owned()]);
+        if let Some(here) = of_other_agent(name) {
+            return parse(&format!("/{here} {rest}"), others);
+        }
+        if let Some(hint) = hint_of_other_agent(name) {
+            return Parsed::Elsewhere(name.to_owned(), hint);
         }
         let known = TABLE.iter().map(|spec| spec.name).chain(others.iter().map(String::as_str));
         return Parsed::Unknown(name.to_owned(), owned(near(name, known)));
@@ -206,13 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn names_from_elsewhere_lead_to_what_does_it_here() {
-        for (there, here) in KNOWN_ELSEWHERE {
-            let Parsed::Unknown(_, near) = parse(&format!("/{there} x"), &[]) else {
-                panic!("/{there} is known");
-            };
-            assert_eq!(near, [here]);
-            assert!(matches!(parse(&format!("/{here}"), &[]), Parsed::Command(..)), "/{here}");
+    fn commands_of_other_agents_run_what_does_the_same() {
+        assert_eq!(command("/status"), (Command::About, String::new()));
+        assert_eq!(command("/config"), (Command::Settings, String::new()));
+        assert_eq!(command("/add-dir /x"), (Command::DirectoryAdd, "/x".to_owned()));
+        assert_eq!(command("/logout"), (Command::AuthSignOut, String::new()));
+        assert!(matches!(parse("/status", &["status".to_owned()]), Parsed::Custom));
+        for name in ["review", "upgrade", "doctor", "ide"] {
+            let parsed = parse(&format!("/{name} x"), &[]);
+            assert!(matches!(parsed, Parsed::Elsewhere(..)), "{parsed:?}");
         }
     }
 

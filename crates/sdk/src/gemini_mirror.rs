@@ -1,0 +1,93 @@
+//! Sessions in the form and place of Gemini CLI's records, for teams whose tools read
+//! those: `sessions.mirror` keeps one while a session runs, and an export writes all.
+//! It is the one exception to never writing to `~/.gemini`.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
+
+use crate::hooks::{Making, Place};
+use crate::launch::Launch;
+
+/// The setting that switches the mirror on.
+pub(crate) const SETTING: &str = "sessions.mirror";
+
+/// Characters of an id in the name of a record.
+const ID: usize = 8;
+
+/// The name of a session's record: `session-2026-01-31T09-05-1a2b3c4d.jsonl`.
+pub(crate) fn record_name(head: &SessionHead) -> String {
+    let minute = head.start_time.get(..16).unwrap_or(&head.start_time).replace(':', "-");
+    let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
+    let minute: String = minute.chars().filter(plain).collect();
+    let id: String = head.session_id.as_str().chars().take(ID).collect();
+    format!("session-{minute}-{id}.jsonl")
+}
+
+/// A journal whose records appear as a record of Gemini CLI whenever a turn ends.
+pub(crate) struct Mirrored {
+    journal: Arc<dyn Store>,
+    mirror: Mutex<Making>,
+}
+
+impl Store for Mirrored {
+    fn append(&self, record: &Record) -> Result<(), StoreError> {
+        self.journal.append(record)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.journal.sync()?;
+        let mut mirror = self.mirror.lock().unwrap_or_else(PoisonError::into_inner);
+        // The session itself is saved; a mirror that cannot be written costs nothing of it.
+        if let Err(error) = mirror.update() {
+            tracing::warn!(%error, "cannot write the mirror of the session");
+        }
+        Ok(())
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.journal.notice()
+    }
+}
+
+impl Launch {
+    /// The journal, mirrored where the settings ask for it and sessions are not encrypted.
+    pub(crate) fn mirrored(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
+        if self.config.settings.text(SETTING).as_deref() != Some("gemini") {
+            return journal;
+        }
+        if self.homes().keys.encrypts() {
+            tracing::warn!("`{SETTING}` is off: sessions are encrypted");
+            return journal;
+        }
+        let project = &self.options.directory;
+        let folder = parallax_store::gemini_folder(&self.homes(), project);
+        if let Err(error) = parallax_store::claim_gemini_folder(&folder, project) {
+            tracing::warn!(%error, "`{SETTING}` is off: cannot write `{}`", folder.display());
+            return journal;
+        }
+        let chats = Place::Chats(folder.join("chats"));
+        let mirror = Mutex::new(Making::new(path, self.homes().keys, chats));
+        Arc::new(Mirrored { journal, mirror })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::ids::SessionId;
+
+    use super::*;
+
+    #[test]
+    fn record_is_named_by_minute_and_id() {
+        let head = SessionHead {
+            version: 1,
+            session_id: SessionId::from("1a2b3c4d-5e6f"),
+            project: "/p".to_owned(),
+            start_time: "2026-01-31T09:05:33.120Z".to_owned(),
+            forked_from: None,
+        };
+        assert_eq!(record_name(&head), "session-2026-01-31T09-05-1a2b3c4d.jsonl");
+    }
+}
