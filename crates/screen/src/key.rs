@@ -83,7 +83,7 @@ impl Key {
         Self { code: KeyCode::Char(char), modifiers: Modifiers::ALT }
     }
 
-    /// The character that it stands for in a burst.
+    /// The character that it adds to the text of a burst.
     pub(crate) fn in_burst(self) -> Option<char> {
         match self {
             _ if self == Self::plain(KeyCode::Enter) => Some('\r'),

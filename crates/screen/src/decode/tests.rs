@@ -306,7 +306,7 @@ fn sequence_that_is_torn_behind_escape_is_one() {
     ] {
         assert_eq!(torn(&[(b"\x1b", false), (rest, false)]), expected);
     }
-    // Whoever types on after Escape meant both.
+    // A character that follows Escape after a pause is a key of its own.
     assert_eq!(torn(&[(b"\x1b", false), (b"j", false)]), "escape j");
     assert_eq!(torn(&[(b"\x1b", false), (b"\x1b", true)]), "escape escape");
 }

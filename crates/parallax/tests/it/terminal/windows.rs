@@ -91,6 +91,7 @@ fn a_tiny_window_works() {
     seat.prompts("hello");
     seat.sees("theta.");
     seat.sees("Type your");
+    seat.settles();
     let words: Vec<String> = seat
         .lines()
         .iter()
