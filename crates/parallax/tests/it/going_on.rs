@@ -7,6 +7,7 @@ use crate::support::{Conversation, World, raw_contents};
 /// A turn that fails when its call has run, and what comes after.
 const FAILS: &str = r#"[{"calls":[{"name":"list_directory","args":{"dir_path":"."}}]},
     {"status":400,"error":{"code":400,"message":"not now","status":"INVALID_ARGUMENT"}},
+    {"status":400,"error":{"code":400,"message":"not now","status":"INVALID_ARGUMENT"}},
     {"text":"gone on"}]"#;
 
 #[test]
@@ -16,7 +17,7 @@ fn a_program_has_a_turn_that_was_cut_off_gone_on_with() {
     let mut face = Conversation::start(&world, &["-r", "cut"]);
     face.say(&json!({"type": "continue"}));
     assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(raw_contents(&world.server.requests()[2]).len(), 3, "no prompt was added");
+    assert_eq!(raw_contents(&world.server.requests()[3]).len(), 3, "no prompt was added");
     // Now there is nothing to go on with; the conversation can still end.
     face.say(&json!({"type": "continue"}));
     let said = face.next("error");
