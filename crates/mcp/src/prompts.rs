@@ -1,6 +1,7 @@
 //! Prompts of servers, as slash commands.
 
 use parallax_protocol::content::Part;
+use parallax_protocol::untrusted::sanitize;
 use rmcp::model::{GetPromptRequest, GetPromptRequestParams};
 use serde_json::Value;
 
@@ -183,15 +184,16 @@ fn parts(message: &Value) -> Vec<Part> {
     let part = |block: &Value| {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
-            Some("text") => text("text").map(Part::text),
+            Some("text") => text("text").map(|text| Part::text(sanitize(text))),
             Some("image" | "audio") => {
                 Some(Part::inline_data(media_type(text("mimeType")?)?, text("data")?))
             }
             Some("resource") => {
-                block.get("resource")?.get("text").and_then(Value::as_str).map(Part::text)
+                let text = block.get("resource")?.get("text").and_then(Value::as_str)?;
+                Some(Part::text(sanitize(text)))
             }
             Some("resource_link") => {
-                text("uri").map(|uri| Part::text(format!("Resource Link: {uri}")))
+                text("uri").map(|uri| Part::text(sanitize(&format!("Resource Link: {uri}"))))
             }
             _ => None,
         }

@@ -283,6 +283,8 @@ const MOST_BORDERS: usize = 64;
 /// What is read for a prompt is reported from so many bytes on.
 const LARGE: usize = 80_000;
 const BYTES_PER_TOKEN: usize = 4;
+/// More tokens than this are not sent without a question.
+const CONFIRMED: usize = 100_000;
 
 fn size_of(part: &Part) -> usize {
     match part.view() {
@@ -290,6 +292,13 @@ fn size_of(part: &Part) -> usize {
         PartView::Inline { data, .. } => data.len(),
         _ => 0,
     }
+}
+
+/// The tokens that a prompt brings in, about, where they are so many that the user is
+/// asked before it is sent.
+pub fn tokens_to_confirm(prompt: &Prompt) -> Option<usize> {
+    let tokens = prompt.attachments.iter().map(size_of).sum::<usize>() / BYTES_PER_TOKEN;
+    (tokens > CONFIRMED).then_some(tokens)
 }
 
 /// Whether a word behind an `@` was meant as a path: it has a slash, or a name with

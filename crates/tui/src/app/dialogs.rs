@@ -76,7 +76,9 @@ impl App {
             Purpose::RewindHow(_) => self.rewind_dialog(),
             Purpose::DeleteSession(_) => self.sessions_dialog(),
             Purpose::CustomShell => self.custom_answer("no"),
-            Purpose::Outside { text, steer, .. } => self.outside_left(&text, steer.as_ref()),
+            Purpose::Outside { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
+                self.outside_left(&text, steer.as_ref());
+            }
             Purpose::Consent => self.consent_answer("no"),
             Purpose::Hooks => self.hooks_closed(),
             Purpose::DocsPage => self.docs(""),
@@ -191,6 +193,13 @@ impl App {
                 self.custom_answer(id);
             }
             Purpose::Queue => self.take_queued(id),
+            Purpose::LargePrompt { text, steer } => {
+                self.overlay = None;
+                match id {
+                    "yes" => self.effect(Effect::Prompt { text, steer, ask: false }),
+                    _ => self.outside_left(&text, steer.as_ref()),
+                }
+            }
             Purpose::Outside { text, steer, paths } => {
                 self.outside_answer(id == "yes", text, steer, paths);
             }

@@ -38,6 +38,27 @@ impl App {
         self.open(Overlay::list(Purpose::Outside { text, steer, paths }, list));
     }
 
+    /// Asks whether a prompt is sent that brings in so many tokens.
+    pub(crate) fn ask_large(
+        &mut self,
+        text: String,
+        steer: Option<SteerId>,
+        tokens: usize,
+        notices: &[String],
+    ) {
+        let row =
+            |notice: &String| Line::styled(format!("  {}", clean(notice)), self.theme.warning);
+        let rows = notices.iter().map(row).collect();
+        let items = vec![
+            ListItem::new("yes", "Yes, send it", ""),
+            ListItem::new("no", "No, edit the prompt", ""),
+        ];
+        let title =
+            format!("The files that the prompt names have about {tokens} tokens. Send them?");
+        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
+        self.open(Overlay::list(Purpose::LargePrompt { text, steer }, list));
+    }
+
     pub(super) fn outside_answer(
         &mut self,
         yes: bool,

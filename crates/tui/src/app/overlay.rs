@@ -76,6 +76,11 @@ pub(crate) enum Purpose {
     AgentSetting(String, AgentSetting),
     /// What is queued, to be edited or removed.
     Queue,
+    /// Shall a prompt be sent that brings in this much?
+    LargePrompt {
+        text: String,
+        steer: Option<SteerId>,
+    },
     /// May these be read, which the prompt names?
     Outside {
         text: String,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parallax_protocol::ids::{SessionId, SteerId};
 use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::expand::read_names;
+use parallax_sdk::expand::{read_names, tokens_to_confirm};
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
@@ -204,6 +204,10 @@ impl Face {
             });
             let then: Then = match read.await {
                 Ok(Err(outside)) => Box::new(move |app| app.ask_outside(typed, steer, outside)),
+                Ok(Ok(Ok(prompt))) if ask && tokens_to_confirm(&prompt).is_some() => {
+                    let tokens = tokens_to_confirm(&prompt).unwrap_or_default();
+                    Box::new(move |app| app.ask_large(typed, steer, tokens, &prompt.notices))
+                }
                 Ok(Ok(Ok(mut prompt))) => {
                     prompt.typed = shown;
                     let names = read_names(&prompt.attachments);
