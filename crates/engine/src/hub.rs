@@ -4,11 +4,14 @@
 //! one item are merged, and only the newest of its screens is kept, for a
 //! reader that lags behind.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::ids::AskId;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Unread events above which deltas are merged.
 const LAG: usize = 256;
@@ -38,6 +41,38 @@ struct State {
     next_seq: u64,
     turn: u64,
     readers: Vec<Arc<Channel>>,
+    user_wait: UserWait,
+}
+
+/// Measures how long at least one question to the user was open. Every question
+/// passes through the hub, those of subagents too.
+#[derive(Default)]
+struct UserWait {
+    open: HashSet<AskId>,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl UserWait {
+    fn event(&mut self, body: &EventBody) {
+        match body {
+            EventBody::Ask(ask) => drop(self.open.insert(ask.id.clone())),
+            EventBody::AskClosed { ask, .. } => drop(self.open.remove(ask)),
+            // Nothing can answer a question of a turn that is over.
+            EventBody::TurnEnded(_) => self.open.clear(),
+            _ => return,
+        }
+        if self.open.is_empty() {
+            self.total = self.now();
+            self.since = None;
+        } else {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.total + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 /// The sending side. Cheap to clone.
@@ -68,9 +103,15 @@ impl EventHub {
         self.lock().turn = turn;
     }
 
+    /// How long questions to the user were open so far.
+    pub(crate) fn user_wait(&self) -> Duration {
+        self.lock().user_wait.now()
+    }
+
     /// Sends to all readers. Never waits.
     pub fn send(&self, body: EventBody) {
         let mut state = self.lock();
+        state.user_wait.event(&body);
         let event = Event { seq: state.next_seq, turn: state.turn, body };
         state.next_seq += 1;
         state.readers.retain(|channel| !channel.lock().dropped);

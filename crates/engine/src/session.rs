@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parallax_protocol::agent::{Agents, KeptWork};
 use parallax_protocol::checkpoint::Checkpoints;
@@ -26,6 +26,7 @@ use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::agents::{AgentRole, Family, InvokeAgent};
 use crate::approval::Approvals;
@@ -435,7 +436,7 @@ impl Session {
             // What goes on with a turn belongs to it.
             self.turn += u64::from(matches!(beginning, Beginning::Prompt(_)));
             self.hub.set_turn(turn);
-            let begun = Instant::now();
+            let (begun, waited) = (Instant::now(), self.hub.user_wait());
             self.look_at_files(turn).await;
             let cancel = match &self.role {
                 Some(role) => role.cancel.child_token(),
@@ -479,7 +480,10 @@ impl Session {
             if self.role.is_none() && !self.inbox.shutdown {
                 self.inbox.prompts.extend(late.into_iter().map(Queued::steered));
             }
-            let duration_ms = crate::meter::millis(begun);
+            // The user's own time is not the agent's.
+            let waited = self.hub.user_wait().saturating_sub(waited);
+            let worked = begun.elapsed().saturating_sub(waited);
+            let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);
             let taken_back = std::mem::take(&mut self.taken_back);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
         }

@@ -620,7 +620,8 @@ pub struct ModelCall {
 pub struct TurnEnded {
     /// Why.
     pub reason: EndReason,
-    /// How long the turn took, in milliseconds.
+    /// How long the turn took, in milliseconds, without the time in which it waited
+    /// for the user.
     pub duration_ms: u64,
     /// Whether its prompt is no longer in the conversation, since nobody answered:
     /// it can be sent again as it was.

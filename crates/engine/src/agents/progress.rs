@@ -1,12 +1,11 @@
 //! Folds the events of a sub-agent into the picture that faces get of it.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ModelCall, ToolStatus};
 use parallax_protocol::ids::ItemId;
-
-use crate::meter::millis;
+use tokio::time::Instant;
 
 /// Calls of the picture.
 const STEPS: usize = 40;
@@ -17,7 +16,10 @@ const RESULT: usize = 2_000;
 
 pub(super) struct Picture {
     progress: AgentProgress,
-    begun: Instant,
+    /// How long it worked until it began to wait for the user, or until it went on.
+    worked: Duration,
+    /// Since when it works; `None` while it waits for the user.
+    working_since: Option<Instant>,
     /// The items of the steps, in their order.
     items: Vec<ItemId>,
     /// The newest answer in words.
@@ -27,7 +29,13 @@ pub(super) struct Picture {
 impl Picture {
     pub(super) fn new(agent: &str) -> Self {
         let progress = AgentProgress { agent: agent.to_owned(), ..AgentProgress::default() };
-        Self { progress, begun: Instant::now(), items: Vec::new(), text: String::new() }
+        Self {
+            progress,
+            worked: Duration::ZERO,
+            working_since: Some(Instant::now()),
+            items: Vec::new(),
+            text: String::new(),
+        }
     }
 
     /// It goes on with what was interrupted.
@@ -101,12 +109,18 @@ impl Picture {
 
     /// Whether a person is asked; `true` when that is new.
     pub(super) fn waits(&mut self, waiting: bool) -> bool {
+        self.worked = self.worked();
+        self.working_since = (!waiting).then(Instant::now);
         std::mem::replace(&mut self.progress.waiting, waiting) != waiting
+    }
+
+    fn worked(&self) -> Duration {
+        self.worked + self.working_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// The picture as it is now.
     pub(super) fn now(&mut self) -> AgentProgress {
-        self.progress.duration_ms = millis(self.begun);
+        self.progress.duration_ms = u64::try_from(self.worked().as_millis()).unwrap_or(u64::MAX);
         self.progress.clone()
     }
 

@@ -276,6 +276,29 @@ async fn questions_of_agents_reach_the_person_and_answers_hold_for_all() {
     assert!(matches!(end.body, EventBody::TurnEnded(_)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn times_of_agent_and_turn_leave_out_the_wait_for_an_approval() {
+    let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("ask_run", 1)]),
+        calls(&[(COMPLETE_TASK, 1)]),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![run]));
+    rig.prompt("go").await;
+    let ask = next_ask(&mut rig).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    rig.send(Op::Decide(Box::new(Decide::new(ask.id, AskOutcome::ProceedOnce)))).await;
+    let event = rig
+        .until(|body| !finished(&[Event { seq: 0, turn: 0, body: body.clone() }]).is_empty())
+        .await;
+    let Some(Display::Agent(progress)) = &finished(&[event])[0].display else { unreachable!() };
+    assert!(progress.duration_ms < 60_000, "{}", progress.duration_ms);
+    let took = rig.turn_ms().await;
+    assert!(took < 60_000, "{took}");
+}
+
 #[tokio::test]
 async fn a_mode_given_for_an_agents_edit_is_the_sessions_mode() {
     let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));

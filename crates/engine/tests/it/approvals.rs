@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack, Reach};
 use parallax_protocol::event::{Ask, Event, EventBody, ItemDone, Level, Question, Undone};
@@ -23,6 +24,47 @@ async fn next_ask(rig: &mut Rig) -> Ask {
 
 async fn answer(rig: &Rig, decide: Decide) {
     rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
+}
+
+#[tokio::test(start_paused = true)]
+async fn turn_time_leaves_out_every_wait_for_the_user_and_nothing_else() {
+    let asks = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let slow = tool("slow", Sharing::Shared, |n, _| {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            echo(n).await
+        })
+    });
+    // Two questions at once, one more alone, and a call that takes its time.
+    let replies = vec![
+        calls(&[("ask_run", 1), ("ask_run", 2)]),
+        calls(&[("ask_run", 3)]),
+        calls(&[("slow", 4)]),
+        says("done"),
+    ];
+    let mut rig = rig(replies, Setup { tools: vec![asks, slow], ..Setup::default() });
+    rig.prompt("go").await;
+    let open = [next_ask(&mut rig).await.id, next_ask(&mut rig).await.id];
+    for id in open {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        answer(&rig, Decide::new(id, AskOutcome::ProceedOnce)).await;
+    }
+    let last = next_ask(&mut rig).await.id;
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    answer(&rig, Decide::new(last, AskOutcome::ProceedOnce)).await;
+    let took = rig.turn_ms().await;
+    assert!((7_000..60_000).contains(&took), "{took}");
+
+    // Refused by an interrupt, the wait does not count either.
+    let asks = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let setup = Setup { tools: vec![asks], ..Setup::default() };
+    let mut rig = crate::support::rig(vec![calls(&[("ask_run", 1)])], setup);
+    rig.prompt("go").await;
+    next_ask(&mut rig).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    rig.send(Op::Interrupt).await;
+    let took = rig.turn_ms().await;
+    assert!(took < 60_000, "{took}");
 }
 
 #[derive(Default)]

@@ -483,6 +483,14 @@ impl Rig {
         }
     }
 
+    /// Reads to the end of the turn; how long that says it took.
+    pub async fn turn_ms(&mut self) -> u64 {
+        match self.until(|body| matches!(body, EventBody::TurnEnded(_))).await.body {
+            EventBody::TurnEnded(ended) => ended.duration_ms,
+            _ => unreachable!(),
+        }
+    }
+
     pub async fn next(&mut self) -> Event {
         let waiting = tokio::time::timeout(Duration::from_secs(20), self.events.next());
         waiting.await.expect("an event in time").expect("an open session")
