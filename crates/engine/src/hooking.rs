@@ -139,9 +139,14 @@ impl Session {
         self.inbox.turn = Some(cancel.clone());
         // An interrupt is still heard; nothing else is begun any more.
         self.inbox.shutdown = false;
-        tokio::select! {
-            ended = tokio::time::timeout(FAREWELL, self.hook(call, &cancel)) => drop(ended),
+        let timed_out = tokio::select! {
+            ended = tokio::time::timeout(FAREWELL, self.hook(call, &cancel)) => ended.is_err(),
             () = cancel.cancelled() => return,
+        };
+        if timed_out {
+            let seconds = FAREWELL.as_secs();
+            let text = format!("SessionEnd hooks did not end within {seconds} s and were stopped");
+            self.inbox.notice(Level::Warning, text);
         }
         let notified = &mut self.notified;
         let ended = async { while notified.join_next().await.is_some() {} };

@@ -68,6 +68,7 @@ pub(crate) struct Conductor {
     hints: bool,
     compatible_signals: bool,
     stdin_is_terminal: bool,
+    ends_session: bool,
 }
 
 impl Conductor {
@@ -94,6 +95,7 @@ impl Conductor {
                 && !options.quiet,
             compatible_signals: options.compatible_signals,
             stdin_is_terminal: options.stdin_is_terminal,
+            ends_session: options.has_end_hooks && options.format != OutputFormat::Text,
         }
     }
 
@@ -236,6 +238,36 @@ impl Conductor {
                 Outcome::internal(&format!("The answer cannot be written to stdout: {error}"))
             }
         })
+    }
+
+    /// Ends the session before the output ends, where what its `SessionEnd` hooks
+    /// report belongs in the output. The answer is complete, so a signal only ends
+    /// the hooks; an interrupted run does not wait for them.
+    pub(crate) async fn end_session(&mut self, events: &mut EventReader) {
+        if !self.ends_session || self.is_interrupted() || !self.send(Op::Shutdown).await {
+            return;
+        }
+        let mut give_up_at = None;
+        loop {
+            let given_up = async {
+                match give_up_at {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = self.signals.next() => {
+                    self.send(Op::Interrupt).await;
+                    give_up_at = Some(Instant::now() + GRACE);
+                }
+                () = given_up => return,
+                event = events.next() => match event {
+                    Some(event) => drop(self.take(event, events, |_| false)),
+                    None => return,
+                },
+            }
+        }
     }
 
     /// Prints the end of a run or turn.

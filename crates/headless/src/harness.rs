@@ -401,7 +401,7 @@ fn play(script: Script, input: Option<String>) -> Done {
     runtime.block_on(async move {
         let start = tokio::time::Instant::now();
         let hub = EventHub::new();
-        let events = hub.subscribe();
+        let mut events = hub.subscribe();
         let (ops, orders) = mpsc::channel(4);
         let session = tokio::spawn(session(script.turns, hub, orders));
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
@@ -429,13 +429,29 @@ fn play(script: Script, input: Option<String>) -> Done {
             None => {
                 let prompt = Prompt { text: "sent".into(), ..Prompt::default() };
                 let typed = "typed".to_owned();
-                crate::prompt::run_with(signals, io, ops, events, prompt, typed, script.options)
-                    .await
+                crate::prompt::run_with(
+                    signals,
+                    io,
+                    ops,
+                    &mut events,
+                    prompt,
+                    typed,
+                    script.options,
+                )
+                .await
             }
             Some(input) => {
                 let input = io::Cursor::new(input.into_bytes());
-                crate::stream_input::run_with(signals, io, ops, events, input, None, script.options)
-                    .await
+                crate::stream_input::run_with(
+                    signals,
+                    io,
+                    ops,
+                    &mut events,
+                    input,
+                    None,
+                    script.options,
+                )
+                .await
             }
         };
         let seconds = start.elapsed().as_secs_f64();

@@ -49,6 +49,9 @@ pub struct RunOptions {
     pub stderr_colour: bool,
     /// Whether stdout and stderr are the same terminal.
     pub shared_terminal: bool,
+    /// Whether `SessionEnd` hooks will run. The json formats then end the session
+    /// before their output, so that a failed hook can be reported in it.
+    pub has_end_hooks: bool,
     /// Whether a signal ends the run with exit code 0, as older scripts expect
     /// (`PARALLAX_COMPAT_SIGNALS=1`). Ctrl-C on a terminal stays 130.
     pub compatible_signals: bool,

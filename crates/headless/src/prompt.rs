@@ -23,7 +23,7 @@ const SCHEMA_RETRIES: u32 = 2;
 pub async fn run_prompt(
     io: Io,
     ops: OpSender,
-    events: EventReader,
+    events: &mut EventReader,
     prompt: Prompt,
     display_prompt: String,
     options: RunOptions,
@@ -32,7 +32,12 @@ pub async fn run_prompt(
 }
 
 /// As [`run_prompt`], but goes on with a turn that was cut off.
-pub async fn run_on(io: Io, ops: OpSender, events: EventReader, options: RunOptions) -> ExitCode {
+pub async fn run_on(
+    io: Io,
+    ops: OpSender,
+    events: &mut EventReader,
+    options: RunOptions,
+) -> ExitCode {
     run_first(Signals::listen(), io, ops, events, Op::Continue, None, options).await
 }
 
@@ -40,7 +45,7 @@ pub(crate) async fn run_with(
     signals: Signals,
     io: Io,
     ops: OpSender,
-    events: EventReader,
+    events: &mut EventReader,
     prompt: Prompt,
     display_prompt: String,
     options: RunOptions,
@@ -52,7 +57,7 @@ async fn run_first(
     signals: Signals,
     io: Io,
     ops: OpSender,
-    mut events: EventReader,
+    events: &mut EventReader,
     first: Op,
     display_prompt: Option<String>,
     options: RunOptions,
@@ -61,8 +66,9 @@ async fn run_first(
     conductor.begin().await;
     let outcome = match conductor.forced_outcome() {
         Some(outcome) => outcome,
-        None => turns(&mut conductor, &mut events, first, options.schema.as_ref()).await,
+        None => turns(&mut conductor, events, first, options.schema.as_ref()).await,
     };
+    conductor.end_session(events).await;
     conductor.end(&outcome).await;
     conductor.exit(outcome).await
 }

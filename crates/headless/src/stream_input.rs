@@ -42,7 +42,7 @@ pub type Expand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failur
 pub async fn run_stream_input(
     io: Io,
     ops: OpSender,
-    events: EventReader,
+    events: &mut EventReader,
     input: impl AsyncRead + Send + Unpin + 'static,
     expand: Option<Expand>,
     options: RunOptions,
@@ -54,7 +54,7 @@ pub(crate) async fn run_with(
     signals: Signals,
     io: Io,
     ops: OpSender,
-    mut events: EventReader,
+    events: &mut EventReader,
     input: impl AsyncRead + Send + Unpin + 'static,
     expand: Option<Expand>,
     mut options: RunOptions,
@@ -64,9 +64,12 @@ pub(crate) async fn run_with(
     let mut conductor = Conductor::new(io, ops.clone(), signals, &options, None);
     conductor.begin().await;
     let mut conversation = Conversation::new(read_lines(input, expand));
-    let outcome = conversation.run(&mut conductor, &mut events, &ops).await;
+    let outcome = conversation.run(&mut conductor, events, &ops).await;
     conversation.reader.abort();
     drop(ops);
+    // Each turn has its `result` line already; a warning follows the last one.
+    conductor.end_session(events).await;
+    conductor.flush().await;
     conductor.exit(outcome).await
 }
 

@@ -19,7 +19,7 @@ use crate::signals::Signals;
 pub async fn print_told(
     io: Io,
     ops: OpSender,
-    mut events: EventReader,
+    events: &mut EventReader,
     (told, before): (Told, Vec<Event>),
     typed: String,
     options: RunOptions,
@@ -28,7 +28,7 @@ pub async fn print_told(
     let mut conductor = Conductor::new(io, ops, signals, &options, Some(typed.clone()));
     conductor.begin().await;
     for event in before {
-        conductor.take(event, &mut events, |_| true);
+        conductor.take(event, events, |_| true);
     }
     let item = ItemId::new("told");
     let done = ItemDone::Text { text: Arc::new(told.text.trim_end().to_owned()), dropped: false };
@@ -44,11 +44,12 @@ pub async fn print_told(
         }),
     ];
     for (seq, body) in (1..).zip(bodies) {
-        conductor.take(Event { seq, turn: 1, body }, &mut events, |_| true);
+        conductor.take(Event { seq, turn: 1, body }, events, |_| true);
     }
     // As text the data would take the place of the words.
     conductor.summary.structured = (options.format != OutputFormat::Text).then_some(told.data);
     let outcome = conductor.forced_outcome().unwrap_or_else(Outcome::success);
+    conductor.end_session(events).await;
     conductor.end(&outcome).await;
     conductor.exit(outcome).await
 }

@@ -9,7 +9,7 @@ use parallax_headless::{
     report_error, report_failure, report_spent, run_on, run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
-use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::event::{EventBody, Failure, FailureKind, ItemDone, Level};
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
 
@@ -203,11 +203,12 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         log::begin(&launch);
     }
     let format = printing.format.unwrap_or_else(|| format_of(&launch));
-    let Started { session, events } =
+    let Started { session, mut events } =
         start(launch).map_err(|failure| early(failure, Some(format)))?;
+    let quiet = printing.quiet;
     let code = converse(
         &session,
-        events,
+        &mut events,
         prompts,
         options(&session, printing, format, schema, around),
         around,
@@ -220,7 +221,27 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         // The session's own channel is closed; a reader that is gone is no failure.
         let _ = writeln!(std::io::stderr(), "warning: {said}");
     }
+    if !quiet {
+        report_late(&mut events);
+    }
     code.map_err(|failure| Failed { failure, format, session: Some(id) })
+}
+
+/// Reports on stderr what no output format has taken, such as a failed `SessionEnd`
+/// hook. The json formats read these events before a successful run ends.
+fn report_late(events: &mut EventReader) {
+    while let Some(event) = events.try_next() {
+        let text = match event.body {
+            EventBody::ItemDone {
+                done: ItemDone::Notice { level: Level::Warning | Level::Error, text },
+                ..
+            } => format!("warning: {text}"),
+            EventBody::Aside { text } => text,
+            _ => continue,
+        };
+        // A reader that is gone is no failure.
+        let _ = writeln!(std::io::stderr(), "{}", parallax_headless::one_line(&text));
+    }
 }
 
 /// How long the end of a run that was interrupted may take.
@@ -288,7 +309,7 @@ fn looking_on(settings: &Settings) -> Result<Launch, Failure> {
 /// Talks with the session until the prompts are used up.
 async fn converse(
     session: &OpenSession,
-    mut events: EventReader,
+    events: &mut EventReader,
     prompts: Prompts,
     mut options: RunOptions,
     around: Surroundings,
@@ -322,7 +343,7 @@ async fn converse(
         tokio::task::spawn_blocking(move || commands.catalog().problem_summary());
     let mut signals = Signals::listen();
     let asked = tokio::select! {
-        asked = start::asked(session, &mut events, &typed) => asked?,
+        asked = start::asked(session, events, &typed) => asked?,
         number = signals.next() => return Ok(cut_off(number, session, &options)),
     };
     let told = match asked {
@@ -399,6 +420,7 @@ fn options(
         warnings,
         scripted: session.scripted,
         stdin_is_terminal: around.stdin_is_terminal,
+        has_end_hooks: session.has_end_hooks(),
         stderr_colour: around.stderr_colour,
         shared_terminal: around.stdout_is_terminal && around.stderr_is_terminal,
         compatible_signals: around.compatible_signals,

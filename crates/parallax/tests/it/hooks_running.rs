@@ -326,3 +326,59 @@ fn hooks_that_hold_up_the_end_are_named() {
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains("hooks of the session's end: `h`; Ctrl+C"), "{}", done.err());
 }
+
+fn stream_lines(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+}
+
+#[test]
+fn failed_session_end_hook_is_reported_in_every_output_format() {
+    let failing = json!([{"hooks": [
+        {"name": "bye", "type": "command", "command": "echo 'disk full' >&2; exit 3"}
+    ]}]);
+    let run = |hooks: &Value, format: &str| {
+        let world = World::new(r#"[{"text": "done"}]"#);
+        settings(&world, &json!({"SessionEnd": hooks}));
+        world.run_well(&["-p", "go", "-o", format])
+    };
+
+    let text = run(&failing, "text");
+    assert_eq!(text.out(), "done\n");
+    let named = |words: &str| words.contains("`bye`") && words.contains("disk full");
+    assert_eq!(text.err().lines().filter(|line| named(line)).count(), 1, "{}", text.err());
+
+    let json = run(&failing, "json");
+    let document: Value = serde_json::from_str(&json.out()).expect("one JSON document");
+    assert_eq!(document["response"], "done");
+    let warnings = document["warnings"].as_array().expect("warnings");
+    assert!(warnings.iter().any(|warning| named(&warning.to_string())), "{document}");
+    assert_eq!(json.err(), "");
+
+    let stream = run(&failing, "stream-json");
+    let lines = stream_lines(&stream.out());
+    let told = lines.iter().position(|line| line["type"] == "error" && named(&line.to_string()));
+    let result = lines.iter().position(|line| line["type"] == "result");
+    assert!(told.is_some() && told < result, "{}", stream.out());
+    assert_eq!(stream.err(), "");
+
+    // A hook that does well is not mentioned.
+    let quiet = run(&one("cat >/dev/null"), "json");
+    let document: Value = serde_json::from_str(&quiet.out()).expect("one JSON document");
+    assert!(document.get("warnings").is_none(), "{document}");
+}
+
+#[test]
+fn failed_session_end_hook_of_a_conversation_is_reported_behind_its_last_result() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    settings(&world, &json!({"SessionEnd": one("echo gone >&2; exit 1")}));
+    let order = r#"{"type":"message","content":"go"}"#;
+    let done = finish(world.shell(
+        &format!("printf '%s\\n' '{order}' | \"$@\""),
+        &["--input-format", "stream-json", "-o", "stream-json"],
+    ));
+    let lines = stream_lines(&done.out());
+    let last = lines.last().expect("a line");
+    assert_eq!(last["type"], "error", "{}", done.out());
+    assert!(last["message"].as_str().is_some_and(|text| text.contains("gone")), "{last}");
+    assert_eq!((done.code(), done.err().as_str()), (0, ""));
+}
