@@ -287,7 +287,7 @@ mod tests {
             ("\x1b(Bx\x1b=y", "xy"),
             ("\u{9b}31mred", "red"),
             ("a\x1b[3\nb", "a\nb"),
-            ("bell\x07 nul\0 del\x7f", "bell nul del"),
+            ("bell\x07 nul\0 del\x7f", "bell nul␀ del"),
             ("\x1b]never ends\nnext line", "\nnext line"),
             ("é ° 漢\u{1F600}", "é ° 漢\u{1F600}"),
             ("10%\r50%\r100%\n", "100%\n"),

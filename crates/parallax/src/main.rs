@@ -50,6 +50,14 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = parallax_sandbox::main(std::env::args_os()) {
         return code;
     }
+    if parallax_sandbox::stdout_was_closed() {
+        // What the run would print is lost, so it is not begun.
+        let _ = io::Write::write_all(
+            &mut io::stderr(),
+            b"error: Cannot write to standard output: it is closed\n",
+        );
+        return ExitCode::GENERAL.into();
+    }
     home_variable::restore();
     crash::install();
     let argv: Vec<OsString> = std::env::args_os().collect();

@@ -243,6 +243,10 @@ pub struct SessionHead {
     /// The session that this one continues, when it was in use or imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<String>,
+    /// Whether a headless run with a single prompt began it: lists for people leave it
+    /// out until someone continues it in a terminal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_shot: bool,
 }
 
 /// A final content.

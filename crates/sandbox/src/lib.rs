@@ -11,6 +11,7 @@ mod error;
 mod inside;
 mod launch;
 mod plan;
+mod standard_output;
 mod support;
 
 pub use error::{PlanError, StartError};
@@ -20,6 +21,7 @@ pub use inside::cell::Cell;
 pub use launch::Cell;
 pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
 pub use plan::{Access, Network, Plan, StandIn, Tier};
+pub use standard_output::stdout_was_closed;
 pub use support::{Finding, Support};
 
 /// The name of a process that keeps a command's gate. It may stay a little longer

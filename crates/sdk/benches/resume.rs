@@ -40,6 +40,7 @@ fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
         project: project.display().to_string(),
         start_time: TIME.into(),
         forked_from: None,
+        one_shot: false,
     };
     let journal = Journal::create(homes.journal(project, &id.into()), head);
     let output = "    let x = \\\"naïve\\\"; // line\\n".repeat(70);

@@ -66,6 +66,7 @@ fn fill(home: &Path) {
             project: project.clone(),
             start_time: "2026-11-22T02:00:00.000Z".into(),
             forked_from: None,
+            one_shot: false,
         };
         let path = homes.journal(Path::new(&project), &id.as_str().into());
         let journal = Journal::create(path, head);

@@ -87,6 +87,7 @@ mod tests {
             project: "/p".to_owned(),
             start_time: "2026-01-31T09:05:33.120Z".to_owned(),
             forked_from: None,
+            one_shot: false,
         };
         assert_eq!(record_name(&head), "session-2026-01-31T09-05-1a2b3c4d.jsonl");
     }

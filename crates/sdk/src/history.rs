@@ -9,7 +9,7 @@ use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
-    CompactionRecord, PromptMark, Record, SessionHead, Store as _, pins,
+    CompactionRecord, NameRecord, PromptMark, Record, SessionHead, Store as _, pins,
 };
 use parallax_store::{
     FindError, Journal, LoadError, LoadedSession, OpenError, Origin, SessionEntry,
@@ -93,6 +93,7 @@ fn journal(launch: &Launch, id: &SessionId, forked_from: Option<String>) -> Jour
         project: project(launch).display().to_string(),
         start_time: parallax_store::timestamp(),
         forked_from,
+        one_shot: !launch.options.interactive,
     };
     let homes = launch.homes();
     Journal::create(homes.journal(project(launch), id), head).with_keys(&homes.keys)
@@ -170,6 +171,12 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
     match Journal::open_append(&entry.path, &launch.homes().keys) {
         Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(launch, &entry, loaded),
         Ok((journal, loaded)) => {
+            if loaded.head.one_shot && launch.options.interactive {
+                // A name makes it one of those that lists show.
+                let (time, text) = (parallax_store::timestamp(), entry.title.clone());
+                let name = Record::Name(NameRecord { time, text });
+                journal.append(&name).map_err(input)?;
+            }
             let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.extend(entry.elsewhere.map(|elsewhere| {
                 format!(

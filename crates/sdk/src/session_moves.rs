@@ -242,6 +242,7 @@ impl Launch {
             project: directory.display().to_string(),
             start_time: parallax_store::timestamp(),
             forked_from: Some(from),
+            one_shot: false,
         };
         let journal = Journal::create(&path, head).with_keys(&self.homes().keys);
         journal.append_all(session).and_then(|()| journal.sync()).map_err(input)?;

@@ -20,6 +20,7 @@ fn head(id: &str) -> SessionHead {
         project: "/project".into(),
         start_time: "2026-11-22T02:00:00.000Z".into(),
         forked_from: None,
+        one_shot: false,
     }
 }
 

@@ -124,6 +124,7 @@ fn empty_head() -> SessionHead {
         project: String::new(),
         start_time: String::new(),
         forked_from: None,
+        one_shot: false,
     }
 }
 

@@ -66,6 +66,8 @@ pub struct SessionEntry {
     pub project: PathBuf,
     /// The session that it is a copy of.
     pub forked_from: Option<String>,
+    /// Whether a headless run began it and no one continued it in a terminal.
+    pub one_shot: bool,
     /// The entry of another program that went on with the same session since,
     /// apart from ours.
     pub elsewhere: Option<String>,
@@ -243,6 +245,7 @@ fn entry(path: &Path, origin: Origin, about: About<'_>) -> Option<SessionEntry> 
         origin,
         project: about.project,
         forked_from: about.forked_from,
+        one_shot: about.one_shot,
         elsewhere: None,
     })
 }
@@ -255,16 +258,19 @@ struct About<'a> {
     title: &'a str,
     project: PathBuf,
     forked_from: Option<String>,
+    one_shot: bool,
 }
 
 impl<'a> About<'a> {
-    fn of_ours(head: &'a SessionHead, title: &'a str) -> Self {
+    /// `is_named`: its journal gives it a name.
+    fn of_ours(head: &'a SessionHead, title: &'a str, is_named: bool) -> Self {
         Self {
             id: head.session_id.0.clone(),
             start: &head.start_time,
             title,
             project: PathBuf::from(&head.project),
             forked_from: head.forked_from.clone(),
+            one_shot: head.one_shot && !is_named,
         }
     }
 }
@@ -288,8 +294,10 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                 more = true;
                 if let Some(title) = prompt_of(&content) {
                     let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
-                    let title = named(&mut reader, path, None).unwrap_or(title);
-                    return entry(path, Origin::Parallax, About::of_ours(&head, &title));
+                    let name = named(&mut reader, path, None);
+                    let is_named = name.is_some();
+                    let title = name.unwrap_or(title);
+                    return entry(path, Origin::Parallax, About::of_ours(&head, &title, is_named));
                 }
             }
             Some(_) => {}
@@ -309,7 +317,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     // A first prompt that is larger than what is read here.
     let head = head.filter(|_| more || reader.limit() == 0)?;
     let title = name.as_deref().unwrap_or("(no prompt)");
-    entry(path, Origin::Parallax, About::of_ours(&head, title))
+    entry(path, Origin::Parallax, About::of_ours(&head, title, name.is_some()))
 }
 
 /// A session whose first prompt cannot be read any more. It is no empty one, and is
@@ -324,7 +332,7 @@ fn damaged_entry(
         Some(name) => format!("(damaged) {name}"),
         None => "(damaged: its first prompt cannot be read)".to_owned(),
     };
-    entry(path, Origin::Parallax, About::of_ours(&head, &title))
+    entry(path, Origin::Parallax, About::of_ours(&head, &title, true))
 }
 
 /// What is called so in lists as long as its key is not to be had.
@@ -336,7 +344,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
     let Ok(cipher) = opened(&first, path, keys) else {
         let stem = crate::load::head_of_file(path);
-        return entry(path, Origin::Parallax, About::of_ours(&stem, NOT_OPENED));
+        return entry(path, Origin::Parallax, About::of_ours(&stem, NOT_OPENED, true));
     };
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut lines = Lines::new(file.take(HEAD), path, keys);
@@ -378,9 +386,9 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
         }
         names
     };
-    let title = name.or_else(&mut near).or(title);
-    let title = title.as_deref().unwrap_or("(no prompt)");
-    entry(path, Origin::Parallax, About::of_ours(&head, title))
+    let name = name.or_else(&mut near);
+    let title = name.as_deref().or(title.as_deref()).unwrap_or("(no prompt)");
+    entry(path, Origin::Parallax, About::of_ours(&head, title, name.is_some()))
 }
 
 fn file_length(path: &Path) -> Option<u64> {
@@ -552,7 +560,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let title = facts.summary.filter(|text| !text.trim().is_empty()).or(facts.prompt);
     let title = title.unwrap_or_else(|| "(no prompt)".to_owned());
     let start = facts.start.as_deref().unwrap_or_default();
-    let about = About { id: facts.id?, start, title: &title, project, forked_from: None };
+    let about = About { id: facts.id?, start, title: &title, project, forked_from: None, one_shot: false };
     // A file that was copied or restored is newer than its session.
     let mut entry = entry(path, Origin::GeminiCli, about)?;
     entry.last_used = facts.updated.unwrap_or(entry.last_used);
@@ -569,7 +577,7 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     });
     let title = prompt.as_deref().unwrap_or("(no prompt)");
     let start = session.head.start_time.as_str();
-    let about = About { id, start, title, project: PathBuf::new(), forked_from: None };
+    let about = About { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
     entry(path, Origin::ParallaxCli, about)
 }
 

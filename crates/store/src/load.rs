@@ -505,6 +505,7 @@ pub(crate) fn head_of_file(path: &Path) -> SessionHead {
         project: String::new(),
         start_time: String::new(),
         forked_from: None,
+        one_shot: false,
     }
 }
 

@@ -225,6 +225,18 @@ fn words_of_other_agents_are_errors_with_a_hint() {
 }
 
 #[test]
+fn closed_standard_output_is_an_error() {
+    let world = World::new(ANSWER);
+    let done = crate::support::finish(world.shell(r#"exec "$@" >&-"#, &["-p", "go"]));
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("standard output"), "{}", done.err());
+    assert!(world.server.requests().is_empty());
+    // Thrown away on purpose is another matter.
+    let done = crate::support::finish(world.shell(r#"exec "$@" >/dev/null"#, &["-p", "go"]));
+    assert_eq!(done.code(), 0, "{}", done.err());
+}
+
+#[test]
 fn directory_of_a_flag_is_the_one_that_is_worked_in() {
     let world = World::new(ANSWER);
     let inner = world.home.project().join("inner");

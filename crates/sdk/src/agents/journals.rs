@@ -70,6 +70,7 @@ impl Journals {
                 project: self.project.clone(),
                 start_time: parallax_store::timestamp(),
                 forked_from: None,
+                one_shot: false,
             };
             let journal = Journal::create(self.path(&id), head).with_keys(&self.keys);
             Some((id, journal.reserve().map(|()| journal)))

@@ -32,6 +32,7 @@ pub fn head(id: &str) -> SessionHead {
         project: "/w".into(),
         start_time: TIME.into(),
         forked_from: None,
+        one_shot: false,
     }
 }
 

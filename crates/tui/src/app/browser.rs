@@ -89,6 +89,8 @@ impl By {
 pub(super) struct Order {
     by: By,
     reversed: bool,
+    /// Whether one-shot headless runs are listed too.
+    with_one_shots: bool,
 }
 
 impl Order {
@@ -101,6 +103,18 @@ impl Order {
             By::Tree => ("copies below originals", "copies below originals, used last last"),
         };
         format!("Sessions · {}", if self.reversed { last } else { first })
+    }
+
+    /// The title, with the number of sessions that are not listed.
+    fn title_of(self, sessions: &[SessionEntry]) -> String {
+        match sessions.iter().filter(|entry| !self.lists(entry)).count() {
+            0 => self.title(),
+            hidden => format!("{} · {hidden} headless runs hidden (ctrl+o)", self.title()),
+        }
+    }
+
+    fn lists(self, entry: &SessionEntry) -> bool {
+        self.with_one_shots || !entry.one_shot
     }
 }
 
@@ -134,14 +148,16 @@ impl App {
                     app.overlay = None;
                     return app.info("No earlier sessions of this project.");
                 }
-                let order = Order::default();
-                let items = sessions.iter().map(session_item).collect();
-                let list = ListDialog::new(order.title(), items).searched().hint(
+                let with_one_shots = sessions.iter().all(|entry| entry.one_shot);
+                let order = Order { with_one_shots, ..Order::default() };
+                let listed = sessions.iter().filter(|entry| order.lists(entry));
+                let items = listed.clone().map(session_item).collect();
+                let first = listed.map(|entry| entry.id.clone()).next();
+                let list = ListDialog::new(order.title_of(&sessions), items).searched().hint(
                     "type to search · enter go on with it · delete removes it · ctrl+s sorts \
                      · ctrl+r turns round · esc back",
                 );
                 app.session_order = order;
-                let first = sessions.first().map(|entry| entry.id.clone());
                 app.browsed = Arc::from(sessions);
                 app.open(Overlay::list(Purpose::Sessions, list));
                 app.preview_session(&first.unwrap_or_default());
@@ -153,8 +169,21 @@ impl App {
     pub(super) fn sort_sessions(&mut self, reverse: bool) {
         self.session_order = match reverse {
             true => Order { reversed: !self.session_order.reversed, ..self.session_order },
-            false => Order { by: self.session_order.by.next(), reversed: false },
+            false => {
+                Order { by: self.session_order.by.next(), reversed: false, ..self.session_order }
+            }
         };
+        self.list_sessions();
+    }
+
+    /// Ctrl+O: with one-shot headless runs, or without.
+    pub(super) fn toggle_one_shots(&mut self) {
+        self.session_order.with_one_shots ^= true;
+        self.list_sessions();
+    }
+
+    /// Shows the sessions as their order says.
+    fn list_sessions(&mut self) {
         let order = self.session_order;
         let mut sessions = self.browsed.to_vec();
         match order.by {
@@ -168,13 +197,16 @@ impl App {
         }
         let items = match order.by {
             By::Tree => {
-                tree(&sessions).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
+                let listed: Vec<SessionEntry> =
+                    sessions.iter().filter(|entry| order.lists(entry)).cloned().collect();
+                tree(&listed).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
             }
-            _ => sessions.iter().map(session_item).collect(),
+            _ => sessions.iter().filter(|entry| order.lists(entry)).map(session_item).collect(),
         };
+        let title = order.title_of(&sessions);
         self.browsed = Arc::from(sessions);
         if let Some(list) = self.sessions_list() {
-            list.retitle(order.title());
+            list.retitle(title);
             list.replace(items);
         }
     }

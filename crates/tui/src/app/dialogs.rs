@@ -233,6 +233,7 @@ impl App {
             }
             Purpose::Sessions if key == Key::ctrl('s') => self.sort_sessions(false),
             Purpose::Sessions if key == Key::ctrl('r') => self.sort_sessions(true),
+            Purpose::Sessions if key == Key::ctrl('o') => self.toggle_one_shots(),
             Purpose::Context if delete => self.leave_out(id),
             Purpose::Context if key.typed() == Some('p') => self.pin(id),
             Purpose::Queue if delete => self.drop_queued(id),

@@ -1,0 +1,30 @@
+//! Whether standard output was open when the program began. It has nothing to do with
+//! confinement; it is here because it needs a few lines of unsafe code.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program was started with a closed standard output (`>&-`). The standard
+/// library opens `/dev/null` in its place before `main`, so nothing that is printed would
+/// fail. Always `false` where that cannot be told.
+pub fn stdout_was_closed() -> bool {
+    WAS_CLOSED.load(Ordering::Relaxed)
+}
+
+#[cfg(target_os = "linux")]
+mod at_start {
+    use std::sync::atomic::Ordering;
+
+    #[used]
+    #[expect(unsafe_code, reason = "it must run before the standard library opens /dev/null")]
+    #[unsafe(link_section = ".init_array")]
+    static LOOK: extern "C" fn() = look;
+
+    extern "C" fn look() {
+        // SAFETY: fcntl with F_GETFD only reads the flags of a descriptor.
+        #[expect(unsafe_code, reason = "the safe wrappers want an open descriptor")]
+        let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+        super::WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
+    }
+}
