@@ -33,6 +33,11 @@ as one JSON line. The words of `--do`:
     closed     programs cannot register        denied    nobody is signed in
     scope      calls want another scope      nameless  does not say who it is
     form       tokens come as a form, not as JSON
+    twice      lists `echo` twice, the second time with another description
+    nullid     calls are answered with an error whose id is null
+    stray      an answer to nothing comes before each other message
+    future     answers `initialize` with a protocol version that is not published
+    chatty     3 MB of other lines on standard output when a tool is called
     tls        speaks TLS, certified by authority.pem beside this file
 """
 
@@ -116,6 +121,8 @@ def tools():
         found.append(tool("roots", "Asks for the folders."))
     if "heavy" in DO:
         found += [tool(f"heavy_{number}", "Weighs much. " * 300) for number in range(100)]
+    if "twice" in DO:
+        found.append(tool("echo", "The later one."))
     if "names" in DO:
         found += [tool("with blank"), tool("x" * 90)]
     if "many" in DO:
@@ -280,6 +287,8 @@ def answer(message, session):
         if "mute" in DO:
             return None
         version = "2024-11-05" if "oldest" in DO else params.get("protocolVersion", "2025-06-18")
+        if "future" in DO:
+            version = "2031-01-01"
         if "nameless" in DO:
             return {"protocolVersion": version, "capabilities": {"tools": {}}}
         return {
@@ -329,6 +338,15 @@ def handle(message, session):
     if message["method"] == "tools/call" and "asks" in DO:
         for number in itertools.count():
             session.send({"jsonrpc": "2.0", "id": f"again-{number}", "method": "roots/list"})
+    if "stray" in DO:
+        session.send({"jsonrpc": "2.0", "id": 4711, "result": {}})
+        session.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "stray"}})
+    if "nullid" in DO and message["method"] == "tools/call":
+        return session.send({"jsonrpc": "2.0", "id": None,
+                             "error": {"code": -32603, "message": "out of order"}}, last=True)
+    if "chatty" in DO and message["method"] == "tools/call":
+        for _ in range(3_000):
+            session.send(b"x" * 1_000)
     try:
         result = answer(message, session)
         if result is not None:

@@ -560,7 +560,8 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let title = facts.summary.filter(|text| !text.trim().is_empty()).or(facts.prompt);
     let title = title.unwrap_or_else(|| "(no prompt)".to_owned());
     let start = facts.start.as_deref().unwrap_or_default();
-    let about = About { id: facts.id?, start, title: &title, project, forked_from: None, one_shot: false };
+    let about =
+        About { id: facts.id?, start, title: &title, project, forked_from: None, one_shot: false };
     // A file that was copied or restored is newer than its session.
     let mut entry = entry(path, Origin::GeminiCli, about)?;
     entry.last_used = facts.updated.unwrap_or(entry.last_used);
@@ -577,7 +578,8 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     });
     let title = prompt.as_deref().unwrap_or("(no prompt)");
     let start = session.head.start_time.as_str();
-    let about = About { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
+    let about =
+        About { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
     entry(path, Origin::ParallaxCli, about)
 }
 

@@ -27,6 +27,31 @@ fn the_model_calls_a_tool_of_a_server() {
 }
 
 #[test]
+fn later_of_two_tools_with_one_name_is_called() {
+    let world = with_server(&call("echo", &json!({"text": "hi"})), "twice");
+    world.run_well(&["-y", "-p", "go"]);
+    assert_eq!(declared(&world, 0).iter().filter(|it| *it == "mcp_test_echo").count(), 1);
+    assert!(request(&world, 0).to_string().contains("The later one."));
+    let output = answer(&world, 1)["output"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(output.contains("echo: hi"), "{output}");
+}
+
+#[test]
+fn stray_answers_affect_no_call_and_floods_of_other_lines_end_the_server() {
+    let world = with_server(&call("echo", &json!({"text": "hi"})), "stray,noise");
+    let done = world.run_well(&["-y", "-p", "go"]);
+    let output = answer(&world, 1)["output"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(output.contains("echo: hi"), "{output}");
+    let notice = "are not MCP messages and were skipped";
+    assert_eq!(done.err().matches(notice).count(), 1, "{}", done.err());
+
+    let world = with_server(&call("echo", &json!({"text": "hi"})), "chatty");
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(error.contains("floods its standard output"), "{error}");
+}
+
+#[test]
 fn what_a_server_with_many_tools_offers_is_known_in_the_next_session() {
     let world = with_server(r#"[{"text": "done"}]"#, "many");
     let done = world.run_well(&["-y", "-p", "go"]);

@@ -64,6 +64,28 @@ fn answers_that_cannot_be_read_end_their_calls() {
 }
 
 #[test]
+fn error_without_id_ends_the_call_that_was_posted() {
+    for r#do in ["nullid", "nullid,json", "nullid,stray"] {
+        let world = World::new(&call("echo", &json!({"text": "x"})));
+        let remote = Remote::start(&world, "--http", r#do);
+        let server = json!({"url": remote.address, "type": "http", "timeout": 15_000});
+        set(&world, &json!({"mcpServers": {"test": server}}));
+        world.run_well(&["-y", "-p", "go"]);
+        let got = answer(&world, 1).to_string();
+        assert!(got.contains("out of order"), "{do}: {got}");
+    }
+}
+
+#[test]
+fn server_with_an_unpublished_protocol_version_is_rejected() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let remote = Remote::start(&world, "--http", "future");
+    set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
+    let done = world.run_well(&["-y", "-p", "go"]);
+    assert!(done.err().contains("`2031-01-01`, which is not published"), "{}", done.err());
+}
+
+#[test]
 fn a_page_in_the_place_of_an_answer_is_told_in_words() {
     let world = World::new(&call("echo", &json!({"text": "far"})));
     let remote = Remote::start(&world, "--http", "html");
