@@ -4,6 +4,8 @@
 //! signs. Answers about code are full of such names, so emphasis counts only where its signs
 //! hug whole words. Everything else is shown as it is written.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
@@ -151,6 +153,116 @@ fn drops_backslash(source: &str, at: usize) -> bool {
     }
 }
 
+/// The source with a backslash before each link definition that is text, so that a parser
+/// does not drop the line: `[INFO]: done` of a log, and every definition that no link in the
+/// source refers to. `events` are those of the source.
+pub fn definitions_as_text<'s, 'e>(
+    source: &'s str,
+    events: impl Iterator<Item = (Event<'e>, Range<usize>)>,
+) -> Cow<'s, str> {
+    if !source.contains("]:") {
+        return Cow::Borrowed(source);
+    }
+    // What begins a line with `[` and is part of no event is a definition.
+    let mut lines: Vec<(usize, bool)> = line_starts(source)
+        .map(|at| (at, true))
+        .filter(|(at, _)| begins_label(source, *at))
+        .collect();
+    let mut used = HashSet::new();
+    for (event, range) in events {
+        let shown = match &event {
+            Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) => {
+                used.insert(label_key(id));
+                range
+            }
+            Event::Start(Tag::FootnoteDefinition(_)) => range.start..range.start + 1,
+            Event::Start(_) | Event::End(_) => continue,
+            _ => range,
+        };
+        let first = lines.partition_point(|(at, _)| *at < shown.start);
+        for (at, is_definition) in lines.iter_mut().skip(first) {
+            if *at >= shown.end {
+                break;
+            }
+            *is_definition = false;
+        }
+    }
+    lines.retain(|(_, is_definition)| *is_definition);
+    let mut text = String::new();
+    let (mut copied, mut after_text) = (0, false);
+    for (at, _) in lines {
+        let Some((label, target)) = definition(source, at) else { continue };
+        let is_used = used.contains(&label_key(label)) && is_target(target);
+        let Some(before) = source.get(copied..at) else { continue };
+        text.push_str(before);
+        if !is_used {
+            text.push('\\');
+        } else if after_text && before.trim_start_matches(|char| char != '\n') == "\n" {
+            // Directly behind text it would be text too.
+            text.push('\n');
+        }
+        (copied, after_text) = (at, !is_used);
+    }
+    match text.is_empty() {
+        true => Cow::Borrowed(source),
+        false => Cow::Owned(text + source.get(copied..).unwrap_or("")),
+    }
+}
+
+/// A label as CommonMark compares it.
+pub fn label_key(label: &str) -> String {
+    label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// Whether a link can lead there: an address, a path or a place in the text.
+pub fn is_target(target: &str) -> bool {
+    target.starts_with('#') || target.starts_with("mailto:") || target.contains(['/', '.'])
+}
+
+/// Where the text of each line begins, behind the signs of quotes and items.
+fn line_starts(source: &str) -> impl Iterator<Item = usize> {
+    let mut next = 0;
+    source.split_inclusive('\n').map(move |line| {
+        let mut rest = line;
+        loop {
+            let text = rest.trim_start_matches([' ', '\t', '>']);
+            let digits = text.trim_start_matches(|char: char| char.is_ascii_digit());
+            let item = text
+                .strip_prefix(['-', '*', '+'])
+                .or_else(|| digits.strip_prefix(['.', ')']).filter(|_| digits.len() < text.len()));
+            match item.filter(|item| item.starts_with([' ', '\t'])) {
+                Some(item) => rest = item,
+                None => {
+                    rest = text;
+                    break;
+                }
+            }
+        }
+        let at = next + line.len() - rest.len();
+        next += line.len();
+        at
+    })
+}
+
+fn begins_label(source: &str, at: usize) -> bool {
+    source.get(at..).is_some_and(|rest| rest.starts_with('['))
+}
+
+/// The label and the target of a definition that begins here.
+fn definition(source: &str, at: usize) -> Option<(&str, &str)> {
+    let rest = source.get(at + 1..)?;
+    let end = rest
+        .match_indices("]:")
+        .map(|(end, _)| end)
+        .find(|end| rest.get(..*end).is_some_and(|label| !label.ends_with('\\')))?;
+    let target = rest.get(end + 2..)?.trim_start();
+    let target = match target.strip_prefix('<') {
+        Some(target) => target.split(['>', '\n']).next(),
+        None => target.split_whitespace().next(),
+    };
+    Some((rest.get(..end)?, target.unwrap_or("")))
+}
+
 #[cfg(test)]
 mod tests {
     use pulldown_cmark::{Options, Parser};
@@ -219,6 +331,38 @@ mod tests {
             (r"1\. no list", "1. no list"),
         ] {
             assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn definition_without_a_link_to_it_is_text() {
+        let as_text = |source: &str| {
+            definitions_as_text(source, Parser::new(source).into_offset_iter()).into_owned()
+        };
+        for (source, expected) in [
+            ("[INFO]: done", "\\[INFO]: done"),
+            ("[INFO]: a\n[INFO]: b\n\n[INFO]: c", "\\[INFO]: a\n\\[INFO]: b\n\n\\[INFO]: c"),
+            ("- [WARN]: x\n  1. [E]: y\n> [Q]: z", "- \\[WARN]: x\n  1. \\[E]: y\n> \\[Q]: z"),
+            ("[1]: https://a.b 'title'", "\\[1]: https://a.b 'title'"),
+            ("[a\nb]: c", "\\[a\nb]: c"),
+            // A word is no target, even where the label comes again.
+            ("[INFO]: done\n\nSee [INFO].", "\\[INFO]: done\n\nSee [INFO]."),
+            ("[2]: /b\n[1]: /a\n\n[x][1]", "\\[2]: /b\n\n[1]: /a\n\n[x][1]"),
+        ] {
+            assert_eq!(as_text(source), expected);
+        }
+        for unchanged in [
+            "See [a][1].\n\n[1]: https://a.b",
+            "See [INFO].\n\n[info]: <docs/a.md>",
+            "```\n[INFO]: done\n```",
+            "    [INFO]: done",
+            "text\n[INFO]: done",
+            "`code\n[INFO]: done`",
+            "[a](b): c",
+            "<pre>\n[INFO]: done\n</pre>",
+            "- [ ] open",
+        ] {
+            assert_eq!(as_text(unchanged), unchanged);
         }
     }
 

@@ -10,7 +10,7 @@ use pulldown_cmark::{
 use super::colours::{Colourist, write_code};
 use super::diff::write_diff;
 use super::escaped::Escaped;
-use crate::markdown::{is_line_break, keeps_brackets, literal};
+use crate::markdown::{definitions_as_text, is_line_break, keeps_brackets, literal};
 
 /// The longest address that is a link, in bytes.
 const MAX_ADDRESS: usize = 2_000;
@@ -19,6 +19,8 @@ const MAX_ADDRESS: usize = 2_000;
 pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let text = definitions_as_text(text, Parser::new_ext(text, options).into_offset_iter());
+    let text = text.as_ref();
     let mut writer = Writer { page, by, code: None, links: Vec::new(), table: None };
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         if matches!(event, Event::HardBreak)
@@ -280,6 +282,13 @@ mod tests {
         assert!(table.contains("<tr><th>a</th><th class=\"right\">b</th></tr>"), "{table}");
         assert!(table.contains("<tr><td>1</td><td class=\"right\">2</td></tr>"), "{table}");
         assert!(page("```diff\n@@ -1 +1 @@\n-a\n```").contains("class=\"diff\""));
+    }
+
+    #[test]
+    fn definitions_without_links_are_text() {
+        assert_eq!(page("[INFO]: done\n[WARN]: x"), "<p>[INFO]: done<br>\n[WARN]: x</p>\n");
+        assert_eq!(page("[^1]: note\n\nSee [^1]."), "<p>[^1]: note</p>\n<p>See [^1].</p>\n");
+        assert!(page("[a][1]\n\n[1]: https://a.b").contains("<a href=\"https://a.b\""));
     }
 
     #[test]

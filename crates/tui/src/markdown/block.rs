@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use parallax_screen::{Line, Span, Style, wrap};
-use parallax_sdk::markdown::literal;
+use parallax_sdk::markdown::{definitions_as_text, is_target, label_key, literal};
 use pulldown_cmark::{
     BrokenLink, BrokenLinkCallback, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser,
     Tag, TagEnd,
@@ -65,12 +65,6 @@ impl Flow {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Definitions(HashMap<String, String>);
 
-impl Definitions {
-    fn key(label: &str) -> String {
-        label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
-    }
-}
-
 struct Known<'d>(&'d Definitions);
 
 impl<'input> BrokenLinkCallback<'input> for Known<'_> {
@@ -78,7 +72,7 @@ impl<'input> BrokenLinkCallback<'input> for Known<'_> {
         &mut self,
         link: BrokenLink<'input>,
     ) -> Option<(CowStr<'input>, CowStr<'input>)> {
-        let target = self.0.0.get(&Definitions::key(&link.reference))?;
+        let target = self.0.0.get(&label_key(&link.reference))?;
         Some((target.clone().into(), "".into()))
     }
 }
@@ -101,11 +95,14 @@ pub(super) fn render(
     let known = definitions.clone();
     let parser = Parser::new_with_broken_link_callback(source, OPTIONS, Some(Known(&known)));
     for (label, definition) in parser.reference_definitions().iter() {
-        if definitions.0.len() < MAX_DEFINITIONS {
-            let key = Definitions::key(label);
+        if definitions.0.len() < MAX_DEFINITIONS && is_target(&definition.dest) {
+            let key = label_key(label);
             definitions.0.entry(key).or_insert_with(|| definition.dest.to_string());
         }
     }
+    let source = definitions_as_text(source, parser.into_offset_iter());
+    let source = source.as_ref();
+    let parser = Parser::new_with_broken_link_callback(source, OPTIONS, Some(Known(&known)));
     let look = context.look;
     let mut writer = Writer {
         source,

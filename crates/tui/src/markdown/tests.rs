@@ -54,7 +54,25 @@ fn long_fences_and_lists_are_given_out_while_they_are_open() {
 #[test]
 fn definitions_hold_for_what_comes_after_them() {
     let rows = rendered("[a]: http://x.y\n\nSee [a].\n\nAnd [b].\n\nEnd.\n\n[b]: http://b\n", 60);
-    assert_eq!(rows, ["See a (http://x.y).", "", "And [b].", "", "End."]);
+    let shown = ["See a (http://x.y).", "", "And [b].", "", "End.", "", "[b]: http://b"];
+    assert_eq!(rows, [&["[a]: http://x.y", ""][..], &shown].concat());
+    let rows = rendered("See [a].\n\n[a]: http://x.y\n\nEnd.", 60);
+    assert_eq!(rows, ["See a (http://x.y).", "", "End."]);
+}
+
+#[test]
+fn log_lines_that_look_like_definitions_are_shown() {
+    let log = "[INFO]: done\n[WARN]: **slow**\n\n- [E1]: x\n- [E2]: y\n\n> [Q]: z\n\nText [INFO].";
+    let shown = "[INFO]: done|[WARN]: slow||• [E1]: x|• [E2]: y||│ [Q]: z||Text [INFO].";
+    assert_eq!(rendered(log, 60).join("|"), shown);
+    let theme = Theme::default();
+    let look = Look::new(&theme, 60);
+    let pieces: Vec<&str> = log.split_inclusive([' ', '\n']).collect();
+    assert_eq!(texts(&streamed(&pieces, &look)).join("|"), shown);
+    // While it is open it is shown too.
+    let mut stream = StreamedMarkdown::new();
+    stream.push("[INFO]: do");
+    assert_eq!(texts(&stream.rest(&look)), ["[INFO]: do"]);
 }
 
 #[test]
