@@ -245,8 +245,14 @@ fn read_file(
         rank: 0,
     };
     let nowhere = (None, None);
-    let text = match read::read_text(path, LARGEST) {
-        Ok(Some(text)) => text,
+    let text = match read::read_at_most(path, LARGEST) {
+        Ok(Some(read)) if read.cut => {
+            return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
+        }
+        Ok(Some(read)) if std::str::from_utf8(&read.bytes).is_err() => {
+            return Err(problem(nowhere, "it is not valid UTF-8".to_owned()));
+        }
+        Ok(Some(read)) => read::to_text(&read.bytes),
         Ok(None) => return Err(problem(nowhere, "the file is gone".to_owned())),
         Err(ReadError::NotAFile) => {
             return Err(problem(nowhere, "this is no regular file".to_owned()));

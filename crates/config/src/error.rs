@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum ConfigError {
     /// Broken JSON.
     #[error(
-        "Error in {path}:{line}:{column}: {message}; correct the file (comments are allowed, trailing commas are not) and try again"
+        "Error in {path}:{line}:{column}: {message}; correct the file (comments and trailing commas are allowed) and try again"
     )]
     Syntax {
         /// The file.

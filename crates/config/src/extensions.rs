@@ -295,6 +295,34 @@ impl Config {
         found
     }
 
+    /// The file that says where an extension came from lies in its own directory, where
+    /// its programs can write: it must say what was noted when it was installed.
+    fn require_locked_source(
+        &self,
+        installed: &Path,
+        install: Option<&InstallMetadata>,
+    ) -> Result<(), String> {
+        let name = installed.file_name().map(|name| name.to_string_lossy().into_owned());
+        let Some(known) = name.and_then(|name| locked(&self.homes, &name)) else { return Ok(()) };
+        let said = |install: &InstallMetadata| {
+            format!("`{}` (type `{}`)", install.source, install.kind.as_str())
+        };
+        match install {
+            Some(install)
+                if install.source == known.install.source && install.kind == known.install.kind =>
+            {
+                Ok(())
+            }
+            Some(install) => Err(format!(
+                "its `{INSTALL_METADATA}` says that it came from {}, but it was installed from \
+                 {}: reinstall it",
+                said(install),
+                said(&known.install)
+            )),
+            None => Err(format!("its `{INSTALL_METADATA}` is missing or not valid: reinstall it")),
+        }
+    }
+
     fn extension(
         &self,
         installed: &Path,
@@ -303,6 +331,9 @@ impl Config {
         values: &ValueFile,
     ) -> Result<(Extension, Vec<String>), String> {
         let install = InstallMetadata::read(installed);
+        if home == ExtensionHome::Parallax {
+            self.require_locked_source(installed, install.as_ref())?;
+        }
         let folder = match &install {
             Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
             _ => installed.to_owned(),

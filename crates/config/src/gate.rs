@@ -67,7 +67,6 @@ const TIGHT: &[(&str, &str)] = &[
 const ELSEWHERE: &[(&str, &[&str])] = &[
     ("telemetry", &["false", "{\"enabled\":false}"]),
     ("privacy.usageStatisticsEnabled", &["false"]),
-    ("general.enableAutoUpdate", &["false"]),
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
@@ -286,8 +285,11 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         }
     }
     for (key, harmless) in ELSEWHERE {
-        let is_loose = look(values, key)
-            .is_some_and(|value| !value.is_null() && !harmless.iter().any(|text| is(value, text)));
+        let is_loose = look(values, key).is_some_and(|value| {
+            !value.is_null()
+                && !harmless.iter().any(|text| is(value, text))
+                && !is_narrower(key, value, difference.without(), project)
+        });
         if is_loose && difference.is_in(key) {
             take(values, key);
             taken.push((*key).to_owned());
@@ -304,7 +306,12 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         take(values, &key);
         taken.push(key);
     }
-    if difference.is_in("tools.sandbox") && sandbox_loosens(values, outer) {
+    let says_off = look(values, "tools.sandbox").is_some_and(|value| is(value, "false"));
+    if says_off && difference.is_in("tools.sandbox") {
+        // The default of Gemini CLI, which its files repeat. Here it would loosen, so it
+        // does not count, and no one has to decide on it.
+        take(values, "tools.sandbox");
+    } else if difference.is_in("tools.sandbox") && sandbox_loosens(values, outer) {
         take(values, "tools.sandbox");
         taken.push("tools.sandbox".to_owned());
     }
@@ -321,7 +328,9 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
             let below = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
             below.filter_map(|file| file.values.get("mcpServers")?.get(name)).next_back()
         };
-        let replaced = |name: &str, server: &Value| theirs(name).is_some_and(|own| own != server);
+        let replaced = |name: &str, server: &Value| {
+            theirs(name).is_some_and(|own| own != server && !is_narrower_server(server, own))
+        };
         servers.retain(|name, server| {
             let replaces = replaced(name, server);
             if replaces {
@@ -330,7 +339,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
             !replaces
         });
         for (name, server) in servers {
-            if theirs(name).is_some_and(|own| own == server) {
+            if theirs(name).is_some() {
                 continue;
             }
             let Some(server) = server.as_object_mut() else { continue };
@@ -342,6 +351,43 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         }
     }
     taken
+}
+
+/// Whether a value says less than the user's, in another form.
+fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool {
+    match key {
+        "tools.allowed" => {
+            let (users, own) = (texts(look(users, key)), texts(Some(value)));
+            let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
+            !own.is_empty() && own.iter().all(is_covered)
+        }
+        // A file of the project's own, which says nothing that the session does not.
+        "telemetry" => value.as_object().is_some_and(|fields| {
+            fields.iter().all(|(name, field)| match name.as_str() {
+                "enabled" | "traces" => field.is_boolean(),
+                "target" => is(field, "local"),
+                "otlpEndpoint" => is(field, ""),
+                "outfile" => field.as_str().is_some_and(|file| is_inside(file, project)),
+                "logPrompts" => is(field, "false"),
+                _ => false,
+            })
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a server of the project is the user's with fewer tools or less trust.
+fn is_narrower_server(own: &Value, users: &Value) -> bool {
+    let (Some(own), Some(users)) = (own.as_object(), users.as_object()) else { return false };
+    let excluded = |server: &Object| texts(server.get("excludeTools"));
+    let kept = excluded(users).iter().all(|tool| excluded(own).contains(tool));
+    let trusts = |server: &Object| server.get("trust").is_some_and(|trust| is(trust, "true"));
+    let rest = |server: &Object| {
+        let mut rest = server.clone();
+        rest.retain(|name, _| name != "excludeTools" && name != "trust");
+        Value::Object(rest)
+    };
+    kept && (trusts(users) || !trusts(own)) && rest(own) == rest(users)
 }
 
 /// A text, or the texts of a list.
@@ -556,7 +602,7 @@ mod tests {
                 "",
             ),
             (json!({"tools": {"core": ["glob"]}}), json!({"tools": {"core": ["glob"]}}), ""),
-            (json!({"tools": {"sandbox": false}}), json!({"tools": {}}), "tools.sandbox"),
+            (json!({"tools": {"sandbox": false}}), json!({"tools": {}}), ""),
             (json!({"tools": {"sandbox": "$S"}}), json!({"tools": {}}), "tools.sandbox"),
             (json!({"tools": {"sandbox": true}}), json!({"tools": {"sandbox": true}}), ""),
             (
@@ -645,6 +691,15 @@ mod tests {
         assert_eq!(tightened(&user, &user), (user.clone(), Vec::new()));
         let part = json!({"telemetry": {"enabled": true}, "policyPaths": []});
         assert_eq!(tightened(&part, &user), (part.clone(), Vec::new()));
+        for project in [
+            json!({"tools": {"allowed": ["ShellTool(ls -l)", "run_shell_command(ls)"]}}),
+            json!({"mcpServers": {"s": {"command": "c", "excludeTools": ["x"]}}}),
+        ] {
+            assert_eq!(tightened(&project, &user), (project, Vec::new()));
+        }
+        let local =
+            json!({"telemetry": {"enabled": true, "target": "local", "outfile": ".gemini/t.log"}});
+        assert_eq!(tightened(&local, &json!({})), (local, Vec::new()));
         for (project, key) in [
             (json!({"tools": {"allowed": ["run_shell_command(rm)"]}}), "tools.allowed"),
             (json!({"security": {"disableYoloMode": false}}), "security.disableYoloMode"),

@@ -106,6 +106,17 @@ impl Hook {
         if self.name.is_empty() { &self.command } else { &self.name }
     }
 
+    /// Whether another hook does just the same at the same event.
+    fn runs_the_same(&self, other: &Self) -> bool {
+        let what = |hook: &Self| (hook.event, hook.kind.clone(), hook.command.clone());
+        let how = |hook: &Self| (hook.timeout, hook.fail_closed, hook.chunks, hook.sandbox);
+        what(self) == what(other)
+            && how(self) == how(other)
+            && self.matcher == other.matcher
+            && self.env == other.env
+            && self.source != other.source
+    }
+
     /// What tells it from any other: its text, and the files that it starts, as
     /// they are now. Blocking.
     pub fn hash(&self, project: &Path) -> String {
@@ -194,6 +205,10 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
             hook.disabled = off.iter().any(|name| *name == hook.name || *name == hook.command);
             hook.accepted =
                 source != HookSource::Project || accepted.contains(&hook.hash(&config.cwd));
+        }
+        if source == HookSource::Project {
+            // The same file as the user's own adds nothing.
+            of_file.retain(|hook| !found.hooks.iter().any(|known| known.runs_the_same(hook)));
         }
         found.hooks.extend(of_file);
     }

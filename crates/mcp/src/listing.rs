@@ -83,7 +83,7 @@ impl Server {
                 pages.entries
             }
             Err(error) => {
-                notes.push(format!("its list of {what} cannot be read: {error}"));
+                cuts.push(format!("its list of {what} cannot be read: {error}"));
                 Vec::new()
             }
         };

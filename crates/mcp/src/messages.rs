@@ -99,7 +99,10 @@ impl Open {
             Some(id) => serde_json::from_value(id).ok().and_then(|id| self.take(&id)),
             None => posted.and_then(|id| self.take(id)),
         };
-        let Some(id) = id else { return Some(None) };
+        let Some(id) = id else {
+            // A cut line is no more a message than any other text.
+            return serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(None);
+        };
         Some(match remains.result.and_then(readable_entries) {
             None => Some(failure(id, why(text))),
             Some(result) => {
@@ -262,10 +265,12 @@ fn failure(id: RequestId, why: String) -> ServerJsonRpcMessage {
     JsonRpcMessage::Error(JsonRpcError::new(Some(id), error))
 }
 
+const NEITHER: &str = "it is neither a result nor an error";
+
 /// What is wrong with an answer.
 fn why(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
-        Ok(_) => "it is neither a result nor an error".to_owned(),
+        Ok(_) => NEITHER.to_owned(),
         Err(error) => no_json(&error.to_string()),
     }
 }
@@ -274,6 +279,7 @@ fn why(text: &str) -> String {
 pub(crate) fn no_json(error: &str) -> String {
     match error.starts_with("recursion limit") {
         true => "it is nested too deeply".to_owned(),
+        false if error.contains("did not match any variant") => NEITHER.to_owned(),
         false => format!("it is not valid JSON: {error}"),
     }
 }

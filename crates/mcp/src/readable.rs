@@ -68,6 +68,15 @@ impl<C> Readable<C> {
                     None => Err(error),
                 }
             }
+            Ok(StreamableHttpPostResponse::Accepted) => {
+                // Only what is no request is accepted without an answer.
+                let why = "the server accepted the request and gave no answer";
+                let ended = of.and_then(|id| self.open.fail(&id, why));
+                Ok(match ended {
+                    Some(message) => StreamableHttpPostResponse::Json(message, None),
+                    None => StreamableHttpPostResponse::Accepted,
+                })
+            }
             Ok(other) => Ok(other),
         }
     }

@@ -135,6 +135,15 @@ impl Server {
         self.is_open() && self.state().unknown
     }
 
+    /// One that did not answer an earlier session may have been repaired since: it is
+    /// waited for again.
+    pub(crate) fn expect_again(&self) {
+        let mut state = self.state();
+        if state.earlier.is_some() && state.link.is_none() {
+            state.unknown = true;
+        }
+    }
+
     /// It was waited for long enough. It may still come.
     pub(crate) fn give_up_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
@@ -323,6 +332,7 @@ impl Server {
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
             let mut why = vec!["it offers no tools, prompts or resources".to_owned()];
+            why.extend(catalog.cut);
             why.extend(notes);
             let why = why.join("; ");
             drop(connection);

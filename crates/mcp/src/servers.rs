@@ -253,6 +253,13 @@ impl Servers {
         self.open().any(|server| server.is_awaited())
     }
 
+    /// Waits in the next [`ToolSource::settled`] for servers, too, that did not answer an
+    /// earlier session: something is wanted that no other server has.
+    pub fn expect_all(&self) {
+        self.open().for_each(|server| server.expect_again());
+        self.start();
+    }
+
     /// Those of which nothing is known yet, and may be soon.
     pub fn starting(&self) -> Vec<String> {
         let starting = self.open().filter(|server| server.is_awaited());

@@ -1,9 +1,10 @@
 //! A start without `HOME` (a systemd unit, cron, a bare container): the user's entry in
 //! the password database says where the home directory is.
 
+use std::path::Path;
 use std::process::Command;
 
-/// Starts the program again with `HOME` set, where it is missing or empty and the system
+/// Starts the program again with `HOME` set, where it is missing or not absolute and the system
 /// knows it. Everything below, and every child process, then reads one variable.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "it replaces this process and starts no child")]
@@ -11,7 +12,8 @@ pub(crate) fn restore() {
     use std::os::unix::process::CommandExt as _;
 
     let set = std::env::var_os("HOME");
-    if set.as_ref().is_some_and(|home| !home.is_empty()) {
+    // A relative one would put the homes into whatever directory the session is in.
+    if set.as_ref().is_some_and(|home| Path::new(home).is_absolute()) {
         return;
     }
     let mut arguments = std::env::args_os();

@@ -184,6 +184,9 @@ impl From<Usage> for Refusal {
     }
 }
 
+const PIPED: &str =
+    "The --prompt-interactive flag cannot be used when input is piped from stdin; use `--prompt`";
+
 fn input_failure(message: impl Into<String>) -> Refusal {
     Refusal::Failure(Failure { kind: FailureKind::Input, message: message.into(), status: None })
 }
@@ -204,6 +207,12 @@ impl Invocation {
             }
             Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Err(Refusal::Group(error.to_string()))
+            }
+            Err(error)
+                if usage::lacks_value(&error, "--prompt-interactive")
+                    && !around.stdin_is_terminal =>
+            {
+                Err(input_failure(PIPED))
             }
             Err(error) => {
                 let is_text = usage::format_wanted(argv) == OutputFormat::Text;
@@ -325,10 +334,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         return Ok(Invocation::StreamInput { settings, printing });
     }
     if first.is_some() && !around.stdin_is_terminal {
-        return Err(input_failure(
-            "The --prompt-interactive flag cannot be used when input is piped from stdin; use \
-             `--prompt`",
-        ));
+        return Err(input_failure(PIPED));
     }
     if first.is_some() && !around.stdout_is_terminal {
         return Err(input_failure(
@@ -360,12 +366,13 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
 
 /// The help that `help` and the names of subcommands ask for; `None`: they are a prompt.
 fn help_of(words: &[String]) -> Option<String> {
-    let (_, names) = words.split_first().filter(|(first, _)| *first == "help")?;
+    let is_help = |word: &String| word.trim().eq_ignore_ascii_case("help");
+    let (_, names) = words.split_first().filter(|(first, _)| is_help(first))?;
     let mut all = Arguments::command();
     all.build();
     let mut command = &mut all;
     for name in names {
-        command = command.find_subcommand_mut(name)?;
+        command = command.find_subcommand_mut(name.trim())?;
     }
     Some(command.render_help().to_string())
 }

@@ -38,6 +38,8 @@ const APPROVAL: &str = "`--approval-mode` sets what needs approval";
 /// Single words that are commands of other agents, and what to do in their place.
 const WORDS: &[(&str, &str)] = &[
     ("auth", SIGN_IN),
+    ("completion", COMPLETIONS),
+    ("completions", COMPLETIONS),
     ("config", "settings are in `~/.parallax/settings.json`; `/settings` in a session edits them"),
     ("continue", "use `parallax --resume`"),
     (
@@ -60,6 +62,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 const SIGN_IN: &str = "set `GEMINI_API_KEY`, or run `/auth` in a session";
+const COMPLETIONS: &str = "`parallax completions bash` prints the script for a shell";
 const UPDATE: &str = "install the new version in the way this one was installed; `parallax \
                       extensions update --all` updates extensions";
 
@@ -71,6 +74,6 @@ pub(crate) fn flag(typed: &str) -> Option<&'static str> {
 
 /// What to do in place of a command of another agent.
 pub(crate) fn word(typed: &str) -> Option<&'static str> {
-    let is_it = |(word, _): &&(&str, &str)| word.eq_ignore_ascii_case(typed);
+    let is_it = |(word, _): &&(&str, &str)| word.eq_ignore_ascii_case(typed.trim());
     WORDS.iter().find(is_it).map(|(_, hint)| *hint)
 }

@@ -35,6 +35,14 @@ impl Usage {
     }
 }
 
+/// Whether a flag was given without the value that it needs.
+pub(crate) fn lacks_value(error: &clap::Error, flag: &str) -> bool {
+    let text = |kind| error.get(kind).map(words).unwrap_or_default();
+    error.kind() == ErrorKind::InvalidValue
+        && text(ContextKind::InvalidValue).is_empty()
+        && text(ContextKind::InvalidArg).starts_with(flag)
+}
+
 const SEE_HELP: &str = "see `parallax --help`";
 
 /// Puts clap's finding into our words.

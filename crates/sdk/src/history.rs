@@ -247,14 +247,16 @@ fn in_a_copy(
 fn elsewhere(launch: &Launch, selector: &str) -> Option<Failure> {
     let entry = launch.any_session(selector).ok()?;
     let (id, project) = (&entry.id, entry.project.display());
-    let here = match entry.project.is_dir() {
-        true => format!("run `parallax --resume {id}` there"),
-        false => "that directory no longer exists".to_owned(),
-    };
-    Some(input(format!(
-        "Session `{id}` belongs to another project, `{project}`: {here}, or move it to this one \
-         with `parallax sessions move {id}`"
-    )))
+    Some(input(match entry.project.is_dir() {
+        true => format!(
+            "Session `{id}` belongs to another project, `{project}`. Run `parallax --resume {id}` \
+             there, or move it to this one with `parallax sessions move {id}`"
+        ),
+        false => format!(
+            "Session `{id}` belongs to `{project}`, which no longer exists. Move it to this \
+             project with `parallax sessions move {id}`"
+        ),
+    }))
 }
 
 /// Why a session file of Parallax CLI with this very name is not in the list.

@@ -5,7 +5,9 @@ use std::time::SystemTime;
 
 use parallax_files::{Access, Expected, Workspace, atomic_write, lexical, read_capped, real_path};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::{AGENT_FOLDERS, fold, holds_orders, is_protected};
+use parallax_protocol::protected_names::{
+    AGENT_FOLDERS, fold, holds_orders, is_protected, is_secret_environment,
+};
 
 use crate::launch::Launch;
 use crate::open::OpenSession;
@@ -35,7 +37,7 @@ impl Launch {
         };
         let Some(set) = own.or_else(of_extension) else { return Ok(None) };
         let root = &self.options.directory;
-        let folder = real_path(&lexical(root, Path::new(set.trim())));
+        let folder = real_path(&lexical(root, &self.expand_home(Path::new(set.trim()))));
         match (folder, real_path(root)) {
             // Plan mode would change what it only plans for, or write what is obeyed.
             (Some(folder), Some(root)) if folder == root => Err(format!(
@@ -93,7 +95,10 @@ fn may_hold_plans(folder: &Path, root: &Path) -> bool {
     let Ok(below) = folder.strip_prefix(root) else { return true };
     let names: Vec<String> = below.iter().map(|part| fold(&part.to_string_lossy())).collect();
     let is_obeyed = |name: &String| {
-        name == ".git" || is_protected(name) || AGENT_FOLDERS.contains(&name.as_str())
+        matches!(name.as_str(), ".git" | "node_modules")
+            || is_secret_environment(name)
+            || is_protected(name)
+            || AGENT_FOLDERS.contains(&name.as_str())
     };
     let ours = [".gemini/plans", ".parallax/plans"].iter().any(|ours| below.starts_with(ours));
     ours || !(names.iter().any(is_obeyed) || holds_orders(&names))

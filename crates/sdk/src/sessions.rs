@@ -42,6 +42,7 @@ impl Launch {
         let mut artifacts = parallax_store::belongings(&homes, project, &entry);
         artifacts.push(Homes::new(&homes.parallax, "").artifacts(project, &id).root().to_owned());
         parallax_store::delete(&homes, project, &entry, &artifacts).map_err(input)?;
+        parallax_store::delete_mirrors(&homes, project, &entry.id);
         Ok(entry)
     }
 

@@ -62,7 +62,7 @@ pub use search::{
     TurnText,
 };
 pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
-pub use session_files::{MIRROR_KEY, claim_gemini_folder, gemini_folder};
+pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};
 
 /// The time now as the journal writes it: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {

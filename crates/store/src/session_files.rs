@@ -176,11 +176,24 @@ fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
 /// What the head of a record says that mirrors a session of ours.
 pub const MIRROR_KEY: &str = "parallaxMirror";
 
+/// Bytes of a record that hold its head.
+const HEAD: u64 = 4096;
+
 /// Whether a record only repeats a session of ours.
 fn is_mirror(path: &Path) -> bool {
-    const HEAD: u64 = 4096;
     read_start(path, HEAD)
         .is_some_and(|start| start.lines().next().is_some_and(|head| head.contains(MIRROR_KEY)))
+}
+
+/// Deletes the records that mirror a session. Best effort. Blocking.
+pub fn delete_mirrors(homes: &Homes, project: &Path, id: &str) {
+    let head = |path: &Path| read_start(path, HEAD).unwrap_or_default();
+    for folder in gemini_folders(homes, project) {
+        let named = files(&folder.join("chats")).into_iter().filter(|path| is_mirror(path));
+        for path in named.filter(|path| head(path).contains(&format!("\"{id}\""))) {
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// The directory in which Gemini CLI keeps, or would keep, this project's things.

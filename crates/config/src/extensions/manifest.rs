@@ -80,19 +80,50 @@ const KEYS: &[&str] = &[
     "migratedTo",
 ];
 
+/// The keys of an MCP server.
+const SERVER_KEYS: &[&str] = &[
+    "alwaysAllow",
+    "args",
+    "authProviderType",
+    "autoApprove",
+    "command",
+    "cwd",
+    "description",
+    "disabled",
+    "env",
+    "excludeTools",
+    "headers",
+    "httpUrl",
+    "includeTools",
+    "oauth",
+    "sandbox",
+    "serverInstructions",
+    "targetAudience",
+    "targetServiceAccount",
+    "tcp",
+    "timeout",
+    "transport",
+    "trust",
+    "type",
+    "url",
+];
+
+/// The keys of a setting that an extension asks for.
+const SETTING_KEYS: &[&str] = &["name", "description", "envVar", "sensitive"];
+
 /// Keys that authors write for people and registries.
 const ABOUT: &[&str] =
     &["$schema", "author", "authors", "homepage", "icon", "keywords", "license", "repository"];
 
 /// The key that a slip of it means: another spelling of the same letters, or one that
 /// differs by two of them at most.
-fn meant(typed: &str) -> Option<&'static str> {
+fn meant(typed: &str, known: &[&'static str]) -> Option<&'static str> {
     let folded = |key: &str| -> String {
         key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
     let letters = folded(typed);
     let slips = |key: &&str| strsim::levenshtein(&folded(key), &letters);
-    let nearest = KEYS.iter().min_by_key(|key| slips(key))?;
+    let nearest = known.iter().min_by_key(|key| slips(key))?;
     let most = (letters.len() / 3).min(2);
     (slips(nearest) <= most).then_some(*nearest)
 }
@@ -159,20 +190,39 @@ impl Manifest {
             .and_then(|plan| plan.get("directory"))
             .and_then(Value::as_str)
             .map(str::to_owned);
-        for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-            let shown = one_line(key, 60);
-            match meant(key) {
-                Some(known) => manifest
-                    .misspelled
-                    .push(format!("unknown key `{shown}`; did you mean `{known}`?")),
-                None if ABOUT.contains(&key.as_str()) => {}
-                None => manifest.unknown.push(format!("unknown key `{shown}` is ignored")),
+        manifest.check_keys("", object, KEYS);
+        for (name, server) in &manifest.servers.clone() {
+            if let Some(server) = server.as_object() {
+                manifest.check_keys(
+                    &format!("mcpServers.{}.", one_line(name, 60)),
+                    server,
+                    SERVER_KEYS,
+                );
+            }
+        }
+        for setting in object.get("settings").and_then(Value::as_array).into_iter().flatten() {
+            if let Some(setting) = setting.as_object() {
+                manifest.check_keys("settings.", setting, SETTING_KEYS);
             }
         }
         manifest.notes.extend(manifest.misspelled.iter().cloned());
         manifest.migrated_to =
             Some(text(object, "migratedTo")?).filter(|address| !address.is_empty());
         Ok(manifest)
+    }
+
+    /// Notes the keys of an object that have no meaning; `place` is where it stands.
+    fn check_keys(&mut self, place: &str, object: &Object, known: &[&'static str]) {
+        for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
+            let shown = format!("{place}{}", one_line(key, 60));
+            match meant(key, known) {
+                Some(known) => {
+                    self.misspelled.push(format!("unknown key `{shown}`; did you mean `{known}`?"))
+                }
+                None if ABOUT.contains(&key.as_str()) => {}
+                None => self.unknown.push(format!("unknown key `{shown}` is ignored")),
+            }
+        }
     }
 
     /// The context files that are there and stay in the folder, links resolved;
@@ -209,7 +259,11 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
             continue;
         }
         match std::fs::canonicalize(root.join(relative)) {
-            Ok(real) if real.starts_with(&root) => paths.push(real),
+            Ok(real) if real.starts_with(&root) && !real.is_dir() => paths.push(real),
+            Ok(real) if real.starts_with(&root) => {
+                wrong
+                    .push(format!("its context file `{shown}` is a directory, so it is not there"));
+            }
             Ok(_) => wrong.push(format!("its context file `{shown}` leads out of its folder")),
             Err(_) => wrong.push(format!("its context file `{shown}` is not there")),
         }

@@ -56,7 +56,7 @@ fn narrowed(users: &[String], own: &[String]) -> Vec<String> {
 }
 
 /// Whether an entry names all that another one names.
-fn covers(wide: &str, narrow: &str) -> bool {
+pub(super) fn covers(wide: &str, narrow: &str) -> bool {
     let (wide_tool, wide_commands) = parts(wide);
     let (narrow_tool, narrow_commands) = parts(narrow);
     let narrow_tool = match ToolPattern::parse(narrow_tool) {

@@ -49,12 +49,13 @@ fn line_that_is_not_a_message_affects_no_call() {
         r#"{"level":30,"id":1,"error":{"code":1,"message":"x"}}"#,
         r#"{"level":"info","method":"GET","path":"/"}"#,
         r#"{"level":"warn","id":1,"error":"EN"#,
+        r#"{"jsonrpc":"2.0","result":{"content":[{"type":"te"#,
+        r#"{"jsonrpc":"2.0","id":9,"result":{"content":[{"type":"te"#,
     ] {
         let received = open(&[1]).read(line.as_bytes(), None);
         assert!(received.messages.is_empty() && !received.is_message, "{line}: {received:?}");
     }
     for line in [
-        r#"{"jsonrpc":"2.0","result":{"content":[{"type":"te"#,
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse"}}"#,
         r#"{"jsonrpc":"2.0","id":9,"result":{}}"#,
         r#"{"error":"oops"}"#,

@@ -132,10 +132,7 @@ fn missing_directory_of_the_settings_is_a_warning() {
     world.home.write_home(".gemini/settings.json", text).expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
     let told = warnings(&done.out());
-    assert!(
-        told.iter().any(|it| it.contains("`/no/such/directory` is not a directory")),
-        "{told:?}"
-    );
+    assert!(told.iter().any(|it| it.contains("not a directory: `/no/such/directory`")), "{told:?}");
     assert_eq!(world.run(&["--include-directories", "/no/such/directory", "-p", "go"]).code(), 42);
 }
 
@@ -367,8 +364,17 @@ fn extension_update_compares_names_and_its_source() {
     let text = std::fs::read_to_string(&metadata).expect("there");
     std::fs::write(&metadata, text.replace("/ext\"", "/other\"")).expect("written");
     let edited = world.run(&["extensions", "update", "ext", "--consent"]);
-    assert_ne!(edited.code(), 0);
-    assert!(edited.err().contains("installed from"), "{}", edited.err());
+    assert_ne!(edited.code(), 0, "{}", edited.out());
+    assert!(world.run_well(&["-p", "go"]).err().contains("it was installed from"));
+    // Nor is it loaded from where a changed type leads.
+    let evil = world.home.project().join("evil");
+    world.home.write("evil/gemini-extension.json", &manifest(&[], &[])).expect("written");
+    world.home.write("evil/GEMINI.md", "EVILCONTEXT").expect("written");
+    let link = json!({"source": evil, "type": "link"}).to_string();
+    std::fs::write(&metadata, link).expect("written");
+    world.run_well(&["-p", "go"]);
+    let request = world.server.requests().last().expect("a request").json().to_string();
+    assert!(!request.contains("EVILCONTEXT"), "{request}");
     let again = world.run(&["extensions", "install", "ext"]);
     assert!(again.err().contains("already installed"), "{}", again.err());
     assert!(!again.err().contains("Do you want"), "{}", again.err());
@@ -381,6 +387,9 @@ fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
         ("a", r#""contextFileName": "gone.md""#, 1, "gone.md"),
         ("b", r#""mcp_servers": {}"#, 1, "did you mean `mcpServers`?"),
         ("c", r#""exclude_tools": []"#, 1, "did you mean `excludeTools`?"),
+        ("g", r#""mcpServers": {"s": {"command": "x", "enviroment": {}}}"#, 0, "enviroment"),
+        ("h", r#""settings": [{"name": "K", "envvar": "K"}]"#, 1, "did you mean `envVar`?"),
+        ("i", r#""contextFileName": ".""#, 1, "is a directory"),
         ("d", r#""author": "x", "colour": 1"#, 0, "unknown key `colour` is ignored"),
         ("e", r#""contextFileName": "docs${/}a.md""#, 0, "docs/a.md"),
         (

@@ -75,11 +75,14 @@ impl Commands {
         let servers = self.shared.servers.as_ref()?;
         if found.is_none()
             && !self.shared.interactive
-            && servers.are_starting()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.block_on(servers.settled());
-            return find();
+            let _inside = runtime.enter();
+            servers.expect_all();
+            if servers.are_starting() {
+                runtime.block_on(servers.settled());
+                return find();
+            }
         }
         found
     }

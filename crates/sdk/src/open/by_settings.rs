@@ -112,9 +112,14 @@ impl Launch {
         additional.extend(given.map(|path| self.expand_home(path)));
         let (kept, mut notices) = self.directories_of(&resumed.records, &additional);
         additional.extend(kept);
-        notices.extend(missing.iter().map(|path| {
-            format!("`context.includeDirectories`: `{}` is not a directory", path.display())
-        }));
+        if !missing.is_empty() {
+            let paths: Vec<String> =
+                missing.iter().map(|path| format!("`{}`", path.display())).collect();
+            notices.push(format!(
+                "`context.includeDirectories`: not a directory: {}",
+                paths.join(", ")
+            ));
+        }
         let workspace = Workspace::new(WorkspaceOptions {
             root: self.options.directory.clone(),
             additional,
