@@ -6,6 +6,7 @@ mod places;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
+use parallax_protocol::code_text::code_text;
 use serde_json::{Value, json};
 
 use crate::layers::OuterSettings;
@@ -189,7 +190,7 @@ impl Survey {
         let mut rows: Vec<String> = kinds
             .into_iter()
             .filter(|(_, names)| !names.is_empty())
-            .map(|(kind, names)| format!("{kind}: {}", names.join(", ")))
+            .map(|(kind, names)| format!("{kind}: {}", code_text(&names.join(", "))))
             .collect();
         if self.cut {
             rows.push("and more".to_owned());

@@ -40,3 +40,4 @@ pub use signals::Signals;
 pub use slash::{Slash, classify};
 pub use stream_input::{Expand, run_stream_input};
 pub use telling::print_told;
+pub use wire::json_document;

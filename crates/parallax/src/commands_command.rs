@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use parallax_headless::{ExitCode, one_line};
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::Failure;
 use parallax_sdk::Launch;
 use parallax_sdk::custom_commands::{Catalog, CommandInfo, CommandSource};
@@ -81,7 +82,8 @@ fn list(catalog: &Catalog) -> Said {
         let _ = writeln!(text, "{}:", one_line(group));
         for command in catalog.commands().iter().filter(|command| source(command) == *group) {
             let usage = format!("/{} {}", command.name, command.argument_hint);
-            let _ = writeln!(text, "  {}  {}", one_line(usage.trim()), command.description);
+            let _ =
+                writeln!(text, "  {}  {}", one_line(usage.trim()), code_text(&command.description));
             let _ = writeln!(text, "      {}", one_line(&command.path.display().to_string()));
         }
     }

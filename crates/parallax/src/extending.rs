@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand, ValueEnum};
-use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::settings::SettingScope;
 use parallax_sdk::{Launch, LaunchOptions};
@@ -219,7 +219,7 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     let written = match format {
         OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
             let _ = io::stderr().write_all(said.beside.as_bytes());
-            writeln!(stdout, "{:#}", said.json)
+            stdout.write_all(json_document(&said.json).as_bytes())
         }
         _ => stdout.write_all(said.text.as_bytes()),
     };

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use parallax_headless::one_line;
 use parallax_protocol::Object;
+use parallax_protocol::code_text::code_text;
 use parallax_sdk::Launch;
 use parallax_sdk::extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
         text.push_str("It brings:\n");
     }
     for line in &lines {
-        let _ = writeln!(text, "  {}", one_line(line));
+        let _ = writeln!(text, "  {}", code_text(line));
     }
     for note in &review.notes {
         let _ = writeln!(text, "  note: {}", one_line(note));

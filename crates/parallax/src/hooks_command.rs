@@ -8,6 +8,7 @@ use parallax_config::hooks::{Hook, HookSource};
 use parallax_config::other_agents::our_event;
 use parallax_headless::one_line;
 use parallax_protocol::Object;
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::Launch;
@@ -101,11 +102,12 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
     let mut text = String::new();
     for hook in &found.hooks {
         let matcher = if hook.matcher.is_empty() { "*" } else { &hook.matcher };
-        let name = one_line(hook.title());
+        let name = code_text(hook.title());
         let (event, source) = (hook.event.as_str(), hook.source.as_str());
         // Writing into a text cannot fail.
-        let _ = writeln!(text, "{event} {}: {name} ({source}, {})", one_line(matcher), state(hook));
-        let _ = writeln!(text, "  {}", one_line(&hook.command));
+        let _ =
+            writeln!(text, "{event} {}: {name} ({source}, {})", code_text(matcher), state(hook));
+        let _ = writeln!(text, "  {}", code_text(&hook.command));
         let _ = writeln!(text, "  {}", one_line(&hook.file.display().to_string()));
     }
     if text.is_empty() {

@@ -7,8 +7,9 @@ use parallax_config::mcp::{
     Edited, EnablementFiles, Endpoint, McpScope, McpServer, McpSource, add_server, remove_server,
     same_name, scope_file,
 };
-use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::Object;
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{Launch, LaunchOptions, McpProbe, ProbeState};
 use serde_json::{Value, json};
@@ -252,10 +253,11 @@ pub(crate) fn find(launch: &Launch, name: &str) -> Result<McpServer, Failure> {
 fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let server = find(&launch()?, name)?;
     if json {
-        return Ok(say(&format!("{:#}\n", described(&server))));
+        return Ok(say(&json_document(&described(&server))));
     }
     let mut text = format!("{} ({})\n", one_line(&server.name), source(&server.source));
-    let _ = writeln!(text, "  {}: {}", server.endpoint.kind(), one_line(&server.endpoint.target()));
+    let _ =
+        writeln!(text, "  {}: {}", server.endpoint.kind(), code_text(&server.endpoint.target()));
     if let Endpoint::Stdio { env, .. } = &server.endpoint
         && !env.is_empty()
     {
@@ -321,7 +323,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
             json!({"name": name, "status": "disabled", "error": why, "source": file, "tools": 0})
         });
         let list: Vec<Value> = probes.iter().map(probed).chain(unusable).chain(unread).collect();
-        return Ok(say(&format!("{:#}\n", Value::Array(list))));
+        return Ok(say(&json_document(&list)));
     }
     if probes.is_empty() && unusable.is_empty() && unread.is_empty() {
         return Ok(say("No MCP servers configured.\n"));
@@ -341,7 +343,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
             text,
             "{sign} {}{owner}: {} ({}) - {word}",
             one_line(&server.name),
-            one_line(&server.endpoint.target()),
+            code_text(&server.endpoint.target()),
             server.endpoint.kind()
         );
         if let Some(error) = &probe.error {

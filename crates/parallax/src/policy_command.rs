@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use parallax_files::real_path;
-use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_policy::{Considered, Explanation, Problem, RuleFile, Severity, Tier, lint};
 use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
@@ -296,7 +296,7 @@ fn word(decision: Decision) -> &'static str {
 
 fn pretty(value: Result<Value, serde_json::Error>) -> String {
     let value = value.unwrap_or_else(|error| json!(error.to_string()));
-    format!("{value:#}\n")
+    json_document(&value)
 }
 
 /// Prints a text; a reader that has gone away is no failure.

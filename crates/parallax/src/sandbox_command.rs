@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use parallax_headless::{ExitCode, one_line};
+use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::{Finding, Support, Tier};
@@ -94,7 +94,7 @@ fn explain(json: bool) -> Result<String, Failure> {
             let value = serde_json::json!({"works": finding.works, "why": finding.why});
             object.insert(key.into(), value);
         }
-        return Ok(format!("{:#}\n", serde_json::Value::Object(object)));
+        return Ok(json_document(&object));
     }
     let mut text = format!("Commands of the agent run in: {}\n\n", sentence(tier));
     for (key, name, Finding { works, why }) in findings {

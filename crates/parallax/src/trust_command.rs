@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, Standing, TrustLevel, TrustReason};
 use parallax_config::{LoadOptions, RulePlaces, Survey};
-use parallax_headless::one_line;
+use parallax_headless::{json_document, one_line};
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
         }
         TrustAction::List => list(&Place::at(&here, None)?)?,
     };
-    Ok(if json { format!("{:#}\n", said.json) } else { said.text })
+    Ok(if json { json_document(&said.json) } else { said.text })
 }
 
 /// The same for people and for programs.
@@ -159,7 +160,7 @@ fn shown(survey: &Survey) -> String {
         }
         let _ = writeln!(text, "{title}:");
         for item in items {
-            let _ = writeln!(text, "  {}", one_line(&item));
+            let _ = writeln!(text, "  {}", code_text(&item));
         }
     };
     let hook =
@@ -209,7 +210,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
             }
         }
         for entry in &accepted {
-            let _ = writeln!(said.text, "accepted: {}", one_line(entry));
+            let _ = writeln!(said.text, "accepted: {}", code_text(entry));
         }
         if accepted.is_empty() {
             said.text.push_str("none of its settings lowers security\n");

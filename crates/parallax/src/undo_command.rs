@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind, Undone};
 use parallax_sdk::undo::{ChangeKind, TurnChanges, Undo, local_time};
 
@@ -83,7 +83,7 @@ fn confirmed(undone: &Undone) -> bool {
 }
 
 fn printed(value: serde_json::Result<Value>) -> String {
-    format!("{:#}\n", value.unwrap_or_default())
+    json_document(&value.unwrap_or_default())
 }
 
 /// A turn has the number that `parallax undo NUMBER` takes.

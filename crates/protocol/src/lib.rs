@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod budget;
 pub mod checkpoint;
+pub mod code_text;
 pub mod coerce;
 pub mod content;
 pub mod context;

@@ -22,6 +22,7 @@ use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, accept_hooks,
 use parallax_config::other_agents::their_tool;
 use parallax_exec::environment::is_of_system;
 use parallax_exec::{Fed, FedEnd, Processes};
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::permissions::Permissions;
@@ -213,8 +214,10 @@ impl Launch {
         // What is wrong with an extension is told with it.
         let of_project = |hook: &&Hook| hook.source == HookSource::Project;
         let waiting = hooks.iter().filter(of_project);
-        let refused: Vec<&str> =
-            waiting.filter(|hook| !hook.accepted && !hook.disabled).map(Hook::title).collect();
+        let refused: Vec<_> = waiting
+            .filter(|hook| !hook.accepted && !hook.disabled)
+            .map(|hook| code_text(hook.title()))
+            .collect();
         if !refused.is_empty() {
             warnings.push(format!(
                 "hooks of the project do not run, for you did not accept them as they are: `{}`; \

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use parallax_protocol::code_text::check_command;
 use serde_json::Value;
 
 /// How a hook is run.
@@ -42,7 +43,10 @@ impl HookKind {
         let command = text("command").to_owned();
         let needed = || match command.trim().is_empty() {
             true => Err("its `command` is missing".to_owned()),
-            false => Ok(command.clone()),
+            false => match check_command(&command) {
+                Ok(()) => Ok(command.clone()),
+                Err(why) => Err(format!("its `command` {why}")),
+            },
         };
         match written.get("type").and_then(Value::as_str) {
             Some("command") | None => Ok((Self::Command, needed()?)),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use parallax_protocol::Object;
+use parallax_protocol::code_text::{check_command, code_text};
 use serde_json::Value;
 
 use super::confinement::{SandboxGrants, sandbox};
@@ -319,6 +320,9 @@ fn endpoint(
         Some(list @ Value::Array(_)) => texts(list),
         Some(_) => return Err("`args` must be a list of texts".to_owned()),
     };
+    for word in std::iter::once(&command).chain(&args) {
+        check_command(word).map_err(|why| format!("its command `{}` {why}", code_text(word)))?;
+    }
     let mut env = pairs(fields.get("env"), "env")?;
     env.retain(|(name, _)| {
         if !is_refused(name) {

@@ -185,3 +185,67 @@ fn rules_come_from_their_places_and_from_the_flag_instead() {
     assert!(world.home.project().join("made").exists(), "{}", done.err());
     assert!(!done.err().contains("brings rules of its own"), "{}", done.err());
 }
+
+/// What a terminal would obey, or draw somewhere else than where it stands.
+fn obeyed(text: &str) -> Option<char> {
+    text.chars().find(|char| {
+        (char.is_control() && *char != '\n') || parallax_protocol::code_text::is_bidi(*char)
+    })
+}
+
+#[test]
+fn hidden_characters_of_a_project_are_shown_and_its_commands_with_them_refused() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let hooks = [
+        "# style\ntouch X",
+        "echo ok \u{1b}]0; touch Y #\u{7}",
+        "ls \u{202e}Z hcuot;\u{202c}",
+        "echo\u{200b} \u{9b}2J",
+    ];
+    let hooks: Vec<_> = hooks.iter().map(|command| json!({"command": command})).collect();
+    let server = |command: &str, argument: &str| json!({"command": command, "args": [argument]});
+    let settings = json!({
+        "hooks": {"SessionStart": [{"hooks": hooks}]},
+        "mcpServers": {
+            "lines": server("sh", "true\n\ttouch A"),
+            "hidden": server("sh", "true \u{1b}]0; touch B\u{7}"),
+        },
+    });
+    world.home.write(".gemini/settings.json", &settings.to_string()).unwrap();
+    let command = "description = \"a\u{9b}2J\u{202e}b\"\nprompt = \"x\"\n";
+    world.home.write(".gemini/commands/c.toml", command).unwrap();
+
+    let show = world.run(&["trust", "show"]).out();
+    for shown in
+        ["# style␊touch X", "␛]0; touch Y #␇", "\\u{202e}Z hcuot;", "␊␉touch A", "touch B␇"]
+    {
+        assert!(show.contains(shown), "{shown}: {show}");
+    }
+    let list = world.run(&["hooks", "list"]).out();
+    assert!(list.contains("# style␊touch X") && !list.contains("touch Y"), "{list}");
+    assert_eq!(
+        list.matches("does not run: its `command` contains the control").count(),
+        3,
+        "{list}"
+    );
+    let run = world.run(&["-p", "go"]);
+    assert!(run.err().contains("# style␊touch X"), "{}", run.err());
+    let servers = world.run(&["mcp", "list"]);
+    let servers = servers.out() + &servers.err();
+    assert!(servers.contains("true␊␉touch A"), "{servers}");
+    assert!(servers.contains("contains the control character U+001B"), "{servers}");
+    let commands = world.run(&["commands", "list"]).out();
+    for text in [show, list, run.err(), servers, commands] {
+        assert_eq!(obeyed(&text), None, "{text:?}");
+    }
+    for arguments in [
+        &["trust", "show", "--json"][..],
+        &["hooks", "list", "--json"],
+        &["mcp", "list", "--json"],
+        &["commands", "list", "--json"],
+    ] {
+        let json = world.run(arguments).out();
+        assert_eq!(obeyed(&json), None, "{arguments:?}: {json:?}");
+        serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
+    }
+}
