@@ -32,7 +32,7 @@ fn answer(format: &str) {
 
 async fn run(format: OutputFormat) {
     let hub = EventHub::new();
-    let events = hub.subscribe();
+    let mut events = hub.subscribe();
     let (ops, mut orders) = tokio::sync::mpsc::channel(4);
     let session = tokio::spawn(async move {
         orders.recv().await;
@@ -54,7 +54,7 @@ async fn run(format: OutputFormat) {
     });
     let io = Io { stdout: Box::new(Sink), stderr: Box::new(Sink) };
     let options = RunOptions { format, ..RunOptions::default() };
-    run_prompt(io, ops, events, Prompt::default(), "x".into(), options).await;
+    run_prompt(io, ops, &mut events, Prompt::default(), "x".into(), options).await;
     let _ = session.await;
 }
 

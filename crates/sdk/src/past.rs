@@ -207,7 +207,7 @@ impl Teller {
             self.answers.push(Answer {
                 first: self.items.len(),
                 model: record.model.clone(),
-                usage: record.usage.clone().unwrap_or_default(),
+                usage: record.usage.unwrap_or_default(),
             });
         }
         let thoughts = record.thoughts.iter().filter(|text| !text.trim().is_empty());

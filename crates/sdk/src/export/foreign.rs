@@ -26,8 +26,7 @@ pub(super) fn claude(session: &LoadedSession) -> String {
         }
         let mut answer = |block: Value, stop: &str, time: &str| {
             // The blocks of one answer share its id and its usage: readers count it once.
-            let (id, usage) =
-                current.map_or((0, Usage::default()), |(at, it)| (at + 1, it.usage.clone()));
+            let (id, usage) = current.map_or((0, Usage::default()), |(at, it)| (at + 1, it.usage));
             let model = current.and_then(|(_, it)| it.model.as_deref()).unwrap_or(&last_model);
             let cached = usage.cached_content_token_count;
             let message = json!({

@@ -131,7 +131,7 @@ impl Messages {
             message.insert("thoughts".into(), thoughts.into());
         }
         // Readers expect both of each answer.
-        let usage = record.usage.clone().unwrap_or_default();
+        let usage = record.usage.unwrap_or_default();
         message.insert(
             "tokens".into(),
             json!({
