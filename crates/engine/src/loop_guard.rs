@@ -143,7 +143,7 @@ const OCCURRENCES: usize = 10;
 /// … when they are this near to each other on average.
 const NEAR: usize = 250;
 
-/// Characters between two exact looks at text that repeats and is no loop: each of
+/// Characters between two exact looks at text that repeats without being a loop: each of
 /// them goes through all that is kept.
 const LOOK_EVERY: usize = 200;
 

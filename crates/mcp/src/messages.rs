@@ -100,7 +100,7 @@ impl Open {
             None => posted.and_then(|id| self.take(id)),
         };
         let Some(id) = id else {
-            // A cut line is no more a message than any other text.
+            // A truncated line is as little a message as any other text.
             return serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(None);
         };
         Some(match remains.result.and_then(readable_entries) {

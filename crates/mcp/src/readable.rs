@@ -69,7 +69,7 @@ impl<C> Readable<C> {
                 }
             }
             Ok(StreamableHttpPostResponse::Accepted) => {
-                // Only what is no request is accepted without an answer.
+                // Only notifications and responses are accepted without an answer.
                 let why = "the server accepted the request and gave no answer";
                 let ended = of.and_then(|id| self.open.fail(&id, why));
                 Ok(match ended {

@@ -239,7 +239,7 @@ fn report_late(events: &mut EventReader) {
             EventBody::Aside { text } => text,
             _ => continue,
         };
-        // A reader that is gone is no failure.
+        // A closed pipe is not an error here.
         let _ = writeln!(std::io::stderr(), "{}", parallax_headless::one_line(&text));
     }
 }

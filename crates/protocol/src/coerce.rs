@@ -5,8 +5,8 @@ use serde_json::{Number, Value};
 /// Schemas nested deeper than this are not followed.
 const DEEPEST: usize = 16;
 
-/// Turns `"1"` and `"true"` into the number and the boolean where the schema takes
-/// nothing else, so that there is no doubt about what is meant.
+/// Turns `"1"` and `"true"` into the number and the boolean, but only where the
+/// schema accepts nothing else, so that the meaning is certain.
 pub fn coerce(value: &mut Value, schema: &Value) {
     within(value, schema, 0);
 }

@@ -92,8 +92,8 @@ pub struct Verdict {
     /// part by part, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
-    /// Of a call that a person is asked about: the paths with keys, tokens or
-    /// passwords that it would read or write.
+    /// If the user must confirm the call: the paths with keys, tokens or passwords
+    /// that it would read or write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<String>,
 }

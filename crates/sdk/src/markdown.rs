@@ -345,7 +345,7 @@ mod tests {
             ("- [WARN]: x\n  1. [E]: y\n> [Q]: z", "- \\[WARN]: x\n  1. \\[E]: y\n> \\[Q]: z"),
             ("[1]: https://a.b 'title'", "\\[1]: https://a.b 'title'"),
             ("[a\nb]: c", "\\[a\nb]: c"),
-            // A word is no target, even where the label comes again.
+            // A plain word is not a link target, even if the label appears again.
             ("[INFO]: done\n\nSee [INFO].", "\\[INFO]: done\n\nSee [INFO]."),
             ("[2]: /b\n[1]: /a\n\n[x][1]", "\\[2]: /b\n\n[1]: /a\n\n[x][1]"),
         ] {

@@ -17,7 +17,7 @@ const MOST_IMPORTS: usize = 500;
 
 /// Failed imports of one file that are named.
 const SHOWN: usize = 5;
-/// Why a file is not imported twice, which is no failure.
+/// Why a file is not imported twice, which is not a failure.
 const ALREADY: &str = "the file was already processed";
 
 /// Works imports into one memory file.

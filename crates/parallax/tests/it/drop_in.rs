@@ -297,7 +297,7 @@ fn exported_and_mirrored_sessions_are_records_of_gemini_cli() {
     check_records(&mirror, 2);
     let lengths: usize = mirror.iter().map(Vec::len).sum();
     assert!(lengths >= 2 + 2 * 3, "the resumed turn is there: {mirror:?}");
-    // The mirror is no session of its own.
+    // The mirror does not count as a session.
     let listed = world.run_well(&["sessions", "--json", "list"]).out();
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");

@@ -331,7 +331,7 @@ impl Rewrite<'_> {
         let blank = next.is_none_or(|next| next.kind == Kind::LineEnd);
         let begins_line = self.places.begins_line.first() == Some(&true);
         if self.out.is_empty() && index == 0 && !begins_line {
-            // The match begins within a line: what stands before it is no indentation.
+            // The match begins within a line: the text before it is not indentation.
             let old = self.edit.old_tokens.first().map_or("", |token| token.text(self.edit.old));
             let place = self.places.file.first().filter(|_| old == own);
             let in_file = place.and_then(|place| self.text.get(place.clone()));

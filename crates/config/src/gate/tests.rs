@@ -1,0 +1,223 @@
+//! What of a project's settings is gated, and what is not.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::tighten;
+use crate::layers::{Layer, LayerFile};
+
+fn layer(values: &Value) -> LayerFile {
+    LayerFile {
+        layer: Layer::User,
+        path: "/home/.gemini/settings.json".into(),
+        text: String::new(),
+        values: values.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
+    let mut values = values.as_object().cloned().unwrap_or_default();
+    let taken = tighten(&mut values, Path::new("/p"), &[layer(outer)]);
+    (Value::Object(values), taken)
+}
+
+#[test]
+fn what_loosens_goes_and_what_tightens_stays() {
+    // (in the project's file, what is left of it, the keys that went)
+    let table = [
+        (
+            json!({"tools": {"allowed": ["run_shell_command"]}}),
+            json!({"tools": {}}),
+            "tools.allowed",
+        ),
+        (json!({"tools": {"exclude": ["glob"]}}), json!({"tools": {"exclude": ["glob"]}}), ""),
+        (
+            json!({"tools": {"core": ["glob", "run_shell_command(ls)"]}}),
+            json!({"tools": {"core": ["glob", "run_shell_command(ls)"]}}),
+            "",
+        ),
+        (json!({"tools": {"core": ["glob"]}}), json!({"tools": {"core": ["glob"]}}), ""),
+        (json!({"tools": {"sandbox": false}}), json!({"tools": {}}), ""),
+        (json!({"tools": {"sandbox": "$S"}}), json!({"tools": {}}), "tools.sandbox"),
+        (json!({"tools": {"sandbox": true}}), json!({"tools": {"sandbox": true}}), ""),
+        (
+            json!({"tools": {"sandbox": {"command": "docker", "image": "evil"}}}),
+            json!({"tools": {}}),
+            "tools.sandbox",
+        ),
+        (
+            json!({"security": {"disableYoloMode": true}}),
+            json!({"security": {"disableYoloMode": true}}),
+            "",
+        ),
+        (
+            json!({"security": {"disableYoloMode": "false"}}),
+            json!({"security": {"disableYoloMode": "false"}}),
+            "",
+        ),
+        (
+            json!({"general": {"enableAutoUpdate": false}}),
+            json!({"general": {"enableAutoUpdate": false}}),
+            "",
+        ),
+        (
+            json!({"security": {"sandbox": {"writable": ["/"], "caches": false}}}),
+            json!({"security": {"sandbox": {"caches": false}}}),
+            "security.sandbox.writable",
+        ),
+        (
+            json!({"security": {"folderTrust": {"enabled": false}}}),
+            json!({"security": {"folderTrust": {}}}),
+            "security.folderTrust.enabled",
+        ),
+        (json!({"security": {"unknown": {"a.b": 1}}}), json!({"security": {}}), "security.unknown"),
+        (
+            json!({"mcpServers": {"s": {"command": "c", "trust": "yes"}, "t": {"trust": false}}}),
+            json!({"mcpServers": {"s": {"command": "c"}, "t": {"trust": false}}}),
+            "mcpServers.s.trust",
+        ),
+        (
+            json!({"mcp": {"autoAllowInHeadless": true, "lazy": false}}),
+            json!({"mcp": {"lazy": false}}),
+            "mcp.autoAllowInHeadless",
+        ),
+        (
+            json!({"policyPaths": ["/x"], "ui": {"theme": "t"}}),
+            json!({"ui": {"theme": "t"}}),
+            "policyPaths",
+        ),
+        (
+            json!({"telemetry": {"enabled": true, "otlpEndpoint": "http://x"}}),
+            json!({}),
+            "telemetry",
+        ),
+        (
+            json!({"general": {"defaultApprovalMode": "auto_edit"}}),
+            json!({"general": {}}),
+            "general.defaultApprovalMode",
+        ),
+        (
+            json!({"context": {"includeDirectories": ["a", "/p/b", "../c", "/p/../d", "$HOME"], "fileName": "../../.ssh/id"}}),
+            json!({"context": {"includeDirectories": ["a", "/p/b"]}}),
+            "context.includeDirectories context.fileName",
+        ),
+    ];
+    for (values, left, keys) in table {
+        let (kept, taken) = tightened(&values, &json!({}));
+        assert_eq!((kept, taken.join(" ")), (left, keys.to_owned()), "{values}");
+    }
+}
+
+#[test]
+fn only_a_difference_from_the_users_settings_loosens() {
+    let user = json!({
+        "tools": {"allowed": ["run_shell_command(ls)"], "sandbox": {"command": "docker", "image": "own"}},
+        "security": {"disableYoloMode": true, "sandbox": {"writable": ["/data"]}},
+        "telemetry": {"enabled": true, "target": "local"},
+        "mcpServers": {"s": {"command": "c", "trust": true}},
+        "context": {"includeDirectories": ["/shared"], "fileName": ["/shared/RULES.md"]},
+        "policyPaths": ["/rules"], "hooksConfig": {"enabled": false},
+        "general": {"defaultApprovalMode": "auto_edit"},
+    });
+    assert_eq!(tightened(&user, &user), (user.clone(), Vec::new()));
+    let part = json!({"telemetry": {"enabled": true}, "policyPaths": []});
+    assert_eq!(tightened(&part, &user), (part.clone(), Vec::new()));
+    for project in [
+        json!({"tools": {"allowed": ["ShellTool(ls -l)", "run_shell_command(ls)"]}}),
+        json!({"mcpServers": {"s": {"command": "c", "excludeTools": ["x"]}}}),
+    ] {
+        assert_eq!(tightened(&project, &user), (project, Vec::new()));
+    }
+    let local =
+        json!({"telemetry": {"enabled": true, "target": "local", "outfile": ".gemini/t.log"}});
+    assert_eq!(tightened(&local, &json!({})), (local, Vec::new()));
+    for (project, key) in [
+        (json!({"tools": {"allowed": ["run_shell_command(rm)"]}}), "tools.allowed"),
+        (json!({"security": {"disableYoloMode": false}}), "security.disableYoloMode"),
+        (json!({"telemetry": {"target": "gcp"}}), "telemetry"),
+        (json!({"mcpServers": {"s": {"command": "other"}}}), "mcpServers.s"),
+        (json!({"policyPaths": ["/other"]}), "policyPaths"),
+    ] {
+        assert_eq!(tightened(&project, &user).1, [key], "{project}");
+    }
+}
+
+#[test]
+fn a_server_of_the_users_name_is_not_replaced() {
+    let user = json!({"mcpServers": {"s": {"command": "good"}, "t": {"command": "same"}}});
+    let project = json!({"mcpServers": {"s": {"command": "evil"}, "t": {"command": "same"}, "u": {"command": "own"}}});
+    let (kept, taken) = tightened(&project, &user);
+    assert_eq!(kept, json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}}));
+    assert_eq!(taken, ["mcpServers.s"]);
+}
+
+/// Values with the names and words that matter here.
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        prop::sample::select(vec!["true", "false", "docker", "../x", "ask", "a", "$A"])
+            .prop_map(|text| json!(text)),
+    ];
+    let names = prop::sample::select(vec![
+        "security",
+        "tools",
+        "sandbox",
+        "allowed",
+        "core",
+        "network",
+        "default",
+        "mcpServers",
+        "s",
+        "trust",
+        "telemetry",
+        "enabled",
+        "context",
+        "includeDirectories",
+        "fileName",
+        "policyPaths",
+        "hooksConfig",
+        "general",
+        "defaultApprovalMode",
+        "hidden",
+        "toolSandboxing",
+        "confirmationRequired",
+        "a.b",
+    ]);
+    leaf.prop_recursive(4, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            prop::collection::vec((names.clone(), inner), 0..6).prop_map(|fields| {
+                Value::Object(fields.into_iter().map(|(name, it)| (name.to_owned(), it)).collect())
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_was_tightened_loosens_no_more(values in values(), user in values()) {
+        let (once, _) = tightened(&values, &user);
+        let (twice, taken) = tightened(&once, &user);
+        prop_assert!(taken.is_empty(), "{} then {:?}", once, taken);
+        prop_assert_eq!(
+            once.pointer("/tools/allowed").is_none_or(|it| it.is_null() || *it == json!([])),
+            true
+        );
+        prop_assert!(twice.pointer("/security/sandbox/writable").is_none());
+    }
+}
+
+#[test]
+fn the_users_refusals_and_sandbox_outlive_the_projects() {
+    let user =
+        json!({"tools": {"confirmationRequired": ["a"], "sandbox": {"networkAccess": false}}});
+    let project = json!({"tools": {"confirmationRequired": ["b"], "sandbox": "docker"}});
+    let (kept, taken) = tightened(&project, &user);
+    assert_eq!(kept, json!({"tools": {"confirmationRequired": ["a", "b"]}}));
+    assert_eq!(taken, ["tools.sandbox"]);
+    let project = json!({"tools": {"confirmationRequired": "none"}});
+    assert_eq!(tightened(&project, &user).0, json!({"tools": {"confirmationRequired": ["a"]}}));
+}
