@@ -380,7 +380,12 @@ impl Config {
         let mut environment = self.environment.clone();
         environment.put(&plain);
         environment.put(&secret);
-        expand_servers(&mut servers, &mut Expander::new(&environment));
+        let mut expander = Expander::new(&environment);
+        expand_servers(&mut servers, &mut expander);
+        // `${extensionPath}` is not a variable of the environment and stays as it is.
+        for name in manifest.context_files.iter_mut().flatten() {
+            *name = expander.text(name);
+        }
         if let Value::Object(servers) = servers {
             manifest.servers = servers;
         }

@@ -235,6 +235,14 @@ impl Manifest {
         };
         inside(folder, names)
     }
+
+    /// The names of context files that hold variables of the environment or of settings,
+    /// on one line. Which files they are is known only where the extension is used.
+    pub fn variable_context_files(&self) -> Vec<String> {
+        let names = self.context_files.iter().flatten();
+        let names = names.filter(|name| name.trim_start_matches("${extensionPath}").contains('$'));
+        names.map(|name| one_line(name, 100)).collect()
+    }
 }
 
 /// Whether a text can be the name of an extension, which is that of a folder.

@@ -122,6 +122,26 @@ fn servers_get_variables_and_settings_and_nothing_dangerous() {
 }
 
 #[test]
+fn names_of_context_files_take_variables_but_stay_in_the_folder() {
+    let world = World::new();
+    world.manifest(
+        ".gemini/extensions/a",
+        &json!({"name": "a", "version": "1", "settings": [{"name": "Host", "envVar": "HOST"}],
+            "contextFileName": ["${FROM_OUTSIDE}.md", "${extensionPath}${/}docs${/}$HOST.md",
+                "${GONE:-default}.md", "${UP}/other.md"]}),
+    );
+    world.write(".gemini/extensions/a/.env", "HOST=h\nUP=..\n");
+    for file in ["outside.md", "docs/h.md", "default.md"] {
+        world.write(&format!(".gemini/extensions/a/{file}"), "text");
+    }
+    world.write(".gemini/extensions/other.md", "text");
+    let found = world.found(&[]);
+    let files = ["outside.md", "docs/h.md", "default.md"];
+    let files = files.map(|file| world.path(&format!(".gemini/extensions/a/{file}")));
+    assert_eq!(found.context_files(), files);
+}
+
+#[test]
 fn one_that_is_not_what_was_installed_starts_no_programs() {
     let world = World::new();
     let servers = json!({"s": {"command": "node"}});

@@ -128,7 +128,12 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     content_hash(folder).map_err(|error| error.to_string())?;
     let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
     servers(&manifest.servers, None, &mut review)?;
-    let (files, wrong) = manifest.context_paths(folder);
+    let (files, mut wrong) = manifest.context_paths(folder);
+    // The value of a variable is known only where the extension is used.
+    for name in manifest.variable_context_files() {
+        wrong.retain(|wrong| *wrong != format!("its context file `{name}` is not there"));
+        review.lines.push(format!("context: `{name}` is given to the model in every session"));
+    }
     if let Some(wrong) = wrong.iter().find(|wrong| !wrong.ends_with("is not there")) {
         return Err(wrong.clone());
     }
