@@ -66,7 +66,7 @@ pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
             parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &homes.keys);
         }
         // There may be nothing.
-        let _ = std::fs::remove_dir_all(artifacts.root());
+        let _ = parallax_files::remove_tree(artifacts.root());
         for folder in artifacts.root().ancestors().skip(1).take(2) {
             let _ = std::fs::remove_dir(folder);
         }

@@ -236,7 +236,7 @@ impl SandboxedCommand {
             &self.environment,
         );
         // What it left in its private folder is nobody's.
-        let _ = std::fs::remove_dir_all(&self.temporary);
+        let _ = parallax_files::remove_tree(&self.temporary);
         let put_back = kept.map_or_else(
             |_| PutBack::default(),
             |kept| kept.after(&self.effects, &self.permissions, self.mode, &Reach::default()),

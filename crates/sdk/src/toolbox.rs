@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use parallax_exec::Processes;
-use parallax_files::{SeenFiles, Workspace};
+use parallax_files::{SeenFiles, Workspace, remove_tree};
 use parallax_http::ClientOptions;
 use parallax_protocol::model::Model;
 use parallax_protocol::shell::{BackgroundCompletion, Shell};
@@ -102,22 +102,9 @@ impl Toolbox {
 /// Removes a folder of commands. Commands and overlays make folders that their
 /// owner may not enter. Links are not followed.
 pub(crate) fn clear(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    if std::fs::remove_dir_all(folder).is_ok() || !folder.is_dir() {
-        return;
-    }
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        // What cannot be opened up stays, and so does what it is in.
-        let _ = std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700));
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        folders.extend(
-            entries
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
-    }
-    if let Err(error) = std::fs::remove_dir_all(folder) {
+    if let Err(error) = remove_tree(folder)
+        && folder.is_dir()
+    {
         tracing::info!(%error, folder = %folder.display(), "a folder of commands stays");
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use parallax_files::remove_tree;
 use parallax_protocol::ids::SessionId;
 
 use crate::journal::is_in_use;
@@ -163,7 +164,7 @@ pub fn empty_trash(homes: &Homes) -> usize {
             let modified = fs::metadata(&session).and_then(|facts| facts.modified());
             let old = modified
                 .is_ok_and(|then| now.duration_since(then).is_ok_and(|age| age > TRASH_AGE));
-            removed += usize::from(old && fs::remove_dir_all(&session).is_ok());
+            removed += usize::from(old && remove_tree(&session).is_ok());
         }
         // Only when nothing is left in it.
         let _ = fs::remove_dir(project);
@@ -188,7 +189,7 @@ pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
             let modified = fs::metadata(&outputs).and_then(|facts| facts.modified());
             let old = modified.is_ok_and(|then| now.duration_since(then).is_ok_and(|a| a > age));
             if old && !journals.join(format!("{id}.jsonl")).exists() {
-                removed += usize::from(fs::remove_dir_all(&outputs).is_ok());
+                removed += usize::from(remove_tree(&outputs).is_ok());
             }
         }
         let _ = fs::remove_dir(project);

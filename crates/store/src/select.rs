@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use parallax_files::remove_tree;
 use parallax_protocol::ids::SessionId;
 
 use crate::list::{Origin, SessionEntry, by_id, list, newest_of_ours};
@@ -180,7 +181,7 @@ pub fn delete(
     for folder in artifacts.iter().chain([&own]) {
         // A link is removed, never what it leads to.
         let removed = match fs::symlink_metadata(folder) {
-            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(folder),
+            Ok(metadata) if metadata.is_dir() => remove_tree(folder),
             Ok(_) => fs::remove_file(folder),
             Err(error) => Err(error),
         };

@@ -1,0 +1,187 @@
+//! Removing a directory that others have filled.
+
+use std::ffi::CString;
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory on the way down.
+struct Level {
+    /// Its name in the one above.
+    name: CString,
+    id: (u64, u64),
+    /// The directories in it that are not removed yet.
+    waiting: Vec<CString>,
+}
+
+/// Removes a directory with all that is in it; links are not followed. Commands can nest
+/// directories so deep that recursion overflows the stack, paths become too long and
+/// descriptors run out: only the current one is open, and the way up is its `..`.
+///
+/// # Errors
+/// Something in it cannot be removed; the rest is removed all the same.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let mut failure = None;
+    let mut current = open(CWD, path)?;
+    let mut levels = vec![enter(&current, CString::default(), &mut failure)?];
+    while let Some(level) = levels.last_mut() {
+        if let Some(name) = level.waiting.pop() {
+            let entered =
+                open(&current, name.as_c_str()).map_err(io::Error::from).and_then(|inner| {
+                    let level = enter(&inner, name, &mut failure)?;
+                    Ok((inner, level))
+                });
+            match entered {
+                Ok((inner, level)) => {
+                    levels.push(level);
+                    current = inner;
+                }
+                Err(error) => failure = Some(error),
+            }
+            continue;
+        }
+        let Some(done) = levels.pop() else { break };
+        let Some(above) = levels.last() else { break };
+        current = rustix::fs::openat(&current, c"..", FOLDER, Mode::empty())?;
+        if id(&current)? != above.id {
+            // Moved away meanwhile: what is there now is not ours to remove.
+            return Err(io::Error::other("a directory was moved while it was removed"));
+        }
+        if let Err(error) = rustix::fs::unlinkat(&current, &done.name, AtFlags::REMOVEDIR) {
+            failure = Some(error.into());
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => std::fs::remove_dir(path),
+    }
+}
+
+/// Removes the files of a directory, and notes its directories.
+fn enter(directory: &OwnedFd, name: CString, failure: &mut Option<io::Error>) -> io::Result<Level> {
+    let mut waiting = Vec::new();
+    for (inner, kind) in entries(directory)? {
+        if kind == FileType::Directory {
+            waiting.push(inner);
+        } else if let Err(error) = rustix::fs::unlinkat(directory, &inner, AtFlags::empty()) {
+            *failure = Some(error.into());
+        }
+    }
+    Ok(Level { name, id: id(directory)?, waiting })
+}
+
+/// The device and the number of a directory.
+fn id(directory: &OwnedFd) -> io::Result<(u64, u64)> {
+    let facts = std::fs::File::from(directory.try_clone()?).metadata()?;
+    Ok((facts.dev(), facts.ino()))
+}
+
+/// Opens a directory; commands and overlays make some that their owner may not enter.
+fn open(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    let opened = rustix::fs::openat(&at, name, FOLDER, Mode::empty());
+    match &opened {
+        Ok(directory) if may_write(directory) => return opened,
+        Ok(_) | Err(Errno::ACCESS) => {}
+        Err(_) => return opened,
+    }
+    unlock(&at, name)?;
+    rustix::fs::openat(&at, name, FOLDER, Mode::empty())
+}
+
+fn may_write(directory: &OwnedFd) -> bool {
+    rustix::fs::fstat(directory)
+        .is_ok_and(|facts| Mode::from_raw_mode(facts.st_mode).contains(Mode::RWXU))
+}
+
+/// Gives the owner all rights to a directory. By its descriptor: its name may have become
+/// a link since.
+#[cfg(target_os = "linux")]
+fn unlock(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(at, name, flags, Mode::empty())?;
+    let own = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    // What cannot be unlocked fails where it is used.
+    let _ = std::fs::set_permissions(own, Permissions::from_mode(0o700));
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unlock(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
+    let _ = rustix::fs::chmodat(at, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW);
+    Ok(())
+}
+
+fn entries(directory: &OwnedFd) -> Result<Vec<(CString, FileType)>, Errno> {
+    let mut list = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let facts = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(facts.st_mode)
+            }
+            kind => kind,
+        };
+        list.push((name.to_owned(), kind));
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nested_directory_beyond_stack_and_path_length_is_removed() {
+        let place = tempfile::tempdir().expect("directory");
+        let top = place.path().join("top");
+        std::fs::create_dir(&top).expect("made");
+        let mut directory = open(CWD, &top).expect("opened");
+        for _ in 0..600 {
+            rustix::fs::mkdirat(&directory, "directory", Mode::RWXU).expect("made");
+            directory = open(&directory, "directory").expect("opened");
+        }
+        let removed = top.clone();
+        let thread = std::thread::Builder::new().stack_size(64 * 1024);
+        let done = thread.spawn(move || remove_tree(&removed)).expect("started").join();
+        done.expect("no overflow").expect("removed");
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn locked_directories_go_and_targets_of_links_stay() {
+        let place = tempfile::tempdir().expect("directory");
+        let (top, other) = (place.path().join("top"), place.path().join("other"));
+        std::fs::create_dir_all(top.join("a/b/.removed-1")).expect("made");
+        std::fs::create_dir_all(top.join(".removed-1/c")).expect("made");
+        std::fs::create_dir(&other).expect("made");
+        for file in [top.join("a/b/f"), top.join("g"), other.join("kept")] {
+            std::fs::write(file, "x").expect("written");
+        }
+        symlink(&other, top.join("a/link")).expect("linked");
+        symlink(&other, top.join("link")).expect("linked");
+        for locked in ["a/b", "a"] {
+            let mode = Permissions::from_mode(0o000);
+            std::fs::set_permissions(top.join(locked), mode).expect("locked");
+        }
+        remove_tree(&top).expect("removed");
+        assert!(!top.exists() && other.join("kept").exists());
+        assert!(remove_tree(&top).is_err(), "it is gone");
+        symlink(&other, &top).expect("linked");
+        assert!(remove_tree(&top).is_err() && other.join("kept").exists(), "a link is not entered");
+    }
+}
