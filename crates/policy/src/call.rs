@@ -396,6 +396,21 @@ impl<'a> ShellCall<'a> {
         places
     }
 
+    /// The paths that words of the line name, whether or not anything is there: words with
+    /// a `/` or a leading `.`, without blanks.
+    pub(crate) fn named(&self) -> impl Iterator<Item = PathBuf> {
+        let looks_like_path = |word: &&Word| {
+            word.text.as_deref().is_some_and(|text| {
+                (text.starts_with('.') || text.contains('/')) && !text.contains(char::is_whitespace)
+            })
+        };
+        let arguments = self.line.commands.iter().flat_map(Command::arguments);
+        let targets = self.line.redirections.iter().map(|redirection| &redirection.target);
+        arguments.chain(targets).filter(looks_like_path).flat_map(|word| {
+            self.place_of(word).into_iter().filter_map(|place| place.path().cloned())
+        })
+    }
+
     fn place_by_text(&self, word: &Word) -> Vec<Written> {
         let in_home = word.text.as_deref().and_then(|text| text.strip_prefix("~/"));
         if let Some(below) =

@@ -586,7 +586,9 @@ impl Policy {
         let effects = call.query.effects;
         let files = &effects.permissions.file_system;
         let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
-        let all = all.chain(&files.read).chain(&files.write);
+        // What is not there yet may be when a later part of the line runs.
+        let named: Vec<PathBuf> = call.shell.iter().flat_map(|shell| shell.named()).collect();
+        let all = all.chain(&files.read).chain(&files.write).chain(&named);
         let home = self.home.as_deref();
         let mut found: Vec<String> = Vec::new();
         for path in all.filter(|path| protected_names::is_sensitive(path, home)) {

@@ -74,6 +74,19 @@ fn verdict_names_the_sensitive_paths_of_a_call() {
         let found = parallax_protocol::protected_names::is_sensitive(path.as_ref(), Some(home));
         assert_eq!(found, is_sensitive, "{path}");
     }
+    let world = World::new(&[]);
+    for (line, named) in [
+        ("make && cat ~/.ssh/id_rsa", Some("~/.ssh/id_rsa")),
+        ("make < sub/.env", Some("/w/sub/.env")),
+        ("make .netrc", Some("/w/.netrc")),
+        ("make 'rotate a/server.key'", None),
+        ("make credentials", None),
+    ] {
+        let found = world.judge(Default, SHELL, line).sensitive;
+        let ends = |found: &String| named.is_some_and(|named| found.ends_with(&named[2..]));
+        assert_eq!(found.len(), usize::from(named.is_some()), "{line} {found:?}");
+        assert!(found.iter().all(ends), "{line} {found:?}");
+    }
 }
 
 #[test]
