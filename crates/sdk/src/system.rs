@@ -271,6 +271,21 @@ impl Launch {
         seen.map(|spec| spec.name.clone()).collect()
     }
 
+    /// A warning if `tools.core` has entries but none of them is a tool: a misspelled list
+    /// leaves the model without tools.
+    pub(crate) fn lists_no_tool(&self, offered: &[String]) -> Option<String> {
+        let core = self.config.settings.core_tools().unwrap_or_default();
+        let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
+        if !offered.is_empty() || core.is_empty() || core.iter().any(of_server) {
+            return None;
+        }
+        Some(format!(
+            "`tools.core` lists no tool that exists, so the model has none: `{}`. \
+             The page on tools in the guide (`/docs`) has the names",
+            core.join("`, `")
+        ))
+    }
+
     /// The suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` switches off.
     pub(crate) fn switched_off_sections(&self) -> HashSet<String> {
         let is_off = |suffix: &&str| -> bool {

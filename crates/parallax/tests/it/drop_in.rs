@@ -38,6 +38,12 @@ fn project_list_of_tools_narrows_and_never_empties() {
         assert_eq!(declared(&world, 0), wanted, "{user} {project}");
         assert_eq!(warnings(&done.out()), Vec::<String>::new(), "narrowing is not loosening");
     }
+    let world = World::new(ANSWER);
+    let settings = json!({"tools": {"core": ["readfile"]}}).to_string();
+    world.home.write(".gemini/settings.json", &settings).expect("written");
+    let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
+    let warnings = warnings(&done.out());
+    assert!(warnings.iter().any(|it| it.contains("no tool that exists")), "{warnings:?}");
 }
 
 #[test]

@@ -119,6 +119,7 @@ impl Launch {
         let prompt = self.material(&ground, &means, &joined, &memory, &mut warnings)?;
         let offered = self.offered(&means.declared(), means.judge.as_ref());
         system::write_built_in(&prompt, self.mode, &offered)?;
+        warnings.extend(self.lists_no_tool(&offered));
         let expander = self.expander(&ground, &means, &joined);
         let commands = self.typed_commands(&ground, &means);
         let (id, records, cut_off) =
