@@ -175,7 +175,9 @@ fn a_question_leaves_nothing_in_a_window_that_shrank_and_grew() {
     let steps: [&[(u16, u16)]; 5] =
         [&[(60, 20)], &[(120, 20), (60, 20), (60, 40)], &[(20, 5), (80, 24)], &drag, &[(60, 20)]];
     let mut left = Vec::new();
-    for _ in 0..3 {
+    for attempt in 0..6 {
+        // Load that lasts for some seconds must not reach all of them.
+        std::thread::sleep(Duration::from_secs(3 * attempt.min(1)));
         let Some(tmux) = Tmux::start(120, 40, child::ASKING) else {
             println!("no tmux here: not tested");
             return;
