@@ -387,7 +387,8 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Go on with a session: `latest`, its number in the list, its id, or `pick` to choose
+    /// Go on with a session: `latest` (also `-c`, `--continue`), its number in the list, its id,
+    /// or `pick` to choose
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest")]
     pub(crate) resume: Option<String>,
 
