@@ -356,7 +356,7 @@ fn probe_leaves_no_children_behind() {
         let of_us = stats.filter(|stat| {
             let fields = stat.rsplit(") ").next().unwrap_or_default();
             let mut fields = fields.split(' ');
-            // State, parent, group, session: what leads a session is no child of a test.
+            // State, parent, group, session: a session leader is not a child of this test.
             let (state, parent) = (fields.next(), fields.next());
             let session = fields.nth(1);
             let pid = stat.split(' ').next();

@@ -20,7 +20,7 @@ pub(super) struct Inline<'l> {
     pending: String,
     lines: Vec<Line>,
     current: Line,
-    /// In a cell of a table `<br>` is a line break: there is no other way to write one.
+    /// In a table cell `<br>` is a line break; Markdown has no other syntax for one there.
     in_cell: bool,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Open {
     pub(super) advance: Option<Advance>,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
-    /// Since when the user is asked about it, after it ran already.
+    /// When a confirmation for the call began, if it had already been running.
     asked_ms: Option<u64>,
 }
 
