@@ -13,6 +13,7 @@ use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::gate::Told;
 use crate::inside::kernel;
 use crate::inside::surroundings::Surroundings;
+use crate::inside::syscalls::{Filters, Neighbors, Sockets};
 use crate::inside::{covers, gate, layout, privileges, rules, syscalls};
 use crate::launch::REFUSED;
 use crate::plan::Plan;
@@ -50,7 +51,7 @@ impl Confinement {
     pub(crate) fn tells(&self) -> bool {
         match self {
             Self::Namespaces { told, .. } | Self::View { told, .. } | Self::Landlock { told } => {
-                !matches!(told, Told::Needed)
+                !told.is_empty()
             }
             Self::Seccomp | Self::Nothing => false,
         }
@@ -90,33 +91,52 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::guard_writes(plan, &writable)?;
-            gate::close_behind(plan, &wires.sync, *told)?;
-            syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
+            filter_in_view(plan, wires, *told)?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::View { writable, told, .. } => {
             privileges::drop_all_but_files(false)?;
             rules::guard_writes(plan, writable)?;
-            gate::close_behind(plan, &wires.sync, *told)?;
-            syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
+            filter_in_view(plan, wires, *told)?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::Landlock { told } => {
             privileges::drop_all_but_files(true)?;
             rules::guard_all(plan)?;
-            gate::close_behind(plan, &wires.sync, *told)?;
-            syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
+            let gated = gate::close_behind(plan, &wires.sync, *told)?;
+            filter_beside_others(plan, gated && told.processes)?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            gate::close_behind(plan, &wires.sync, Told::Needed)?;
-            syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
+            gate::close_behind(plan, &wires.sync, Told::needed(plan))?;
+            filter_beside_others(plan, false)?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Nothing => Ok(None),
     }
+}
+
+/// The filters of a command that sees neither other processes nor their IPC objects.
+fn filter_in_view(plan: &Plan, wires: &Wires, told: Told) -> Outcome<()> {
+    let gated = gate::close_behind(plan, &wires.sync, told)?;
+    syscalls::filter(Filters {
+        sockets: Sockets::Namespace,
+        gated: gate::is_needed(plan),
+        group_bit_told: gated && told.group_bit,
+        neighbors: Neighbors::Hidden,
+    })
+}
+
+/// The filters of a command that shares its process and IPC namespaces with the user.
+fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
+    syscalls::filter(Filters {
+        sockets: Sockets::without_namespace(plan),
+        gated: gate::is_needed(plan),
+        group_bit_told: gated,
+        neighbors: if gated { Neighbors::Gated } else { Neighbors::Visible },
+    })
 }
 
 /// Leaves the cell's user namespace for one below it, where this process has
@@ -149,6 +169,10 @@ fn start(
     }
     if let Some(temporary) = temporary {
         command.env("TMPDIR", temporary);
+        // As root `tar` wants to give files to their owners, which nobody may here.
+        if rustix::process::geteuid().is_root() && std::env::var_os("TAR_OPTIONS").is_none() {
+            command.env("TAR_OPTIONS", "--no-same-owner");
+        }
     }
     // What the runtime and the supervisor set for themselves is not for the command.
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {

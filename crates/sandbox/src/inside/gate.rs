@@ -11,6 +11,7 @@ mod caller;
 mod keeper;
 mod message;
 mod metadata;
+mod processes;
 mod servers;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -34,6 +35,7 @@ use crate::inside::kernel::{self, Side};
 use crate::plan::{Network, Plan};
 
 pub(crate) use keeper::Gate;
+pub(crate) use processes::CALLS_BY_PROCESS;
 
 /// What the child writes before the number of the file that it offers.
 const OFFER: u8 = b'g';
@@ -43,36 +45,61 @@ pub(crate) fn is_needed(plan: &Plan) -> bool {
     matches!(plan.network, Network::Outward | Network::Loopback)
 }
 
-/// Whether a command with a view of files of its own gets a gate: in its own
-/// network too, for unix sockets of the machine lie in the file system. There
-/// it goes without where there can be none.
-pub(crate) fn is_wanted(plan: &Plan) -> bool {
-    is_needed(plan) || plan.network == Network::Own && can_take() && bound::Table::open().is_some()
+/// Which calls a command's filter tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Those that name addresses.
+    addresses: bool,
+    /// Those that change what Landlock does not know of.
+    metadata: bool,
+    /// Those that set the set-group-id bit: directories may have it.
+    pub(crate) group_bit: bool,
+    /// Those that change limits and priorities of processes.
+    pub(crate) processes: bool,
 }
 
-/// Which calls a command's filter tells.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Told {
+impl Told {
     /// Those that the plan's network needs.
-    Needed,
-    /// Those that name addresses.
-    Addresses,
-    /// The needed ones, and those that change what Landlock does not know of.
-    Metadata,
+    pub(crate) fn needed(plan: &Plan) -> Self {
+        Self { addresses: is_needed(plan), metadata: false, group_bit: false, processes: false }
+    }
+
+    /// Of a command with a view of files and of processes of its own. In its own
+    /// network, too, unix sockets of the machine lie in the file system.
+    pub(crate) fn in_view(plan: &Plan) -> Self {
+        if !can_take() {
+            return Self::needed(plan);
+        }
+        let has_sockets = plan.network == Network::Own && bound::Table::open().is_some();
+        let addresses = is_needed(plan) || has_sockets;
+        Self { addresses, metadata: false, group_bit: true, processes: false }
+    }
+
+    /// Of a command that sees the machine's files and processes.
+    pub(crate) fn beside_others(plan: &Plan) -> Self {
+        if !can_take() {
+            return Self::needed(plan);
+        }
+        // All calls that change modes are among the metadata.
+        Self { metadata: true, processes: true, ..Self::needed(plan) }
+    }
+
+    /// Whether nothing is told.
+    pub(crate) fn is_empty(self) -> bool {
+        !(self.addresses || self.metadata || self.group_bit || self.processes)
+    }
 }
 
 /// In the child: puts the filter on it, and waits until the supervisor has
 /// taken the file on which its calls are told. What the network does not need is
-/// told where such a filter can be had.
-pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, told: Told) -> Outcome<()> {
-    let needed = is_needed(plan);
-    let addresses = needed || matches!(told, Told::Addresses);
-    let metadata = matches!(told, Told::Metadata);
-    if !addresses && !metadata {
-        return Ok(());
+/// told where such a filter can be had; the answer is whether it is.
+pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, told: Told) -> Outcome<bool> {
+    if told.is_empty() {
+        return Ok(false);
     }
-    let listener = match notify::put_filter(&program(plan.network, addresses, metadata)) {
-        Err(_) if !needed => return Ok(()),
+    let needed = is_needed(plan);
+    let listener = match notify::put_filter(&program(plan.network, told)) {
+        Err(_) if !needed => return Ok(false),
         tried => tried.unsupported("a filter that asks us")?,
     };
     let mut offer = vec![OFFER];
@@ -80,7 +107,7 @@ pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, told: Told) -> Outcome<(
     let mut answer = [0; 1];
     let asked = rustix::io::write(sync, &offer).and_then(|_| rustix::io::read(sync, &mut answer));
     if asked == Ok(1) && answer == *b"y" {
-        return Ok(());
+        return Ok(true);
     }
     Err(Failure::Unsupported("the gate of the network was not taken over".to_owned()))
 }
@@ -218,49 +245,84 @@ pub(crate) fn handle_of(process: Pid) -> Result<OwnedFd, Errno> {
     pidfd_open(process, PidfdFlags::empty())
 }
 
-/// The filter: calls that name an address are told. Where only the loopback
-/// is given, servers that others could reach are looked at too.
-fn program(network: Network, addresses: bool, metadata: bool) -> Vec<Instruction> {
+/// When a call is told: all of these must hold.
+#[derive(Debug, Clone, Copy)]
+enum Condition {
+    /// The argument, a pointer, is not null.
+    Pointer(u32),
+    /// The argument has one of these bits.
+    Bits(u32, u32),
+}
+
+/// The filter. Where only the loopback is given, servers that others could reach
+/// are looked at too.
+fn program(network: Network, told: Told) -> Vec<Instruction> {
+    let mut calls: Vec<(libc::c_long, Option<Condition>)> = Vec::new();
+    if told.addresses {
+        calls.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg].map(always));
+        // Without an address it goes where the socket is connected to.
+        calls.push((libc::SYS_sendto, Some(Condition::Pointer(4))));
+        if network == Network::Loopback {
+            calls.push(always(libc::SYS_listen));
+        }
+    }
+    if told.metadata {
+        calls.extend(metadata::calls().into_iter().map(always));
+    } else if told.group_bit {
+        let set_group = |(call, argument)| (call, Some(Condition::Bits(argument, 0o2000)));
+        calls.extend(metadata::calls_with_mode().into_iter().map(set_group));
+    }
+    if told.processes {
+        calls.extend(processes::calls().into_iter().map(always));
+    }
+    assemble(&calls)
+}
+
+fn always(call: libc::c_long) -> (libc::c_long, Option<Condition>) {
+    (call, None)
+}
+
+/// The instructions of the filter: one block for each call, which ends in an answer.
+fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
+    const IF_BITS: u16 = 0x45;
     const RETURN: u16 = 0x06;
-    /// Where the number of the call and the halves of its fifth argument are.
+    /// Where the number of the call is, and the first of its arguments.
     const NUMBER: u32 = 0;
-    const FIFTH: [u32; 2] = [48, 52];
-    let mut told = Vec::new();
-    if addresses {
-        told.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg]);
-    }
-    if network == Network::Loopback {
-        told.push(libc::SYS_listen);
-    }
-    if metadata {
-        told.extend(metadata::calls());
-    }
-    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
-    let mut end = Vec::new();
-    if addresses {
-        end.extend([
-            (IF_EQUAL, 0, 4, number(libc::SYS_sendto)),
-            // Without an address it goes where the socket is connected to.
-            (LOAD, 0, 0, FIFTH[0]),
-            (IF_EQUAL, 0, 3, 0),
-            (LOAD, 0, 0, FIFTH[1]),
-            (IF_EQUAL, 0, 1, 0),
-        ]);
-    }
-    end.extend([
-        (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-        (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF),
-    ]);
+    const ARGUMENTS: u32 = 16;
+    const ALLOW: Instruction = (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW);
+    const TELL: Instruction = (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF);
     let mut program = vec![(LOAD, 0, 0, NUMBER)];
-    for (index, call) in (1..).zip(&told) {
-        // Over the rest of this list to the last instruction.
-        let over = told.len() - index + end.len() - 1;
-        program.push((IF_EQUAL, u8::try_from(over).unwrap_or(u8::MAX), 0, number(*call)));
+    for (call, condition) in calls {
+        let block = match *condition {
+            None => vec![TELL],
+            Some(Condition::Bits(argument, bits)) => vec![
+                (LOAD, 0, 0, ARGUMENTS + 8 * argument + low_half()),
+                (IF_BITS, 0, 1, bits),
+                TELL,
+                ALLOW,
+            ],
+            Some(Condition::Pointer(argument)) => vec![
+                (LOAD, 0, 0, ARGUMENTS + 8 * argument),
+                (IF_EQUAL, 0, 2, 0),
+                (LOAD, 0, 0, ARGUMENTS + 8 * argument + 4),
+                (IF_EQUAL, 1, 0, 0),
+                TELL,
+                ALLOW,
+            ],
+        };
+        let over = u8::try_from(block.len()).unwrap_or(u8::MAX);
+        program.push((IF_EQUAL, 0, over, u32::try_from(*call).unwrap_or(u32::MAX)));
+        program.extend(block);
     }
-    program.extend(end);
+    program.push(ALLOW);
     program
+}
+
+/// Where in an argument of 64 bits its low half lies.
+fn low_half() -> u32 {
+    if cfg!(target_endian = "big") { 4 } else { 0 }
 }
 
 /// Tries a gate with a connection that it must refuse. Forks; for a probe.
@@ -280,8 +342,8 @@ pub(crate) fn try_it() -> Outcome<()> {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
-                .and_then(|()| close_behind(&plan, &child_sync, Told::Needed))
-                .and_then(|()| knock());
+                .and_then(|()| close_behind(&plan, &child_sync, Told::needed(&plan)))
+                .and_then(|_| knock());
             kernel::leave(u8::from(tried.is_err()))
         }
         Side::Parent(pid) => {

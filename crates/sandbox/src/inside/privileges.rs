@@ -9,10 +9,10 @@ use rustix::thread::{
 
 use crate::inside::failure::{Explain as _, Outcome};
 
-const OF_ROOT: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
+/// Not `CHOWN` and `FSETID`: with them a file that runs with the rights of another user
+/// or group could be made, or changed and stay one.
+const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID);

@@ -8,7 +8,8 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::{self, Side};
-use crate::inside::{bubblewrap, cell, covers, devices, gate, layout, syscalls};
+use crate::inside::syscalls::{self, Filters, Neighbors, Sockets};
+use crate::inside::{bubblewrap, cell, covers, devices, gate, layout};
 use crate::support::{Finding, Support};
 
 /// Tries everything.
@@ -19,7 +20,12 @@ pub(crate) fn look() -> Support {
     };
     let seccomp = finding(apart(|| {
         rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-        syscalls::filter(syscalls::Sockets::None, false)
+        syscalls::filter(Filters {
+            sockets: Sockets::None,
+            gated: false,
+            group_bit_told: false,
+            neighbors: Neighbors::Visible,
+        })
     }));
     let gate = finding(apart(gate::try_it));
     let namespaces = finding(apart(|| cell::make().map(drop)));

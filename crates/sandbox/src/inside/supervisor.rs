@@ -92,7 +92,7 @@ pub(crate) fn in_view(
     environment: Vec<(OsString, OsString)>,
 ) -> Outcome<Ended> {
     let command = Command { plan, program, args, parent: first, tier: Tier::Bubblewrap };
-    let told = if gate::is_wanted(plan) { Told::Addresses } else { Told::Needed };
+    let told = Told::in_view(plan);
     command.run(Confinement::View { writable, environment, told }, None, None, None)
 }
 
@@ -113,10 +113,9 @@ impl Command<'_> {
                 // Read while the machine's own processes and sockets are in view.
                 let around = surroundings::look(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
-                let mut told = Told::Needed;
-                if gate::is_wanted(self.plan) {
+                let told = Told::in_view(self.plan);
+                if !told.is_empty() {
                     apart = Some(gate::Apart::start(self.plan, self.parent, &cell)?);
-                    told = Told::Addresses;
                 }
                 join(self.plan, &cell)?;
                 let (below, odd) = Identity::below()?;
@@ -126,8 +125,7 @@ impl Command<'_> {
                 (confinement, Some(below))
             }
             Tier::Landlock => {
-                let told = if gate::can_take() { Told::Metadata } else { Told::Needed };
-                (Confinement::Landlock { told }, None)
+                (Confinement::Landlock { told: Told::beside_others(self.plan) }, None)
             }
             Tier::Seccomp => (Confinement::Seccomp, None),
             Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),

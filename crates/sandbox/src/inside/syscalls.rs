@@ -125,12 +125,35 @@ impl Sockets {
     }
 }
 
+/// What the filters depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Filters {
+    /// Which sockets may be made.
+    pub(crate) sockets: Sockets,
+    /// A gate looks at addresses, so the ways around it are closed.
+    pub(crate) gated: bool,
+    /// The gate sets the set-group-id bit of directories; without it nobody does.
+    pub(crate) group_bit_told: bool,
+    /// Who may change limits and priorities of processes.
+    pub(crate) neighbors: Neighbors,
+}
+
+/// The other processes of the user, as the command meets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Neighbors {
+    /// A process and IPC namespace hides them.
+    Hidden,
+    /// In sight. The gate tells the processes of the session from the others.
+    Gated,
+    /// In sight, and nothing tells them apart.
+    Visible,
+}
+
 /// Puts the filters on this process and all it starts. The process has given
-/// up new privileges before. `gated`: a gate looks at addresses, so the ways on
-/// which they would not come past it are closed.
-pub(crate) fn filter(sockets: Sockets, gated: bool) -> Outcome<()> {
+/// up new privileges before.
+pub(crate) fn filter(filters: Filters) -> Outcome<()> {
     // The last filter first: each one must still allow the next to be set.
-    for program in [refused_calls(sockets, gated)?, as_old_kernel()?, other_numbers()] {
+    for program in [refused_calls(filters)?, as_old_kernel()?, other_numbers()] {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
         }
@@ -138,7 +161,8 @@ pub(crate) fn filter(sockets: Sockets, gated: bool) -> Outcome<()> {
     Ok(())
 }
 
-fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
+fn refused_calls(filters: Filters) -> Outcome<BpfProgram> {
+    let Filters { sockets, gated, group_bit_told, neighbors } = filters;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
@@ -153,10 +177,18 @@ fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     flags.push(bit(NEW_TIME)?);
     rules.insert(libc::SYS_unshare, flags);
 
-    rules.extend(special_files()?);
+    rules.extend(special_files(group_bit_told)?);
     // Typing into the terminal that the user sits at.
     let types = |request: u64| rule(vec![(1, SeccompCmpOp::Eq, request)]);
-    rules.insert(libc::SYS_ioctl, vec![types(0x5412)?, types(0x541C)?]);
+    let mut requests = vec![types(0x5412)?, types(0x541C)?];
+    requests.extend(file_system_requests()?);
+    rules.insert(libc::SYS_ioctl, requests);
+    if neighbors != Neighbors::Hidden {
+        rules.extend(SHARED_IPC.iter().map(|call| (*call, Vec::new())));
+    }
+    if neighbors == Neighbors::Visible {
+        rules.extend(calls_on_processes()?);
+    }
 
     let other = sockets
         .families()
@@ -177,43 +209,132 @@ fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     compile(rules, libc::EPERM)
 }
 
-/// Calls that would make a program run as its owner, whoever starts it, or a device:
-/// to copy what covers a hidden file is refused, not done.
-fn special_files() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
-    const SET: u64 = 0o4000;
-    let mode = |argument| (argument, SeccompCmpOp::MaskedEq(SET), SET);
+/// System V and POSIX IPC objects, which have no path that Landlock could close.
+const SHARED_IPC: [libc::c_long; 13] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Calls that change limits, priorities or memory of the process that an argument
+/// names, where that is not the caller (0).
+fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
+    let names_one = |argument| (argument, SeccompCmpOp::Ne, 0);
+    let mut rules = Vec::new();
+    for call in crate::inside::gate::CALLS_BY_PROCESS {
+        rules.push((call, vec![rule(vec![names_one(0)])?]));
+    }
+    // Without new limits (a pointer) they are only read.
+    let new = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+    let named = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0);
+    let sets_limits = new
+        .and_then(|new| named.map(|named| vec![named, new]))
+        .and_then(SeccompRule::new)
+        .unsupported("seccomp")?;
+    rules.push((libc::SYS_prlimit64, vec![sets_limits]));
+    // The first argument says whether it is a process, a group, or all of a user.
+    for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+        let several = (0, SeccompCmpOp::Ne, process);
+        rules.push((call, vec![rule(vec![names_one(1)])?, rule(vec![several])?]));
+    }
+    Ok(rules)
+}
+
+/// Requests that change a file, or a whole file system, through a descriptor that was
+/// opened for reading. Which requests there are depends on the file system, so all of
+/// its kind are refused but those that only read or need a descriptor for writing.
+fn file_system_requests() -> Outcome<Vec<SeccompRule>> {
+    /// The second byte of a request names its kind.
+    const KIND: u64 = 0xff00;
+    const GET_FLAGS: u64 = 0x8008_6601;
+    const GET_FLAGS_32: u64 = 0x8004_6601;
+    const FIEMAP: u64 = 0xc020_660b;
+    const GET_VERSION: u64 = 0x8008_7601;
+    const GET_VERSION_32: u64 = 0x8004_7601;
+    const GET_EXTENDED_FLAGS: u64 = 0x801c_581f;
+    const GET_LABEL: u64 = 0x8100_9431;
+    const CLONE: u64 = 0x4004_9409;
+    const CLONE_RANGE: u64 = 0x4020_940d;
+    const FAT_GET_ATTRIBUTES: u64 = 0x8004_7210;
+    // Flags and encryption; versions; XFS, freezing, trimming; Btrfs; F2FS; FAT.
+    let kinds: [(u64, &[u64]); 6] = [
+        (0x6600, &[GET_FLAGS, GET_FLAGS_32, FIEMAP]),
+        (0x7600, &[GET_VERSION, GET_VERSION_32]),
+        (0x5800, &[GET_EXTENDED_FLAGS]),
+        (0x9400, &[CLONE, CLONE_RANGE, GET_LABEL]),
+        (0xf500, &[]),
+        (0x7200, &[FAT_GET_ATTRIBUTES]),
+    ];
+    kinds
+        .into_iter()
+        .map(|(kind, harmless)| {
+            let of_kind = (1, SeccompCmpOp::MaskedEq(KIND), kind);
+            let others = harmless.iter().map(|request| (1, SeccompCmpOp::Ne, *request));
+            rule([of_kind].into_iter().chain(others).collect())
+        })
+        .collect()
+}
+
+/// Calls that would make a program run as its owner or with its group, whoever starts
+/// it, or a device: to copy what covers a hidden file is refused, not done.
+/// `group_bit_told`: of files that exist, the gate sees to the group.
+fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
+    const SET_USER: u64 = 0o4000;
+    const SET_GROUP: u64 = 0o2000;
+    let has = |argument, bit| (argument, SeccompCmpOp::MaskedEq(bit), bit);
     // Without these flags the mode is whatever the register held before.
     let makes = |argument, flag: i32| {
         let flag = u64::from(flag.cast_unsigned());
         (argument, SeccompCmpOp::MaskedEq(flag), flag)
     };
+    let changes = |argument| -> Outcome<Vec<SeccompRule>> {
+        let mut refused = vec![rule(vec![has(argument, SET_USER)])?];
+        if !group_bit_told {
+            refused.push(rule(vec![has(argument, SET_GROUP)])?);
+        }
+        Ok(refused)
+    };
+    let makes_file = |argument| -> Outcome<Vec<SeccompRule>> {
+        Ok(vec![rule(vec![has(argument, SET_USER)])?, rule(vec![has(argument, SET_GROUP)])?])
+    };
     let makes_node = |argument| -> Outcome<Vec<SeccompRule>> {
         let kinds = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
         let is = |kind: u32| (argument, kinds.clone(), u64::from(kind));
-        Ok(vec![
-            rule(vec![mode(argument)])?,
-            rule(vec![is(libc::S_IFCHR)])?,
-            rule(vec![is(libc::S_IFBLK)])?,
-        ])
+        let mut refused = makes_file(argument)?;
+        refused.extend([rule(vec![is(libc::S_IFCHR)])?, rule(vec![is(libc::S_IFBLK)])?]);
+        Ok(refused)
     };
     const NAMELESS: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
     let opens = |flags, of_mode| -> Outcome<Vec<SeccompRule>> {
-        Ok(vec![
-            rule(vec![makes(flags, libc::O_CREAT), mode(of_mode)])?,
-            rule(vec![makes(flags, NAMELESS), mode(of_mode)])?,
-        ])
+        let mut refused = Vec::new();
+        for flag in [libc::O_CREAT, NAMELESS] {
+            for bit in [SET_USER, SET_GROUP] {
+                refused.push(rule(vec![makes(flags, flag), has(of_mode, bit)])?);
+            }
+        }
+        Ok(refused)
     };
     let mut rules = vec![
-        (libc::SYS_fchmod, vec![rule(vec![mode(1)])?]),
-        (libc::SYS_fchmodat, vec![rule(vec![mode(2)])?]),
-        (FCHMODAT2, vec![rule(vec![mode(2)])?]),
+        (libc::SYS_fchmod, changes(1)?),
+        (libc::SYS_fchmodat, changes(2)?),
+        (FCHMODAT2, changes(2)?),
         (libc::SYS_mknodat, makes_node(2)?),
         (libc::SYS_openat, opens(2, 3)?),
     ];
     #[cfg(target_arch = "x86_64")]
     rules.extend([
-        (libc::SYS_chmod, vec![rule(vec![mode(1)])?]),
-        (libc::SYS_creat, vec![rule(vec![mode(1)])?]),
+        (libc::SYS_chmod, changes(1)?),
+        (libc::SYS_creat, makes_file(1)?),
         (libc::SYS_mknod, makes_node(1)?),
         (libc::SYS_open, opens(1, 2)?),
     ]);

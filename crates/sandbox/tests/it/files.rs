@@ -300,8 +300,28 @@ fn files_of_other_users_stay_usable_for_root() {
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let plan = place.plan(Tier::Namespaces);
     place.works(&plan, &["write", text(&path)]);
-    let (code, said) = place.shell(&plan, "chown 777:777 src && stat -c %u theirs src");
-    assert_eq!((code, said.as_str()), (0, "12345\n777\n"));
+    let (code, said) = place.shell(&plan, "chmod 640 theirs && stat -c '%u %a' theirs");
+    assert_eq!((code, said.as_str()), (0, "12345 640\n"));
+}
+
+#[test]
+fn archive_of_another_users_files_is_unpacked_by_root() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    for tier in tiers() {
+        let place = Place::new();
+        let make = "tar -C src --owner=12345 --group=12345 -cf archive.tar . && rm -r src";
+        fs::write(place.work.join("src/a"), "a").unwrap();
+        let mut made = std::process::Command::new("sh");
+        made.args(["-c", make]).current_dir(&place.work);
+        assert!(made.status().unwrap().success());
+        let plan = place.plan(tier);
+        let (code, said) =
+            place.shell(&plan, "mkdir out && tar -C out -xf archive.tar && cat out/a");
+        assert_eq!((code, said.as_str()), (0, "a"), "{tier:?}");
+    }
 }
 
 #[test]

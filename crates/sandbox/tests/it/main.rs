@@ -9,7 +9,9 @@
 mod again;
 mod files;
 mod gate;
+mod neighbors;
 mod network;
 mod place;
 mod processes;
+mod set_id;
 mod tiers;

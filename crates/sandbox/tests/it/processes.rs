@@ -294,26 +294,6 @@ fn namespaces_and_mounts_are_closed_to_the_command() {
 }
 
 #[test]
-fn no_program_that_runs_as_its_owner_is_left() {
-    use std::os::unix::fs::PermissionsExt as _;
-    for tier in tiers() {
-        let place = Place::new();
-        let plan = place.plan(tier);
-        for script in ["touch a && chmod 4755 a", "touch b && chmod u+s b", "install -m 4755 src c"]
-        {
-            let (code, said) = place.shell(&plan, script);
-            assert_ne!(code, 0, "{tier:?} {script}: {said}");
-        }
-        let (code, said) = place.shell(&plan, "touch d && chmod 755 d && mkdir -m 2775 e");
-        assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
-        for entry in fs::read_dir(&place.work).unwrap().flatten() {
-            let mode = entry.metadata().unwrap().permissions().mode();
-            assert_eq!(mode & 0o4000, 0, "{:?}", entry.path());
-        }
-    }
-}
-
-#[test]
 fn a_sandbox_in_the_sandbox_works_with_what_is_left() {
     for tier in tiers() {
         let place = Place::new();

@@ -29,14 +29,7 @@ impl Caller {
         };
         let memory = File::from(open("mem", OFlags::RDWR)?);
         let folder = open("cwd", OFlags::PATH | OFlags::DIRECTORY)?;
-        let mut status = String::new();
-        File::from(open("status", OFlags::RDONLY)?)
-            .read_to_string(&mut status)
-            .map_err(|_| Errno::SRCH)?;
-        let number: i32 = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
-            .ok_or(Errno::SRCH)?;
+        let number = process_of(&proc, thread)?;
         let process = super::handle_of(kernel::process(number).ok_or(Errno::SRCH)?)?;
         Ok(Self { memory, process, folder, number })
     }
@@ -67,4 +60,16 @@ impl Caller {
     pub(super) fn folder(&self) -> &OwnedFd {
         &self.folder
     }
+}
+
+/// The process of a thread, by number.
+pub(super) fn process_of(proc: impl AsFd, thread: i32) -> Result<i32, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(proc, format!("{thread}/status"), flags, Mode::empty())?;
+    let mut status = String::new();
+    File::from(file).read_to_string(&mut status).map_err(|_| Errno::SRCH)?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+        .ok_or(Errno::SRCH)
 }

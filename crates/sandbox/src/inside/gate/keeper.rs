@@ -22,11 +22,12 @@ use super::address::{self, Address};
 use super::bound::{self, Place, Table};
 use super::caller::Caller;
 use super::message::{self, Message};
-use super::metadata::Trees;
+use super::metadata::Writable;
+use super::processes;
 use super::servers::{self, Session};
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::kernel;
-use crate::inside::kernel::notify::{self, Notice};
+use crate::inside::kernel::notify::{self, Answer, Notice};
 use crate::plan::{Network, Plan};
 
 /// Calls that may wait at once; a command that has more is told to come again.
@@ -53,8 +54,8 @@ pub(crate) struct Gate {
     own: Option<Table>,
     /// What is bound in the machine's, where the session may have servers too.
     machine: Option<Table>,
-    /// Files whose owners and modes may be changed, where no view of files says so.
-    trees: Option<Trees>,
+    /// Files whose owners and modes may be changed.
+    writable: Writable,
     waiting: AtomicUsize,
 }
 
@@ -76,15 +77,15 @@ impl Gate {
             network: plan.network,
             session: if mounts { Session::Namespace } else { Session::Descendants },
             name_servers: servers::name_servers(),
-            trees: (!mounts).then(|| Trees {
-                writable: plan
-                    .writable
-                    .iter()
-                    .cloned()
-                    .chain([plan.temporary.join("tmp")])
-                    .collect(),
-                read_only: plan.read_only.clone(),
-            }),
+            writable: if mounts {
+                Writable::AsMounted
+            } else {
+                let temporary = plan.temporary.join("tmp");
+                Writable::Trees {
+                    open: plan.writable.iter().cloned().chain([temporary]).collect(),
+                    closed: plan.read_only.clone(),
+                }
+            },
             sockets: (!mounts).then(|| {
                 let real = open.filter_map(|path| path.canonicalize().ok());
                 real.chain([plan.temporary.join("tmp")]).collect()
@@ -121,7 +122,7 @@ impl Gate {
 
     /// Keeps it until nobody is left behind it, or the program is gone.
     pub(crate) fn keep(self) {
-        if drop_power(self.trees.is_some()).is_err() {
+        if drop_power(matches!(self.writable, Writable::Trees { .. })).is_err() {
             // Unanswered calls wait; without a listener they fail.
             return;
         }
@@ -156,41 +157,47 @@ impl Gate {
         }
     }
 
-    fn done(&self, notice: &Notice, result: Result<i64, Errno>) {
+    fn done(&self, notice: &Notice, result: Result<Answer, Errno>) {
         notify::answer(&self.listener, notice.id, result);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn serve(&self, notice: &Notice) -> Result<i64, Errno> {
+    fn serve(&self, notice: &Notice) -> Result<Answer, Errno> {
         let caller = Caller::open(&self.proc, notice.thread)?;
         if !notify::still_waits(&self.listener, notice.id) {
             return Err(Errno::SRCH);
         }
-        if let Some(made) = self.trees.as_ref().and_then(|trees| trees.serve(&caller, notice)) {
-            return made;
+        let is_own = |process| self.session.has_process(&self.proc, caller.number, process);
+        if let Some(judged) = processes::judge(notice, is_own) {
+            return judged.map(|()| Answer::Proceed);
         }
+        let made = self.writable.serve(&self.proc, &caller, notice);
+        made.unwrap_or_else(|| self.serve_address(&caller, notice)).map(Answer::Value)
+    }
+
+    fn serve_address(&self, caller: &Caller, notice: &Notice) -> Result<i64, Errno> {
         let [first, second, third, fourth, fifth, sixth] = notice.arguments;
         // These are `int`s: what stands above them does not count.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;
         let socket = caller.file(int(first).cast_signed())?;
         match notice.call {
             libc::SYS_connect => {
-                let address = message::read_address(&caller, second, u64::from(int(third)))?;
-                self.connect(&caller, &socket, &address.ok_or(Errno::INVAL)?)
+                let address = message::read_address(caller, second, u64::from(int(third)))?;
+                self.connect(caller, &socket, &address.ok_or(Errno::INVAL)?)
             }
             libc::SYS_listen => self.listen(&socket, int(second).cast_signed()),
             libc::SYS_sendto => {
                 let message =
-                    Message::of_send(&caller, second, third, fifth, u64::from(int(sixth)))?;
-                self.send(&caller, &socket, &message, int(fourth).cast_signed())
+                    Message::of_send(caller, second, third, fifth, u64::from(int(sixth)))?;
+                self.send(caller, &socket, &message, int(fourth).cast_signed())
             }
             libc::SYS_sendmsg => {
-                let message = Message::read(&caller, second)?;
-                self.send(&caller, &socket, &message, int(third).cast_signed())
+                let message = Message::read(caller, second)?;
+                self.send(caller, &socket, &message, int(third).cast_signed())
             }
             libc::SYS_sendmmsg => {
                 let count = u64::from(int(third)).min(MOST_MESSAGES);
-                self.send_many(&caller, &socket, second, count, int(fourth).cast_signed())
+                self.send_many(caller, &socket, second, count, int(fourth).cast_signed())
             }
             _ => Err(Errno::NOSYS),
         }
@@ -384,7 +391,7 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 fn drop_power(files: bool) -> Result<(), Errno> {
     let now = capabilities(None)?;
     let of_files = match files {
-        true => CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,
+        true => CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,
         false => CapabilitySet::empty(),
     };
     let kept = now.permitted & (CapabilitySet::SYS_PTRACE | of_files);

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags, chmod, chownat,
-    fstat, openat, removexattr, setxattr, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags,
+    chmodat, chownat, fstat, openat, removexattr, setxattr, utimensat,
 };
 use rustix::io::Errno;
 
@@ -57,19 +57,34 @@ pub(super) fn calls() -> Vec<libc::c_long> {
     calls
 }
 
-/// Which files may be changed.
-pub(super) struct Trees {
-    pub(super) writable: Vec<PathBuf>,
-    pub(super) read_only: Vec<PathBuf>,
+/// The calls that set a mode, each with the argument that holds it.
+pub(super) fn calls_with_mode() -> Vec<(libc::c_long, u32)> {
+    let mut calls = vec![(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (FCHMODAT2, 2)];
+    #[cfg(target_arch = "x86_64")]
+    calls.push((libc::SYS_chmod, 1));
+    calls
 }
 
-impl Trees {
-    /// Makes the call. Nothing, when it is none of [`calls`].
-    pub(super) fn serve(&self, caller: &Caller, notice: &Notice) -> Option<Result<i64, Errno>> {
+/// Which files may be changed.
+pub(super) enum Writable {
+    /// Those that the caller's view of files leaves writable.
+    AsMounted,
+    /// Those below an open path, unless a closed one is nearer.
+    Trees { open: Vec<PathBuf>, closed: Vec<PathBuf> },
+}
+
+impl Writable {
+    /// Makes the call. Nothing, when it is none of [`calls`]. `proc` is the machine's.
+    pub(super) fn serve(
+        &self,
+        proc: &OwnedFd,
+        caller: &Caller,
+        notice: &Notice,
+    ) -> Option<Result<i64, Errno>> {
         let found = self.change(caller, notice)?;
         Some(found.and_then(|(file, change)| {
             self.check(&file)?;
-            change.make(&file).map(|()| 0)
+            change.make(proc, &file).map(|()| 0)
         }))
     }
 
@@ -121,6 +136,7 @@ impl Trees {
     /// Whether the file may be changed: by the path that it has now, or because
     /// it has none (a pipe, a file that is deleted).
     fn check(&self, file: &OwnedFd) -> Result<(), Errno> {
+        let Self::Trees { open, closed } = self else { return Ok(()) };
         let path = std::fs::read_link(handle(file)).map_err(|_| Errno::ACCESS)?;
         if !path.is_absolute() || fstat(file)?.st_nlink == 0 {
             return Ok(());
@@ -129,8 +145,8 @@ impl Trees {
             let holding = paths.iter().filter(|tree| path.starts_with(tree));
             holding.map(|tree| tree.components().count()).max()
         };
-        let open = depth(&self.writable);
-        if open.is_some() && open > depth(&self.read_only) { Ok(()) } else { Err(Errno::PERM) }
+        let open = depth(open);
+        if open.is_some() && open > depth(closed) { Ok(()) } else { Err(Errno::PERM) }
     }
 }
 
@@ -144,10 +160,19 @@ enum Change {
 }
 
 impl Change {
-    fn make(&self, file: &OwnedFd) -> Result<(), Errno> {
+    fn make(&self, proc: &OwnedFd, file: &OwnedFd) -> Result<(), Errno> {
+        /// A file with one of them would run with the rights of its owner or group.
+        const SET_ID: u32 = 0o6000;
         let path = handle(file);
         match self {
-            Self::Mode(mode) => chmod(&path, Mode::from_raw_mode(*mode)),
+            Self::Mode(mode) => {
+                let kind = FileType::from_raw_mode(fstat(file)?.st_mode);
+                if mode & SET_ID != 0 && kind != FileType::Directory {
+                    return Err(Errno::PERM);
+                }
+                let path = format!("self/fd/{}", file.as_raw_fd());
+                chmodat(proc, path, Mode::from_raw_mode(*mode), AtFlags::empty())
+            }
             Self::Owner(user, group) => {
                 // All ones leave it as it is.
                 let kept = |number: u32| number != u32::MAX;

@@ -108,6 +108,12 @@ impl Session {
             && all_are_inside(proc, sockets.into_iter().collect(), self.inside(proc, caller))
     }
 
+    /// Whether a process, or the process of a thread, is of the caller's session.
+    pub(super) fn has_process(&self, proc: &OwnedFd, caller: i32, number: i32) -> bool {
+        super::caller::process_of(proc, number)
+            .is_ok_and(|process| process == caller || self.inside(proc, caller)(process))
+    }
+
     fn inside<'a>(&self, proc: &'a OwnedFd, caller: i32) -> Box<dyn Fn(i32) -> bool + 'a> {
         match self {
             Self::Namespace => {

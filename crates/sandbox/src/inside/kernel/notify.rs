@@ -78,14 +78,24 @@ pub(crate) fn still_waits(listener: impl AsFd, id: u64) -> bool {
     done == 0
 }
 
-/// Ends the call for its thread, with a value or an error. It is never let
-/// through: what the kernel would read then need not be what was checked.
-pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<i64, Errno>) {
-    let (val, error) = match result {
-        Ok(value) => (value, 0),
-        Err(error) => (0, -error.raw_os_error()),
+/// What a call that waits gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is done; this is its value.
+    Value(i64),
+    /// The kernel may make it. Only for calls whose numbers were checked: what a pointer
+    /// leads to can be exchanged before the kernel reads it.
+    Proceed,
+}
+
+/// Ends the call for its thread, with a value or an error, or lets it through.
+pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<Answer, Errno>) {
+    let (val, error, flags) = match result {
+        Ok(Answer::Value(value)) => (value, 0, 0),
+        Ok(Answer::Proceed) => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+        Err(error) => (0, -error.raw_os_error(), 0),
     };
-    let response = libc::seccomp_notif_resp { id, val, error, flags: 0 };
+    let response = libc::seccomp_notif_resp { id, val, error, flags };
     // SAFETY: the kernel reads one structure, which outlives the call. An
     // error says that the caller is dead.
     unsafe {

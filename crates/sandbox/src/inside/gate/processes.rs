@@ -1,0 +1,87 @@
+//! Calls that change the limits, the priority or the memory of another process. Landlock
+//! lets a command change those of every process of the same user, the one that guards it
+//! among them: where no process namespace hides these, only processes of the session
+//! may be named.
+
+use rustix::io::Errno;
+
+use crate::inside::kernel::notify::Notice;
+
+const SCHED_SETATTR: libc::c_long = libc::SYS_sched_setattr;
+const PROCESS_MRELEASE: libc::c_long = 448;
+
+/// Calls whose first argument names the process; 0 is the caller.
+pub(crate) const CALLS_BY_PROCESS: [libc::c_long; 7] = [
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    SCHED_SETATTR,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    PROCESS_MRELEASE,
+];
+
+/// The calls that are told.
+pub(super) fn calls() -> Vec<libc::c_long> {
+    let by_kind = [libc::SYS_prlimit64, libc::SYS_setpriority, libc::SYS_ioprio_set];
+    CALLS_BY_PROCESS.into_iter().chain(by_kind).collect()
+}
+
+/// Whether the call may be made; nothing, when it is none of [`calls`]. `is_own` says
+/// whether a process or thread is of the session. All that is looked at are numbers, so
+/// the kernel may make the call itself afterwards.
+pub(super) fn judge(notice: &Notice, is_own: impl Fn(i32) -> bool) -> Option<Result<(), Errno>> {
+    let [first, second, third, ..] = notice.arguments;
+    // These are `int`s: what stands above them does not count.
+    let int = |argument: u64| ((argument & 0xffff_ffff) as u32).cast_signed();
+    let one = |number: i32| number == 0 || is_own(number);
+    let allowed = match notice.call {
+        // Limits that are only read change nothing.
+        libc::SYS_prlimit64 => third == 0 || one(int(first)),
+        libc::SYS_setpriority => int(first) == libc::PRIO_PROCESS as i32 && one(int(second)),
+        libc::SYS_ioprio_set => {
+            const WHO_PROCESS: i32 = 1;
+            int(first) == WHO_PROCESS && one(int(second))
+        }
+        // It names a process by a descriptor, which may be of any.
+        PROCESS_MRELEASE => false,
+        call if CALLS_BY_PROCESS.contains(&call) => one(int(first)),
+        _ => return None,
+    };
+    Some(if allowed { Ok(()) } else { Err(Errno::PERM) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_processes_of_the_session_may_be_named() {
+        let call = |call, arguments: [u64; 3]| {
+            let [a, b, c] = arguments;
+            let notice = Notice { id: 0, thread: 0, call, arguments: [a, b, c, 0, 0, 0] };
+            judge(&notice, |process| process == 7).map(|judged| judged.is_ok())
+        };
+        for (number, arguments, allowed) in [
+            (libc::SYS_prlimit64, [0, 9, 1], true),
+            (libc::SYS_prlimit64, [7, 9, 1], true),
+            (libc::SYS_prlimit64, [8, 9, 1], false),
+            (libc::SYS_prlimit64, [8, 9, 0], true),
+            (libc::SYS_setpriority, [0, 0, 5], true),
+            (libc::SYS_setpriority, [0, 7, 5], true),
+            (libc::SYS_setpriority, [0, 8, 5], false),
+            // A process group, and all processes of a user.
+            (libc::SYS_setpriority, [1, 7, 5], false),
+            (libc::SYS_setpriority, [2, 0, 5], false),
+            (libc::SYS_ioprio_set, [1, 0, 5], true),
+            (libc::SYS_ioprio_set, [3, 0, 5], false),
+            (libc::SYS_sched_setaffinity, [0, 0, 0], true),
+            (libc::SYS_sched_setaffinity, [8, 0, 0], false),
+            (libc::SYS_sched_setscheduler, [1 << 32, 0, 0], true),
+            (PROCESS_MRELEASE, [7, 0, 0], false),
+        ] {
+            assert_eq!(call(number, arguments), Some(allowed), "{number} {arguments:?}");
+        }
+        assert_eq!(call(libc::SYS_connect, [0, 0, 0]), None);
+    }
+}

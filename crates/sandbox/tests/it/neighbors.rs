@@ -1,0 +1,196 @@
+//! What a command can do to other processes of the user, to their IPC objects, and to
+//! files that it may only read.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use parallax_sandbox::{Plan, Tier};
+
+use crate::place::{Place, has, support, text, tiers};
+
+const EPERM: i32 = libc::EPERM;
+
+/// What a system call answers in the sandbox: its value, and the error if it is -1.
+fn call(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) -> String {
+    let script =
+        format!("perl -e 'my @a = ({arguments}); print syscall({number}, @a), q( ), $! + 0'");
+    place.shell(plan, &script).1
+}
+
+#[track_caller]
+fn is_refused(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) {
+    let said = call(place, plan, number, arguments);
+    // Where it is not in sight there is no such process.
+    let refused = [EPERM, libc::ESRCH, libc::EACCES];
+    let is_refused = refused.iter().any(|error| said == format!("-1 {error}"));
+    assert!(is_refused, "{:?} {number} {arguments}: {said}", plan.tier);
+}
+
+struct Victim(Child);
+
+impl Victim {
+    fn new() -> Self {
+        Self(Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Its limits, its priority and where it may run.
+    fn state(&self) -> String {
+        let read = |name| fs::read_to_string(format!("/proc/{}/{name}", self.0.id())).unwrap();
+        let stat = read("stat");
+        let stat: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let status = read("status");
+        let cpus = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap();
+        // Priority, niceness, policy.
+        format!("{} {} {} {} {cpus}", read("limits"), stat[15], stat[16], stat[38])
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn limits_and_priorities_of_other_processes_stay() {
+    for tier in tiers() {
+        let place = Place::new();
+        let mut plan = place.plan(tier);
+        // The program that guards the command is one of them.
+        let victim = Victim::new();
+        plan.parent = i32::try_from(victim.0.id()).unwrap();
+        let before = victim.state();
+        let pid = victim.0.id();
+        let limit = "pack(q(QQ), 0, 0)";
+        for resource in [libc::RLIMIT_AS, libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE] {
+            is_refused(
+                &place,
+                &plan,
+                libc::SYS_prlimit64,
+                &format!("{pid}, {resource}, {limit}, 0"),
+            );
+        }
+        let mask = "8, pack(q(Q), 1)";
+        let attributes = "pack(q(LLQlLQQQ), 48, 3, 0, 19, 0, 0, 0, 0), 0";
+        is_refused(&place, &plan, libc::SYS_sched_setaffinity, &format!("{pid}, {mask}"));
+        is_refused(
+            &place,
+            &plan,
+            libc::SYS_sched_setscheduler,
+            &format!("{pid}, 3, pack(q(i), 0)"),
+        );
+        is_refused(&place, &plan, libc::SYS_sched_setattr, &format!("{pid}, {attributes}"));
+        is_refused(&place, &plan, libc::SYS_sched_setparam, &format!("{pid}, pack(q(i), 0)"));
+        is_refused(&place, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
+        is_refused(&place, &plan, libc::SYS_ioprio_set, &format!("1, {pid}, 0x6000"));
+        is_refused(&place, &plan, libc::SYS_kcmp, &format!("{pid}, {pid}, 0, 0, 0"));
+        is_refused(&place, &plan, libc::SYS_migrate_pages, &format!("{pid}, 0, 0, 0"));
+        if tier == Tier::Landlock {
+            // All processes of the user, and those of a group.
+            is_refused(&place, &plan, libc::SYS_setpriority, "2, 0, 19");
+            is_refused(&place, &plan, libc::SYS_setpriority, &format!("1, {pid}, 19"));
+            is_refused(&place, &plan, libc::SYS_ioprio_set, "3, 0, 0x6000");
+        }
+        assert_eq!(victim.state(), before, "{tier:?}");
+    }
+}
+
+#[test]
+fn own_limits_and_priorities_can_be_changed() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let script = "ulimit -n 100 && nice -n 5 true && taskset 1 true && sleep 9 & \
+                      renice -n 3 -p $! >/dev/null && kill $! && ulimit -n";
+        if support().gate.works || tier != Tier::Landlock {
+            let (code, said) = place.shell(&plan, script);
+            assert_eq!(code, 0, "{tier:?} {said}");
+        }
+        let (code, said) = place.shell(&plan, "ulimit -n 100 && ulimit -n && nice -n 5 nice");
+        assert_eq!((code, said.as_str()), (0, "100\n5\n"), "{tier:?}");
+        let threads = "import os, threading\n\
+                       def run(): os.sched_setaffinity(threading.get_native_id(), {0})\n\
+                       t = threading.Thread(target=run); t.start(); t.join()";
+        if support().gate.works || tier != Tier::Landlock {
+            let output = place.output(&plan, &["python3", "-c", threads]);
+            let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), wrong.as_str()), (Some(0), ""), "{tier:?}");
+        }
+    }
+}
+
+#[test]
+fn ipc_objects_of_other_processes_are_out_of_reach() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let key = 0x7061_0000_u32 | (std::process::id() & 0xffff);
+        let make = format!("perl -e 'print shmget({key}, 64, 0666 | 01000)'");
+        let made = Command::new("sh").args(["-c", &make]).output().unwrap();
+        let id = String::from_utf8_lossy(&made.stdout).into_owned();
+        assert!(!id.is_empty(), "no System V IPC here: {made:?}");
+        let script = format!(
+            "perl -e 'my $i = shmget({key}, 64, 0666); print defined $i ? 1 : 0; \
+                              print shmwrite({id}, q(x), 0, 1) ? 1 : 0; print shmctl({id}, 0, 0) ? 1 : 0'"
+        );
+        let (_, said) = place.shell(&plan, &script);
+        let remove = format!("perl -e 'exit(shmctl({id}, 0, 0) ? 0 : 1)'");
+        let removed = Command::new("sh").args(["-c", &remove]).status().unwrap();
+        assert_eq!((said.as_str(), removed.success()), ("000", true), "{tier:?}");
+    }
+}
+
+#[test]
+fn requests_change_no_file_that_is_open_for_reading() {
+    const SET_FLAGS: u64 = 0x4008_6602;
+    const SET_VERSION: u64 = 0x4008_7602;
+    const SET_EXTENDED: u64 = 0x401c_5820;
+    const BTRFS_SUBVOLUME: u64 = 0x5000_940e;
+    const XFS_SWAP_EXTENTS: u64 = 0xc0c0_586d;
+    const FAT_SET_ATTRIBUTES: u64 = 0x4004_7211;
+    const F2FS_SHUTDOWN: u64 = 0x8004_f50c;
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let file = place.home.join(".profile");
+        let asked = |request: u64| {
+            let script = format!(
+                "perl -e 'open(F, q(<), q({})) or die; my $x = pack(q(Q8), 0); \
+                 ioctl(F, {request}, $x); print $! + 0'",
+                text(&file)
+            );
+            place.shell(&plan, &script).1
+        };
+        for request in [
+            SET_FLAGS,
+            SET_VERSION,
+            SET_EXTENDED,
+            BTRFS_SUBVOLUME,
+            XFS_SWAP_EXTENTS,
+            FAT_SET_ATTRIBUTES,
+            F2FS_SHUTDOWN,
+        ] {
+            assert_eq!(asked(request), EPERM.to_string(), "{tier:?} {request:#x}");
+        }
+        // What only reads is answered by the file system.
+        assert_ne!(asked(0x8008_6601), EPERM.to_string(), "{tier:?}");
+    }
+}
+
+#[test]
+fn without_a_gate_no_process_may_be_named() {
+    if !has(Tier::Seccomp) {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.plan(Tier::Seccomp);
+    let victim = Victim::new();
+    let (before, pid) = (victim.state(), victim.0.id());
+    is_refused(&place, &plan, libc::SYS_prlimit64, &format!("{pid}, 9, pack(q(QQ), 0, 0), 0"));
+    is_refused(&place, &plan, libc::SYS_setpriority, &format!("0, {pid}, 19"));
+    is_refused(&place, &plan, libc::SYS_setpriority, "2, 0, 19");
+    assert_eq!(victim.state(), before);
+    let (code, said) = place.shell(&plan, "ulimit -n 100 && nice -n 5 nice");
+    assert_eq!((code, said.as_str()), (0, "5\n"));
+}

@@ -1,0 +1,97 @@
+//! Programs that would run with the rights of their owner or group.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::place::{Place, support, tiers};
+
+fn modes(place: &Place) -> Vec<(String, u32)> {
+    let entries = fs::read_dir(&place.work).unwrap().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    files
+        .map(|entry| {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            (entry.file_name().to_string_lossy().into_owned(), mode & 0o6000)
+        })
+        .collect()
+}
+
+#[test]
+fn set_id_bit_of_file_is_refused_in_every_tier() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        for bits in ["4", "2", "6"] {
+            for script in [
+                format!("touch a && chmod {bits}755 a"),
+                format!("touch c && install -m {bits}755 c d"),
+                format!(
+                    "perl -e 'use Fcntl; sysopen(F, q(e), O_CREAT | O_WRONLY, 0{bits}755) or die'"
+                ),
+                format!("touch f && perl -e 'open(F, q(<), q(f)); chmod(0{bits}755, *F) or die'"),
+                format!("mkdir -p g && mkfifo g/h && chmod {bits}755 g/h"),
+                format!("python3 -c 'import os; os.mknod(\"i\", 0o{bits}755)'"),
+            ] {
+                let (code, said) = place.shell(&plan, &script);
+                assert_ne!(code, 0, "{tier:?} {script}: {said}");
+            }
+        }
+        for letter in ["u", "g", "ug"] {
+            let (code, said) = place.shell(&plan, &format!("touch b && chmod {letter}+s b"));
+            assert_ne!(code, 0, "{tier:?} {letter}: {said}");
+        }
+        let set: Vec<_> = modes(&place).into_iter().filter(|(_, bits)| *bits != 0).collect();
+        assert!(set.is_empty(), "{tier:?} {set:?}");
+    }
+}
+
+#[test]
+fn group_bit_of_directory_may_be_set_where_a_gate_tells_it_from_a_file() {
+    if !support().gate.works {
+        return;
+    }
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let script = "touch d && chmod 755 d && mkdir -m 2775 e && mkdir f && chmod g+s f && \
+                      stat -c %a e f";
+        let (code, said) = place.shell(&plan, script);
+        assert_eq!((code, said.as_str()), (0, "2775\n2755\n"), "{tier:?}");
+        // Only what the command may write.
+        let outside = place.home.join("shared");
+        fs::create_dir_all(&outside).unwrap();
+        let (code, _) = place.shell(&plan, &format!("chmod g+s {}", outside.display()));
+        assert_ne!(code, 0, "{tier:?}");
+        assert_eq!(fs::metadata(&outside).unwrap().permissions().mode() & 0o2000, 0, "{tier:?}");
+    }
+}
+
+#[test]
+fn set_id_bit_is_lost_when_a_command_writes_the_file() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let program = place.work.join("program");
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).unwrap();
+        let (code, said) = place.shell(&plan, "echo echo changed >> program");
+        assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
+        assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o6000, 0, "{tier:?}");
+    }
+}
+
+#[test]
+fn file_cannot_be_given_to_another_user_or_group() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        for owner in ["1:1", ":1", "2"] {
+            let (code, said) = place.shell(&plan, &format!("touch a && chown {owner} a"));
+            assert_ne!(code, 0, "{tier:?} {owner}: {said}");
+        }
+        // To keep it is allowed: copies and archives do that.
+        let (code, said) =
+            place.shell(&plan, "touch b && chown \"$(id -u):$(id -g)\" b && cp -p b c");
+        assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
+    }
+}
