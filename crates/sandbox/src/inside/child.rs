@@ -169,7 +169,7 @@ fn start(
     }
     if let Some(temporary) = temporary {
         command.env("TMPDIR", temporary);
-        // As root `tar` wants to give files to their owners, which nobody may here.
+        // As root `tar` wants to give files to their owners, which is not permitted here.
         if rustix::process::geteuid().is_root() && std::env::var_os("TAR_OPTIONS").is_none() {
             command.env("TAR_OPTIONS", "--no-same-owner");
         }

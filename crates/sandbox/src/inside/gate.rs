@@ -245,7 +245,7 @@ pub(crate) fn handle_of(process: Pid) -> Result<OwnedFd, Errno> {
     pidfd_open(process, PidfdFlags::empty())
 }
 
-/// When a call is told: all of these must hold.
+/// The conditions under which a call is passed to the gate; all of them must hold.
 #[derive(Debug, Clone, Copy)]
 enum Condition {
     /// The argument, a pointer, is not null.

@@ -132,7 +132,7 @@ pub(crate) struct Filters {
     pub(crate) sockets: Sockets,
     /// A gate looks at addresses, so the ways around it are closed.
     pub(crate) gated: bool,
-    /// The gate sets the set-group-id bit of directories; without it nobody does.
+    /// The gate sets the set-group-id bit of directories; without it nothing does.
     pub(crate) group_bit_told: bool,
     /// Who may change limits and priorities of processes.
     pub(crate) neighbors: Neighbors,
@@ -285,7 +285,7 @@ fn file_system_requests() -> Outcome<Vec<SeccompRule>> {
         .collect()
 }
 
-/// Calls that would make a program run as its owner or with its group, whoever starts
+/// Calls that would make a program run as its owner or with its group, no matter who starts
 /// it, or a device: to copy what covers a hidden file is refused, not done.
 /// `group_bit_told`: of files that exist, the gate sees to the group.
 fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {

@@ -20,7 +20,7 @@ fn call(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) -> St
 #[track_caller]
 fn is_refused(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) {
     let said = call(place, plan, number, arguments);
-    // Where it is not in sight there is no such process.
+    // A process that is not visible cannot be found.
     let refused = [EPERM, libc::ESRCH, libc::EACCES];
     let is_refused = refused.iter().any(|error| said == format!("-1 {error}"));
     assert!(is_refused, "{:?} {number} {arguments}: {said}", plan.tier);

@@ -27,7 +27,7 @@ use super::processes;
 use super::servers::{self, Session};
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::kernel;
-use crate::inside::kernel::notify::{self, Answer, Notice};
+use crate::inside::kernel::notify::{self, Notice, NotifyReply};
 use crate::plan::{Network, Plan};
 
 /// Calls that may wait at once; a command that has more is told to come again.
@@ -157,22 +157,22 @@ impl Gate {
         }
     }
 
-    fn done(&self, notice: &Notice, result: Result<Answer, Errno>) {
+    fn done(&self, notice: &Notice, result: Result<NotifyReply, Errno>) {
         notify::answer(&self.listener, notice.id, result);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn serve(&self, notice: &Notice) -> Result<Answer, Errno> {
+    fn serve(&self, notice: &Notice) -> Result<NotifyReply, Errno> {
         let caller = Caller::open(&self.proc, notice.thread)?;
         if !notify::still_waits(&self.listener, notice.id) {
             return Err(Errno::SRCH);
         }
         let is_own = |process| self.session.has_process(&self.proc, caller.number, process);
         if let Some(judged) = processes::judge(notice, is_own) {
-            return judged.map(|()| Answer::Proceed);
+            return judged.map(|()| NotifyReply::Proceed);
         }
         let made = self.writable.serve(&self.proc, &caller, notice);
-        made.unwrap_or_else(|| self.serve_address(&caller, notice)).map(Answer::Value)
+        made.unwrap_or_else(|| self.serve_address(&caller, notice)).map(NotifyReply::Value)
     }
 
     fn serve_address(&self, caller: &Caller, notice: &Notice) -> Result<i64, Errno> {

@@ -21,7 +21,7 @@ pub(crate) const CALLS_BY_PROCESS: [libc::c_long; 7] = [
     PROCESS_MRELEASE,
 ];
 
-/// The calls that are told.
+/// The calls that the filter passes to the gate.
 pub(super) fn calls() -> Vec<libc::c_long> {
     let by_kind = [libc::SYS_prlimit64, libc::SYS_setpriority, libc::SYS_ioprio_set];
     CALLS_BY_PROCESS.into_iter().chain(by_kind).collect()

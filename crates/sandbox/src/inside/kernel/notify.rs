@@ -80,7 +80,7 @@ pub(crate) fn still_waits(listener: impl AsFd, id: u64) -> bool {
 
 /// What a call that waits gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum NotifyReply {
     /// It is done; this is its value.
     Value(i64),
     /// The kernel may make it. Only for calls whose numbers were checked: what a pointer
@@ -89,10 +89,10 @@ pub(crate) enum Answer {
 }
 
 /// Ends the call for its thread, with a value or an error, or lets it through.
-pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<Answer, Errno>) {
+pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<NotifyReply, Errno>) {
     let (val, error, flags) = match result {
-        Ok(Answer::Value(value)) => (value, 0, 0),
-        Ok(Answer::Proceed) => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+        Ok(NotifyReply::Value(value)) => (value, 0, 0),
+        Ok(NotifyReply::Proceed) => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
         Err(error) => (0, -error.raw_os_error(), 0),
     };
     let response = libc::seccomp_notif_resp { id, val, error, flags };
