@@ -165,7 +165,7 @@ fn edit_question() -> Scene {
             {"text": "The delay is computed and dropped. I wait for it, and keep it below a limit."},
             {"functionCall": edit()},
         ]), 10_400, 9_000, 120)]})];
-    let steps = steps(vec![prompts("Mend it"), vec![Step::See("Apply this change?")]]);
+    let steps = steps(vec![prompts("Fix it"), vec![Step::See("Apply this change?")]]);
     Scene { size: (96, 32), ..scene("edit-question", script, steps) }
 }
 
@@ -184,7 +184,7 @@ fn todos() -> Scene {
         json!({"chunks": [{"text": "`send` has no way to wait for now. I begin with the delay."}, {"gate": "never"}]}),
     ];
     let steps = steps(vec![
-        prompts("Mend the retry loop, step by step"),
+        prompts("Fix the retry loop, step by step"),
         vec![
             Step::See("begin with the delay"),
             Step::Press(Key::Ctrl('t')),
