@@ -5,8 +5,10 @@ pub mod ansi;
 mod arguments;
 mod builtins;
 mod danger;
+mod expand;
 mod found;
 mod git;
+mod git_alias;
 mod git_config;
 mod grammar;
 mod line;
@@ -17,8 +19,8 @@ mod safe;
 mod wrappers;
 mod written;
 
-pub use analyse::analyse;
-pub use danger::{Destruction, Loss, checked_out, dangerous, destructive, steering};
+pub use analyse::{analyse, analyse_expanded};
+pub use danger::{Destruction, Loss, checked_out, dangerous, destructive, may_destroy, steering};
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use git_config::{
     makes_repository, moves_worktrees, writes_git_configuration, writes_sparse_patterns,

@@ -159,6 +159,9 @@ pub(crate) struct ShellCall<'a> {
     arguments: Vec<OnceCell<String>>,
     written: OnceCell<Vec<Written>>,
     loose: OnceCell<Loose>,
+    git_aliases: &'a BTreeMap<String, String>,
+    substitutions: bool,
+    expanded: OnceCell<Option<Box<Self>>>,
 }
 
 impl<'a> ShellCall<'a> {
@@ -169,17 +172,17 @@ impl<'a> ShellCall<'a> {
         } else {
             effects.runs.join("\n")
         };
-        let mut line = bash::analyse(&text);
-        if !substitutions {
-            line.commands.retain(|command| command.place != bash::Place::Substitution);
-        }
+        let line = without_substitutions(bash::analyse(&text), substitutions);
         let base = query.workspace.first().map_or(Path::new("/"), PathBuf::as_path);
         let relative = query.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
         let directory =
             effects.directory.clone().unwrap_or_else(|| paths::resolve(base, Path::new(relative)));
         let count = line.commands.len();
-        let folders = folders_of(&line, &directory);
+        let folders = folders_of(&line, &directory, home);
         Self {
+            git_aliases: &effects.git_aliases,
+            substitutions,
+            expanded: OnceCell::new(),
             folders,
             directory,
             workspace: query.workspace,
@@ -200,6 +203,37 @@ impl<'a> ShellCall<'a> {
             text,
             line,
         }
+    }
+
+    /// The line after the expansions whose results it tells itself, for checks that look
+    /// for harm. The line itself when that makes no difference.
+    pub(crate) fn expanded(&self) -> &Self {
+        let expanded = self.expanded.get_or_init(|| {
+            let plain = !self.text.contains(['$', '`', '{', '|', '<'])
+                && !self.text.contains("alias")
+                && self.git_aliases.is_empty();
+            if plain {
+                return None;
+            }
+            let line =
+                bash::analyse_expanded(&self.text, self.home, &self.directory, self.git_aliases);
+            let line = without_substitutions(line, self.substitutions);
+            Some(Box::new(Self {
+                folders: folders_of(&line, &self.directory, self.home),
+                text: self.text.clone(),
+                directory: self.directory.clone(),
+                safe: Vec::new(),
+                arguments: Vec::new(),
+                redirections_open: OnceCell::new(),
+                quiet_beside_git: OnceCell::new(),
+                written: OnceCell::new(),
+                loose: OnceCell::new(),
+                expanded: OnceCell::new(),
+                line,
+                ..*self
+            }))
+        });
+        expanded.as_deref().unwrap_or(self)
     }
 
     /// The configuration for which git is not let run freely: it names what git runs
@@ -449,18 +483,44 @@ impl<'a> ShellCall<'a> {
     }
 }
 
+fn without_substitutions(mut line: Line, substitutions: bool) -> Line {
+    if !substitutions {
+        line.commands.retain(|command| command.place != bash::Place::Substitution);
+    }
+    line
+}
+
 /// The folders that the line may be in, by its `cd`s: each may have failed, or
 /// hold for a part of the line only.
-fn folders_of(line: &Line, directory: &Path) -> Option<Vec<PathBuf>> {
+fn folders_of(line: &Line, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     const MOST: usize = 16;
     let mut folders = vec![directory.to_owned()];
     for command in &line.commands {
         match command.name() {
             Some("cd") => {
-                let [target] = command.arguments() else { return None };
-                let text = target.text.as_deref().filter(|text| {
-                    !target.glob && !text.is_empty() && !text.starts_with(['-', '~'])
-                })?;
+                let to_home;
+                let text = match command.arguments() {
+                    [] => home?.to_str()?,
+                    [target] => {
+                        let text = target.text.as_deref()?;
+                        match (text.strip_prefix('~'), home) {
+                            (Some(below), Some(home))
+                                if !target.quoted
+                                    && (below.is_empty() || below.starts_with('/')) =>
+                            {
+                                to_home = format!("{}{below}", home.to_str()?);
+                                &to_home
+                            }
+                            _ if target.glob || text.is_empty() => return None,
+                            _ if text.starts_with(['-', '~']) => return None,
+                            _ => text,
+                        }
+                    }
+                    _ => return None,
+                };
+                if text.contains(['*', '?', '[', '{']) {
+                    return None;
+                }
                 let below: Vec<PathBuf> = folders
                     .iter()
                     .map(|folder| paths::resolve(folder, Path::new(text)))

@@ -67,6 +67,15 @@ pub(crate) fn doubts(
     }
     destruction(call, shell, &mut doubts);
     outside(call, shell, granted, &mut doubts);
+    let expanded = shell.expanded();
+    if !std::ptr::eq(expanded, shell) {
+        let mut more = Vec::new();
+        destruction(call, expanded, &mut more);
+        outside(call, expanded, granted, &mut more);
+        // The line as written has said the rest.
+        more.retain(|doubt| !doubts.iter().any(|known| known.why == doubt.why));
+        doubts.extend(more);
+    }
     if yolo {
         return doubts;
     }
@@ -151,12 +160,19 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
         }),
     };
     for command in &shell.line.commands {
-        let Some(destruction) = bash::destructive(command) else { continue };
+        let found = bash::destructive(command).or_else(|| bash::may_destroy(command));
+        let Some(destruction) = found else { continue };
         if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {
             continue;
         }
         let why = format!("`{}`: {}", shortened(&command.source), destruction.why);
         doubts.push(Doubt::each_time("destructive command", why));
+    }
+    if let Some(why) = shell.line.hidden {
+        doubts.push(Doubt::each_time(
+            "hidden command",
+            format!("What it runs cannot be seen: {why}"),
+        ));
     }
     // The same words name a branch or a folder: the disk tells.
     let there = |word: &&bash::Word| {

@@ -115,6 +115,9 @@ pub struct Effects {
     #[serde(with = "crate::path_text::map")]
     #[schemars(with = "BTreeMap<PathBuf, PathBuf>")]
     pub links: BTreeMap<PathBuf, PathBuf>,
+    /// For commands that call git: the aliases that git's configuration gives there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub git_aliases: BTreeMap<String, String>,
     /// For commands: they are known to change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_reads: bool,

@@ -7,6 +7,7 @@ mod confinement;
 mod control;
 mod foreseen;
 mod git;
+mod git_aliases;
 mod git_directories;
 mod git_reads;
 mod left_alone;
@@ -331,6 +332,7 @@ pub fn command_effects(
         links,
         runs: vec![command.to_owned()],
         only_reads: !shadowed && bash::known_safe(&line, &SafePlace { directory, roots }),
+        git_aliases: git_aliases::called(command, &line, directory),
         directory: Some(directory.to_owned()),
         ..Effects::default()
     }

@@ -1,8 +1,13 @@
 //! From a text to everything that it may start.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use super::builtins;
 use super::danger;
+use super::expand::{self, LineExpander};
 use super::found::{Found, Simple, Token, Values};
+use super::git_alias::GitAliases;
 use super::grammar;
 use super::line::{Assignment, Command, Line, Place, RedirectionKind, Word};
 use super::reader;
@@ -22,7 +27,7 @@ const MOST: usize = 64;
 /// Two readings must agree: one that follows bash character by character, and
 /// the published grammar.
 pub fn analyse(text: &str) -> Line {
-    let mut analysis = Analysis { line: Line::default(), budget: MOST, values: Values::default() };
+    let mut analysis = Analysis::default();
     analysis.text(text, &Context::default());
     if let Some(name) = analysis.values.evaluated_text() {
         let why = format!("`{name}` is evaluated, and its value may hold commands");
@@ -34,10 +39,43 @@ pub fn analyse(text: &str) -> Line {
     analysis.line
 }
 
+/// Takes a text apart after the expansions whose results it tells itself: variables
+/// that it sets, braces, aliases, text that `echo` or `printf` hands to a shell. For
+/// checks that look for harm: what is missed here is missed by chance.
+pub fn analyse_expanded(
+    text: &str,
+    home: Option<&Path>,
+    directory: &Path,
+    git_aliases: &BTreeMap<String, String>,
+) -> Line {
+    let mut analysis = Analysis {
+        expander: Some(LineExpander::new(home, directory)),
+        git_aliases: GitAliases::new(git_aliases),
+        ..Analysis::default()
+    };
+    analysis.text(text, &Context::default());
+    analysis.line
+}
+
 struct Analysis {
     line: Line,
     budget: usize,
     values: Values,
+    /// There when the text is to be expanded.
+    expander: Option<LineExpander>,
+    git_aliases: GitAliases,
+}
+
+impl Default for Analysis {
+    fn default() -> Self {
+        Self {
+            line: Line::default(),
+            budget: MOST,
+            values: Values::default(),
+            expander: None,
+            git_aliases: GitAliases::default(),
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -49,6 +87,8 @@ struct Context {
     depth: usize,
     /// The shell may be another one than bash.
     plain_sh: bool,
+    /// The aliases whose text is read: none means itself.
+    aliases: Vec<String>,
 }
 
 impl Analysis {
@@ -58,9 +98,17 @@ impl Analysis {
         }
     }
 
+    /// Notes that part of what the line runs cannot be seen in it.
+    fn hides(&mut self, why: &'static str) {
+        if self.expander.is_some() {
+            self.line.hidden.get_or_insert(why);
+        }
+    }
+
     fn text(&mut self, text: &str, context: &Context) {
         if text.len() > LONGEST {
             self.trouble("it is too long");
+            self.hides("it is too long to be looked through");
             return;
         }
         let mut found = Found::default();
@@ -72,11 +120,19 @@ impl Analysis {
             found.trouble("another shell than bash may read it otherwise");
         }
         if found.trouble.is_none()
+            && self.expander.is_none()
             && let Some(why) = grammar::disagrees(text, &found)
         {
             found.trouble(why);
         }
-        let commands = std::mem::take(&mut found.commands);
+        let commands = match &mut self.expander {
+            None => std::mem::take(&mut found.commands),
+            Some(expander) => {
+                let expanded = expander.expand(&found);
+                found.redirections = expanded.redirections;
+                expanded.commands
+            }
+        };
         for simple in commands {
             self.command(simple, context, &mut found);
         }
@@ -124,6 +180,7 @@ impl Analysis {
         let scripts = builtins::look(&simple, 0, found);
         self.line.commands.push(simple.command.clone());
         self.inside(&simple, context, found);
+        self.alias(&simple.command, context);
         for script in scripts {
             let mut inner = deeper(&simple.command, context);
             inner.place = Place::Script;
@@ -131,9 +188,23 @@ impl Analysis {
         }
     }
 
+    /// Reads what the command means when its name is an alias, of the shell or of git.
+    fn alias(&mut self, command: &Command, context: &Context) {
+        let Some(expander) = &self.expander else { return };
+        self.git_aliases.learn(command);
+        let found = expander.unaliased(command).or_else(|| self.git_aliases.text(command));
+        let Some((name, text)) = found.filter(|(name, _)| !context.aliases.contains(name)) else {
+            return;
+        };
+        let mut inner = deeper(command, context);
+        inner.aliases.push(name);
+        self.enter(&inner, |analysis| analysis.text(&text, &inner));
+    }
+
     fn enter(&mut self, inner: &Context, run: impl FnOnce(&mut Self)) {
         if inner.depth > DEEPEST || self.budget == 0 {
             self.trouble("it is nested too deeply");
+            self.hides("it is nested too deeply to be looked through");
             return;
         }
         self.budget -= 1;
@@ -145,6 +216,9 @@ impl Analysis {
         let command = &simple.command;
         if let Some(why) = unclear_program(command) {
             found.trouble(why);
+            if command.words.first().is_some_and(|program| expand::is_derived(&program.source)) {
+                self.hides(DERIVED);
+            }
             return;
         }
         for inside in wrappers::inside(&command.words) {
@@ -180,11 +254,32 @@ impl Analysis {
                             }
                         }
                     }
-                    _ => found.trouble(why),
+                    _ => {
+                        if reads_derived_script(simple) {
+                            self.hides(DERIVED);
+                        }
+                        found.trouble(why);
+                    }
                 },
             }
         }
     }
+}
+
+/// Why a line hides what it runs when it decodes that from text of its own.
+const DERIVED: &str = "it runs a program or script that it makes from text";
+
+/// Whether a shell gets a script that the line makes from text of its own.
+fn reads_derived_script(simple: &Simple) -> bool {
+    let targets = simple.redirections.iter().map(|redirection| &redirection.target);
+    let unknown = |word: &&Word| word.text.is_none();
+    simple
+        .command
+        .words
+        .iter()
+        .chain(targets)
+        .filter(unknown)
+        .any(|word| expand::is_derived(&word.source))
 }
 
 /// A command that another one starts.
@@ -229,7 +324,7 @@ fn deeper(command: &Command, context: &Context) -> Context {
 }
 
 /// A word of a wrapped command, as if it had been read there.
-fn token(word: &Word) -> Token {
+pub(super) fn token(word: &Word) -> Token {
     let assignment = None;
     Token {
         plain: !word.quoted,

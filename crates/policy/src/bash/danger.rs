@@ -8,7 +8,7 @@ use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 use super::safe::rg_runs_programs;
 
-pub use destruction::{Destruction, Loss, checked_out, destructive};
+pub use destruction::{Destruction, Loss, checked_out, destructive, may_destroy};
 
 /// Why the command needs a person although commands are allowed, in words: it
 /// deletes by force, runs programs through its options, plants a link, or sets

@@ -60,6 +60,12 @@ pub(super) struct Found {
     /// of the command behind each.
     pub(super) prefixed: Vec<(usize, usize)>,
     pub(super) here_documents: usize,
+    /// The commands of each pipeline that has several stages, as ranges in `commands`.
+    pub(super) pipelines: Vec<Vec<Range<usize>>>,
+    /// Variables of `for` loops with the words that they go through.
+    pub(super) loops: Vec<(String, Vec<Word>)>,
+    /// Names of the functions that are defined.
+    pub(super) functions: Vec<String>,
 }
 
 impl Found {

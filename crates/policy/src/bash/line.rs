@@ -13,6 +13,9 @@ pub struct Line {
     /// Why the line cannot be judged; then what else is found is not all. No
     /// rule may allow such a line, except in yolo mode.
     pub trouble: Option<String>,
+    /// Why part of what an expanded line runs cannot be seen in it, although the line
+    /// makes that part itself.
+    pub hidden: Option<&'static str>,
     /// What the commands and redirections do not tell: words of a person's
     /// dialog (`command substitution`, `function definition`, `background job`).
     pub features: Vec<&'static str>,

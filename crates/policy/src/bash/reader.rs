@@ -51,8 +51,8 @@ pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: 
         reader.found.trouble(why);
         reader.waiting.clear();
         let rest = reader.text.get(reader.at..).unwrap_or_default();
-        match rest.find('\n') {
-            Some(line_end) => reader.at += line_end + 1,
+        match rest.find(['\n', ';', '&', '|']) {
+            Some(end) => reader.at += end + 1,
             None => return,
         }
         reader.depth = depth;

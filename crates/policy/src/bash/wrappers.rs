@@ -264,7 +264,11 @@ fn with_assignments(program: &str, rest: Rest<'_>) -> Vec<Inside> {
     let mut assignments = Vec::new();
     while let Some((word, behind)) = words.split_first() {
         if !options::is_one_word(word) {
-            return unclear(&format!("`{program}` has words that only the run tells"));
+            let why = format!("`{program}` has words that only the run tells");
+            return vec![
+                Inside::Words { words: words.to_vec(), assignments },
+                Inside::Unclear(why),
+            ];
         }
         let text = word.text.as_deref().unwrap_or(&word.source);
         let Some((name, value)) = text.split_once('=') else { break };

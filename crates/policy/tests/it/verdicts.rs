@@ -1,6 +1,6 @@
 //! Shell lines and what is decided about them; see `verdicts.txt`.
 
-use parallax_policy::Tier;
+use parallax_policy::{PolicyOptions, Tier};
 use parallax_protocol::policy::{ApprovalMode, Decision, Judge};
 
 use crate::world::{Ask, Surroundings, World, file, with_query};
@@ -22,7 +22,12 @@ const RULES: &[(&str, &str)] = &[
 
 #[test]
 fn lines_are_decided_as_the_table_says() {
-    let surroundings = Surroundings { made: vec!["/w/made".into()], ..Surroundings::default() };
+    let aliases = [("zap", "reset --hard"), ("nuke", "!rm -rf src"), ("st", "status")];
+    let surroundings = Surroundings {
+        made: vec!["/w/made".into()],
+        git_aliases: aliases.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+        ..Surroundings::default()
+    };
     let mut group = None;
     let mut rows = 0;
     let mut wrong = Vec::new();
@@ -34,10 +39,12 @@ fn lines_are_decided_as_the_table_says() {
             let text =
                 format!("[[rule]]\ntoolName = \"run_shell_command\"\npriority = 100\n{rules}");
             let files = if rules.is_empty() { vec![] } else { vec![file(Tier::User, &text)] };
-            let world = World::new(&files);
+            let options =
+                PolicyOptions { files, home: Some("/home/me".into()), ..PolicyOptions::default() };
+            let world = World::with(&options);
             assert!(world.policy.problems().is_empty(), "{:?}", world.policy.problems());
             let mode = ApprovalMode::parse(mode).expect(header);
-            group = Some((header, world, mode, who == "somebody"));
+            group = Some((header, world, mode, who != "nobody"));
             continue;
         }
         let (line, wanted) = row.rsplit_once(" => ").expect(row);

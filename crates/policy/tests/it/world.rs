@@ -1,5 +1,6 @@
 //! Queries over a made-up workspace `/w`, with plans in `/plans`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
@@ -32,6 +33,7 @@ pub(crate) struct Surroundings {
     pub(crate) server: Option<&'static str>,
     pub(crate) agent: Option<&'static str>,
     pub(crate) annotations: Option<Object>,
+    pub(crate) git_aliases: BTreeMap<String, String>,
 }
 
 /// Makes a query and hands it on.
@@ -75,6 +77,7 @@ pub(crate) fn with_query<T>(
             }
             args.insert("command".into(), command.into());
             effects.runs.push(command.into());
+            effects.git_aliases = around.git_aliases.clone();
             ToolKind::Execute
         }
         "write_file" | "replace" => {

@@ -303,6 +303,17 @@ fn git_config(arguments: &[&str], directory: &Path) -> Option<Vec<u8>> {
     parallax_exec::program::output("git", arguments, directory, &variables, SIZE, TIME)
 }
 
+/// The aliases of the configuration that is in force in a directory.
+pub(super) fn aliases(directory: &Path) -> Vec<(String, String)> {
+    let entries = values(&["--get-regexp", r"^alias\."], directory);
+    let alias = |entry: &String| {
+        let (key, text) = entry.split_once('\n')?;
+        let (_, name) = key.split_once('.')?;
+        Some((name.to_owned(), text.to_owned()))
+    };
+    entries.iter().filter_map(alias).collect()
+}
+
 fn set_variable(environment: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
     // What the user set in the environment comes before any configuration.
     if !environment.iter().any(|(other, _)| other == name) {

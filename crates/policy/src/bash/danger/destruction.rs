@@ -73,6 +73,15 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         {
             row(Loss::Files, "`rsync` deletes what the source has not", Vec::new())
         }
+        "tar" | "gtar" | "bsdtar" if has_long(command, "--remove-files", "--remove-f") => {
+            row(Loss::Files, "`tar` deletes what it packs", Vec::new())
+        }
+        "zip"
+            if has_letter(command, &['m']) && has_letter(command, &['r'])
+                || has_long(command, "--move", "--mov") =>
+        {
+            row(Loss::Files, "`zip` deletes what it packs", Vec::new())
+        }
         "dd" if texts(command).any(|text| text.starts_with("of=/dev/")) => {
             row(Loss::System, "`dd` overwrites a device", Vec::new())
         }
@@ -91,6 +100,67 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         _ if name.starts_with("mkfs") => row(Loss::System, "it destroys a file system", Vec::new()),
         _ => None,
     }
+}
+
+/// Whether the command would be destructive if the program, or the git command, that
+/// only the run tells were the one of the table that takes such words. The options are
+/// those of few other programs, so that `"$CC" -c x.c` is free.
+pub fn may_destroy(command: &Command) -> Option<Destruction> {
+    let row = |loss| {
+        let why = "only the run tells what it runs, with options as for deleting";
+        Some(Destruction { loss, why, operands: Vec::new() })
+    };
+    let with = |words: &[&str], rest: &[Word]| {
+        let named =
+            words.iter().map(|text| Word { text: Some((*text).to_owned()), ..Word::default() });
+        Command { words: named.chain(rest.iter().cloned()).collect(), ..Command::default() }
+    };
+    match command.words.first()?.text.as_deref() {
+        None => {
+            if git(&with(&["git"], command.arguments())).is_some_and(|_| is_git_only(command)) {
+                return row(Loss::GitWork);
+            }
+            deletes_by_force(command).then(|| row(Loss::Files)).flatten()
+        }
+        Some(name) if name.rsplit('/').next() == Some("git") => {
+            let unknown = command.arguments().iter().position(|word| word.text.is_none())?;
+            let (before, rest) = command.arguments().split_at_checked(unknown)?;
+            // Behind a subcommand it is an operand.
+            if git_subcommand(&with(&["git"], before)).is_some() {
+                return None;
+            }
+            let rest = rest.get(1..).unwrap_or_default();
+            let found = ["reset", "clean", "push", "branch", "stash", "reflog"];
+            found
+                .iter()
+                .any(|name| git(&with(&["git", name], rest)).is_some())
+                .then(|| row(Loss::GitWork))
+                .flatten()
+        }
+        Some(_) => None,
+    }
+}
+
+/// `-rf`, `-r -f`, `--recursive --force`, and no option that `rm` does not know.
+fn deletes_by_force(command: &Command) -> bool {
+    let mut letters = String::new();
+    for text in texts(command).take_while(|text| *text != "--") {
+        match text.strip_prefix('-') {
+            Some("-recursive") => letters.push('r'),
+            Some("-force") => letters.push('f'),
+            Some(flags) if flags.chars().all(|flag| "rRfvdiI".contains(flag)) => {
+                letters.push_str(flags);
+            }
+            Some(_) => return false,
+            None => {}
+        }
+    }
+    letters.contains(['r', 'R']) && letters.contains('f')
+}
+
+/// Whether the first word is a command of git that other programs do not have.
+fn is_git_only(command: &Command) -> bool {
+    matches!(texts(command).next(), Some("reset" | "clean" | "checkout" | "stash" | "reflog"))
 }
 
 /// Of `folder/*` the folder: what matches lies in it.

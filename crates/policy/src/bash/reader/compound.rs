@@ -121,23 +121,30 @@ impl Reader<'_, '_> {
             self.found.prefixed.push((at, first));
         }
         self.command()?;
+        let mut stages: Vec<_> = std::iter::once(first..self.found.commands.len()).collect();
         loop {
             self.skip_blank();
-            if self.stands("||") {
+            let piped = !self.stands("||") && (self.stands("|&") || self.stands("|"));
+            if !piped {
+                if stages.len() > 1 {
+                    self.found.pipelines.push(stages);
+                }
                 return Ok(());
             }
             if self.take("|&") {
                 self.found.only_bash = true;
-            } else if !self.take("|") {
-                return Ok(());
+            } else {
+                self.take("|");
             }
             self.skip_lines()?;
+            let stage = self.found.commands.len();
             // `time` is a program behind a pipe, and bash knows no `!` there.
             if self.reserved() == Some("time") {
                 self.simple()?;
             } else {
                 self.command()?;
             }
+            stages.push(stage..self.found.commands.len());
         }
     }
 
@@ -242,6 +249,7 @@ impl Reader<'_, '_> {
             return Err(Refusal::new("a function's name is not plain"));
         };
         self.found.feature("function definition");
+        self.found.functions.push(name.to_owned());
         if builtins::has_meaning(name) {
             self.found.trouble(format!("it defines a function in place of `{name}`"));
         }
@@ -276,10 +284,11 @@ impl Reader<'_, '_> {
             let Some(name) = name.word.text.filter(|name| is_name(name)) else {
                 return Err(Refusal::new("a loop's variable is not plain"));
             };
-            self.found.values.assigned.insert(name);
+            self.found.values.assigned.insert(name.clone());
             self.skip_lines()?;
             if self.reserved() == Some("in") {
                 self.eat(2);
+                let mut words = Vec::new();
                 loop {
                     self.skip_blank();
                     match self.peek() {
@@ -293,11 +302,10 @@ impl Reader<'_, '_> {
                         }
                         Some(end) if ends_word(end) => return Err(unexpected(&end.to_string())),
                         None => return Err(Refusal::new("a loop has no body")),
-                        Some(_) => {
-                            self.word(false)?;
-                        }
+                        Some(_) => words.push(self.word(false)?.word),
                     }
                 }
+                self.found.loops.push((name, words));
             } else {
                 self.take(";");
             }

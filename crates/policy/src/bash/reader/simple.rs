@@ -26,6 +26,7 @@ impl Reader<'_, '_> {
         let index = self.found.commands.len();
         let first_waiting = self.waiting_count();
         let first_prefixed = self.found.prefixed.len();
+        let first_pipeline = self.found.pipelines.len();
         let first_redirection = self.found.redirections.len();
         let start = self.at;
         let mut simple = Simple::default();
@@ -90,6 +91,9 @@ impl Reader<'_, '_> {
         }
         let simple = self.finished(start, simple, declares);
         self.push((index, first_prefixed, first_waiting), &here_documents, simple);
+        for stage in self.found.pipelines.iter_mut().skip(first_pipeline).flatten() {
+            *stage = stage.start + 1..stage.end + 1;
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use crate::bash::line::Word;
 pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     let mut words = arguments.iter();
     let mut reads_text = false;
+    let mut reads_input = false;
     let mut operand = None;
     while let Some(word) = words.next() {
         let Some(text) = word.text.as_deref() else {
@@ -61,9 +62,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
                 }
                 'a' | 'b' | 'e' | 'f' | 'h' | 'l' | 'm' | 'n' | 'u' | 'v' | 'x' | 'B' | 'C'
                 | 'E' | 'T' | 's' => {
-                    if letter == 's' && !reads_text {
-                        return unclear("a shell reads what comes in");
-                    }
+                    reads_input |= letter == 's';
                 }
                 _ => return unclear("an option of a shell is not known"),
             }
@@ -72,6 +71,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     match (reads_text, operand) {
         // What it reads comes from elsewhere; the caller looks for it.
         (_, None) => vec![Inside::Unclear(READS_INPUT.to_owned())],
+        (false, Some(_)) if reads_input => vec![Inside::Unclear(READS_INPUT.to_owned())],
         (true, Some(word)) => match &word.text {
             Some(text) if is_one_word(word) => text_for(name, text.clone()),
             _ => unclear("a shell runs a text that only the run tells"),

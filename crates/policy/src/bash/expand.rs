@@ -1,0 +1,445 @@
+//! A line after the expansions whose results its own text tells. Only checks that
+//! look for harm read it: what it adds to a line never allows anything.
+
+mod braces;
+mod output;
+mod variables;
+mod word;
+
+use std::path::Path;
+
+use super::found::{Found, Simple};
+use super::line::{Assignment, Command, Place, Redirection, RedirectionKind, Word};
+use super::reader::{self, is_name};
+use output::PrintedText;
+use variables::{ValuePiece, Variables};
+
+/// Substitutions inside substitutions.
+const DEEPEST: usize = 6;
+/// Commands that are made of one text.
+const MOST_COMMANDS: usize = 512;
+
+/// What is known while a line is expanded.
+#[derive(Debug, Default)]
+pub(super) struct LineExpander {
+    variables: Variables,
+    aliases: Vec<(String, String)>,
+}
+
+/// The commands and redirections of a text, expanded.
+#[derive(Debug, Default)]
+pub(super) struct Expanded {
+    pub(super) commands: Vec<Simple>,
+    pub(super) redirections: Vec<Redirection>,
+}
+
+impl LineExpander {
+    pub(super) fn new(home: Option<&Path>, directory: &Path) -> Self {
+        let mut expander = Self::default();
+        let known = [("HOME", home), ("PWD", Some(directory))];
+        for (name, path) in known.iter().filter_map(|(name, path)| Some((name, (*path)?))) {
+            expander.variables.add_text(name, &path.to_string_lossy());
+        }
+        expander.variables.add_text("IFS", " \t\n");
+        expander
+    }
+
+    /// Expands what was found in a text, after learning what it sets.
+    pub(super) fn expand(&mut self, found: &Found) -> Expanded {
+        // The second time sees what functions and later assignments set.
+        for _ in 0..2 {
+            self.learn(found);
+        }
+        let mut all = Expanded::default();
+        for combination in 0..self.variables.combinations() {
+            self.variables.choose(combination);
+            let commands = commands(found, &self.variables, 0);
+            for simple in commands {
+                let known = |other: &Simple| {
+                    other.command == simple.command && other.redirections == simple.redirections
+                };
+                if all.commands.len() < MOST_COMMANDS && !all.commands.iter().any(known) {
+                    all.commands.push(simple);
+                }
+            }
+            for redirection in &found.redirections {
+                let expanded = redirected(redirection, &self.variables, 0);
+                if !all.redirections.contains(&expanded) {
+                    all.redirections.push(expanded);
+                }
+            }
+        }
+        for simple in &all.commands {
+            self.learn_from_shell(&simple.command.words);
+        }
+        all
+    }
+
+    /// The alias that the command calls, and the text that the shell reads instead.
+    pub(super) fn unaliased(&self, command: &Command) -> Option<(String, String)> {
+        let (program, rest) = command.words.split_first()?;
+        let name = program.text.as_deref()?;
+        let (_, text) = self.aliases.iter().find(|(alias, _)| alias == name)?;
+        Some((name.to_owned(), joined(text, rest)))
+    }
+
+    /// Learns the values that the text gives to variables, and its aliases.
+    fn learn(&mut self, found: &Found) {
+        for combination in 0..self.variables.combinations() {
+            self.variables.choose(combination);
+            let mut learned = self.variables.clone();
+            for simple in &found.commands {
+                for assignment in &simple.command.assignments {
+                    let appends = simple.command.source.contains(&format!("{}+=", assignment.name));
+                    assign(assignment, appends, &self.variables, &mut learned);
+                }
+            }
+            for (name, words) in &found.loops {
+                for word in words.iter().flat_map(|it| word::words(it, &self.variables, 0)) {
+                    learned.add(name, vec![vec![piece(&word)]]);
+                }
+            }
+            for simple in commands(found, &self.variables, 0) {
+                self.learn_from(&simple, found, &mut learned);
+            }
+            self.variables = learned;
+        }
+    }
+
+    fn learn_from(&mut self, simple: &Simple, found: &Found, learned: &mut Variables) {
+        let words = &simple.command.words;
+        let Some((name, rest)) = words.split_first() else { return };
+        let texts = || rest.iter().filter_map(|word| word.text.as_deref());
+        match name.text.as_deref() {
+            Some("alias") => {
+                for (alias, text) in texts().filter_map(|text| text.split_once('=')) {
+                    self.aliases.push((alias.to_owned(), text.to_owned()));
+                }
+                self.aliases.dedup();
+            }
+            Some("set") => {
+                let behind = rest.iter().skip_while(|it| it.text.as_deref() != Some("--")).skip(1);
+                learned.add("@", behind.map(|word| vec![piece(word)]).collect());
+            }
+            Some("read") => {
+                let Some(text) = output::given(&simple.redirections) else { return };
+                let names: Vec<&str> = texts().filter(|text| is_name(text)).collect();
+                let mut fields = text.split_whitespace();
+                let Some((last, names)) = names.split_last() else { return };
+                for name in names {
+                    learned.add_text(name, fields.next().unwrap_or_default());
+                }
+                learned.add_text(last, &fields.collect::<Vec<_>>().join(" "));
+            }
+            Some("printf") if texts().next() == Some("-v") => {
+                let Some(variable) = rest.get(1).and_then(|word| word.text.as_deref()) else {
+                    return;
+                };
+                let mut command = vec![name.clone()];
+                command.extend(rest.iter().skip(2).cloned());
+                if let PrintedText::Text(text) = output::of(&command, &[], &PrintedText::Unknown) {
+                    learned.add_text(variable, &text);
+                }
+            }
+            Some(name) if found.functions.iter().any(|function| function == name) => {
+                learned.add("@", rest.iter().map(|word| vec![piece(word)]).collect());
+            }
+            _ => {}
+        }
+    }
+
+    /// `sh -c TEXT NAME WORD…` gives the text its words.
+    fn learn_from_shell(&mut self, words: &[Word]) {
+        let is_script = |word: &Word| {
+            let letters = word.text.as_deref().and_then(|text| text.strip_prefix('-'));
+            letters.is_some_and(|letters| !letters.starts_with('-') && letters.contains('c'))
+        };
+        let Some(at) = words.iter().position(is_script) else { return };
+        let Some((zero, rest)) = words.get(at + 2..).and_then(<[Word]>::split_first) else {
+            return;
+        };
+        self.variables.add("0", vec![vec![piece(zero)]]);
+        self.variables.add("@", rest.iter().map(|word| vec![piece(word)]).collect());
+    }
+}
+
+/// A text with words behind it, as the shell would read them.
+pub(super) fn joined(text: &str, rest: &[Word]) -> String {
+    let words = rest.iter().map(|word| match &word.text {
+        Some(text) if word.quoted => format!("'{}'", text.replace('\'', "'\\''")),
+        _ => word.source.clone(),
+    });
+    std::iter::once(text.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether the text holds a substitution that makes other text of what the line
+/// itself says: `$(echo bXI= | base64 -d)`.
+pub(super) fn is_derived(source: &str) -> bool {
+    let starts = source.match_indices(['(', '`']);
+    starts.into_iter().any(|(at, opened)| {
+        let behind = source.get(at + 1..).unwrap_or_default();
+        let inner = match opened {
+            "`" => behind.split('`').next().unwrap_or_default(),
+            _ if !source.get(..at).unwrap_or_default().ends_with(['$', '<']) => return false,
+            _ => {
+                let length = word::balanced(source.get(at..).unwrap_or_default(), '(', ')');
+                behind.get(..length.saturating_sub(2)).unwrap_or_default()
+            }
+        };
+        printed(inner, &Variables::default(), 1) == PrintedText::Derived
+    })
+}
+
+fn piece(word: &Word) -> ValuePiece {
+    match &word.text {
+        Some(text) => ValuePiece::Text(text.clone()),
+        None => ValuePiece::Source(word.source.clone()),
+    }
+}
+
+fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned: &mut Variables) {
+    let source = assignment.value.source.as_str();
+    let array = source.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    if let Some(elements) = array {
+        let mut found = Found::default();
+        reader::read(&format!(": {elements}"), Place::Line, false, 0, &mut found);
+        let words = found.commands.first().map(|simple| simple.command.arguments().to_vec());
+        let words = words.unwrap_or_default();
+        let words = words.iter().flat_map(|it| word::words(it, variables, 0));
+        learned.add(&assignment.name, words.map(|word| vec![piece(&word)]).collect());
+        return;
+    }
+    let value = match &assignment.value.text {
+        Some(text) => vec![ValuePiece::Text(text.clone())],
+        None => word::value(source, variables, 0),
+    };
+    if appends && let Some(before) = variables.get(&assignment.name).and_then(|it| it.first()) {
+        learned.add(&assignment.name, vec![before.iter().chain(&value).cloned().collect()]);
+        return;
+    }
+    learned.add(&assignment.name, vec![value]);
+}
+
+/// The commands with their words expanded, and with the text that other commands of
+/// the line pipe into them.
+fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<Simple> {
+    let mut commands: Vec<Simple> =
+        found.commands.iter().map(|simple| expanded(simple, variables, depth)).collect();
+    for stages in &found.pipelines {
+        let mut input = PrintedText::Unknown;
+        let mut source = String::new();
+        for stage in stages {
+            let place = commands.get(stage.start).map(|simple| simple.command.place);
+            let mut output: Option<PrintedText> = None;
+            for simple in commands.get_mut(stage.clone()).unwrap_or_default() {
+                if Some(simple.command.place) != place {
+                    continue;
+                }
+                let printed = output::of(&simple.command.words, &simple.redirections, &input);
+                output = Some(match (output, printed) {
+                    (Some(PrintedText::Text(before)), PrintedText::Text(text)) => {
+                        PrintedText::Text(before + &text)
+                    }
+                    (Some(_), _) => PrintedText::Unknown,
+                    (None, printed) => printed,
+                });
+                feed(simple, &input, &source);
+                if source.is_empty() {
+                    source = format!("$({} | …)", simple.command.source);
+                }
+            }
+            input = output.unwrap_or(PrintedText::Unknown);
+        }
+    }
+    commands.iter_mut().for_each(read_substituted_file);
+    commands
+}
+
+/// Gives a command what comes through its pipe as a here-string.
+fn feed(simple: &mut Simple, input: &PrintedText, source: &str) {
+    let target = match input {
+        PrintedText::Unknown => return,
+        PrintedText::Text(text) => {
+            append_input(simple, text);
+            Word { text: Some(text.clone()), source: text.clone(), quoted: true, glob: false }
+        }
+        PrintedText::Derived => {
+            Word { text: None, source: source.to_owned(), quoted: true, glob: false }
+        }
+    };
+    let kind = RedirectionKind::HereString;
+    if output::given(&simple.redirections).is_none() {
+        simple.redirections.push(Redirection { kind, target, alone: false });
+    }
+}
+
+/// Puts the input of `xargs` behind its words, or in the place of what it replaces.
+fn append_input(simple: &mut Simple, text: &str) {
+    let words = &mut simple.command.words;
+    let Some(at) = words.iter().position(|word| word.text.as_deref() == Some("xargs")) else {
+        return;
+    };
+    let replaces = |word: &Word| {
+        let text = word.text.as_deref().unwrap_or_default();
+        text.starts_with("-I") || text == "-i" || text.starts_with("--replace")
+    };
+    if words.iter().skip(at).any(replaces) {
+        for word in words.iter_mut().skip(at + 1) {
+            word.text = word.text.take().map(|it| {
+                if it == "{}" || it.contains(' ') { it.replace("{}", text.trim_end()) } else { it }
+            });
+        }
+    } else {
+        let added = text.split_whitespace().map(|part| Word {
+            text: Some(part.to_owned()),
+            source: part.to_owned(),
+            ..Word::default()
+        });
+        words.extend(added);
+    }
+    simple.tokens = words.iter().map(super::analyse::token).collect();
+}
+
+/// Reads `bash <(echo …)`, `source <(echo …)` and `source /dev/stdin <<< …` as
+/// `bash <<< …`.
+fn read_substituted_file(simple: &mut Simple) {
+    let words = &mut simple.command.words;
+    let Some(name) = words.first().and_then(|word| word.text.clone()) else { return };
+    let sources = matches!(name.as_str(), "." | "source");
+    let is_input = |word: &Word| {
+        word.source.starts_with("<(")
+            || sources
+                && matches!(
+                    word.text.as_deref(),
+                    Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+                )
+    };
+    let Some(at) = words.iter().position(is_input) else { return };
+    let taken = words.remove(at);
+    if let (true, Some(first)) = (sources, words.first_mut()) {
+        *first =
+            Word { text: Some("bash".to_owned()), source: "bash".to_owned(), ..Word::default() };
+    }
+    if let Some(inner) = taken.source.strip_prefix("<(") {
+        let inner = inner.strip_suffix(')').unwrap_or(inner);
+        let text = match printed(inner, &Variables::default(), 1) {
+            PrintedText::Text(text) => Some(text),
+            PrintedText::Derived | PrintedText::Unknown => None,
+        };
+        let target = Word { text, source: taken.source.clone(), quoted: true, glob: false };
+        let kind = RedirectionKind::HereString;
+        simple.redirections.push(Redirection { kind, target, alone: false });
+    }
+    simple.tokens = simple.command.words.iter().map(super::analyse::token).collect();
+}
+
+fn expanded(simple: &Simple, variables: &Variables, depth: usize) -> Simple {
+    let mut words: Vec<Word> =
+        simple.command.words.iter().flat_map(|it| word::words(it, variables, depth)).collect();
+    words.iter_mut().skip(first_script_word(&simple.command.words)).for_each(splice);
+    let redirections: Vec<Redirection> =
+        simple.redirections.iter().map(|it| redirected(it, variables, depth)).collect();
+    if words == simple.command.words {
+        return Simple { redirections, ..simple.clone() };
+    }
+    let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
+    let words = if words.is_empty() { vec![Word::default()] } else { words };
+    Simple {
+        tokens: words.iter().map(super::analyse::token).collect(),
+        redirections,
+        start: None,
+        command: Command { words, source, ..simple.command.clone() },
+    }
+}
+
+/// Where the words begin that a shell reads as a script: behind `eval`, or behind the
+/// `-c` of a shell.
+fn first_script_word(words: &[Word]) -> usize {
+    const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash", "su"];
+    let mut behind_shell = false;
+    for (at, word) in words.iter().enumerate() {
+        let Some(text) = word.text.as_deref() else { continue };
+        let name = text.rsplit('/').next().unwrap_or(text);
+        if name == "eval"
+            || behind_shell
+                && text.starts_with('-')
+                && !text.starts_with("--")
+                && text.contains('c')
+        {
+            return at + 1;
+        }
+        behind_shell |= SHELLS.contains(&name);
+    }
+    words.len()
+}
+
+/// Reads a script with expansions that only the run tells as if these were left for
+/// the shell that reads it.
+fn splice(word: &mut Word) {
+    if word.text.is_none() {
+        let pieces = word::value(&word.source, &Variables::default(), 0);
+        word.text = Some(word::source(&pieces));
+        word.glob = false;
+        word.quoted = true;
+    }
+}
+
+fn redirected(redirection: &Redirection, variables: &Variables, depth: usize) -> Redirection {
+    let target = &redirection.target;
+    let pieces = match redirection.kind {
+        RedirectionKind::HereDocument if target.text.is_none() => {
+            word::body(&target.source, variables, depth)
+        }
+        RedirectionKind::HereString if target.text.is_none() => {
+            word::value(&target.source, variables, depth)
+        }
+        _ => {
+            let words = word::words(target, variables, depth);
+            let [only] = words.as_slice() else { return redirection.clone() };
+            return Redirection { target: only.clone(), ..redirection.clone() };
+        }
+    };
+    let text = Some(word::source(&pieces));
+    Redirection { target: Word { text, ..target.clone() }, ..redirection.clone() }
+}
+
+/// What a text prints when a shell runs it.
+fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
+    if depth > DEEPEST {
+        return PrintedText::Unknown;
+    }
+    let mut found = Found::default();
+    reader::read(text, Place::Line, false, depth, &mut found);
+    let commands = commands(&found, variables, depth);
+    let own = |simple: &&Simple| simple.command.place == Place::Line;
+    let stages = found.pipelines.last();
+    let from = stages.and_then(|stages| stages.first()).map(|stage| stage.start);
+    let piped = stages.and_then(|stages| stages.last());
+    match (commands.iter().filter(own).count(), from, piped) {
+        (1, None, _) => {}
+        // One pipeline is all that there is.
+        (_, Some(first), Some(last))
+            if commands.iter().position(|it| own(&it)) == Some(first)
+                && commands
+                    .iter()
+                    .rposition(|it| own(&it))
+                    .is_some_and(|it| last.contains(&it)) =>
+        {
+            let end = commands.get(last.start);
+            return end.map_or(PrintedText::Unknown, |simple| {
+                let input = match simple.redirections.last() {
+                    Some(Redirection { kind: RedirectionKind::HereString, target, .. }) => {
+                        target.text.clone().map_or(PrintedText::Derived, PrintedText::Text)
+                    }
+                    _ => PrintedText::Unknown,
+                };
+                output::of(&simple.command.words, &simple.redirections, &input)
+            });
+        }
+        _ => return PrintedText::Unknown,
+    }
+    let only = commands.iter().find(own);
+    only.map_or(PrintedText::Unknown, |simple| {
+        output::of(&simple.command.words, &simple.redirections, &PrintedText::Unknown)
+    })
+}
