@@ -18,7 +18,7 @@ use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
 use crate::trace::{Considered, Explanation, Trace, considered};
 use crate::transparent::is_transparent;
-use crate::{Problem, drafts, grants, hint, job_credentials, paths};
+use crate::{Problem, drafts, grants, hint, job_credentials, paths, sensitive_names};
 
 /// All rules of a session, in the order in which they are tried.
 #[derive(Debug, Clone)]
@@ -587,11 +587,15 @@ impl Policy {
         let files = &effects.permissions.file_system;
         let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
         // What is not there yet may be when a later part of the line runs.
-        let named: Vec<PathBuf> = call.shell.iter().flat_map(|shell| shell.named()).collect();
-        let all = all.chain(&files.read).chain(&files.write).chain(&named);
         let home = self.home.as_deref();
+        let shells = || call.shell.iter().flat_map(|shell| [shell, shell.expanded()]);
+        let named: Vec<PathBuf> = shells().flat_map(ShellCall::named).collect();
+        let written: Vec<PathBuf> =
+            shells().flat_map(|shell| sensitive_names::named(shell, home)).collect();
+        let all = all.chain(&files.read).chain(&files.write).chain(&named);
+        let all = all.filter(|path| protected_names::is_sensitive(path, home)).chain(&written);
         let mut found: Vec<String> = Vec::new();
-        for path in all.filter(|path| protected_names::is_sensitive(path, home)) {
+        for path in all {
             let below = home.and_then(|home| path.strip_prefix(home).ok());
             let shown = match below {
                 Some(below) => format!("~/{}", below.display()),

@@ -90,6 +90,44 @@ fn verdict_names_the_sensitive_paths_of_a_call() {
 }
 
 #[test]
+fn verdict_names_secrets_that_a_line_reaches_indirectly() {
+    let world =
+        World::with(&PolicyOptions { home: Some("/home/u".into()), ..PolicyOptions::default() });
+    for (line, named) in [
+        ("F=~/.ssh/id; cat $F", "~/.ssh/id"),
+        ("F=.ssh; cat ~/$F/id", "~/.ssh/id"),
+        ("cat $HOME/.ssh/id", "~/.ssh/id"),
+        ("cat ~/{.ssh/id,x}", "~/.ssh/id"),
+        ("cat ~/.ss*/id", "~/.ss*/id"),
+        ("cat ~/.[s]sh/*", "~/.[s]sh/*"),
+        ("cat /home/u/.aws/cred*", "~/.aws/cred*"),
+        ("cat id_r*", "id_r*"),
+        ("cat certs/*.pem", "certs/*.pem"),
+        ("cd ~ && cat .ssh/id", "~/.ssh/id"),
+        ("cd && make .ssh/id", "~/.ssh/id"),
+        ("cd ~/.ssh; cat id", "~/.ssh"),
+        ("python3 -c \"open('/home/u/.ssh/id').read()\"", "~/.ssh/id"),
+        ("python3 -c \"from pathlib import Path; Path.home() / '.ssh' / 'id'\"", ".ssh"),
+        ("python3 - <<'E'\nopen('/w/server.pem')\nE", "/w/server.pem"),
+        ("node -e \"fs.readFileSync('/home/u/.npmrc')\"", "~/.npmrc"),
+        ("perl -pe 1 /home/u/.netrc", "~/.netrc"),
+        ("bash -c 'cat ~/.kube/config'", "~/.kube/config"),
+        ("echo ~/.aws/config | xargs cat", "~/.aws/config"),
+        ("make *.c", ""),
+        ("make src/*/mod.rs", ""),
+        ("make .*", ""),
+        ("make ./*", ""),
+        ("python3 -c 'print(1)'", ""),
+        ("python3 -m pytest tests/credentials_test.py", ""),
+        ("git commit -m 'Read .ssh/config'", ""),
+        ("X=a; make $X", ""),
+    ] {
+        let found = world.judge(Default, SHELL, line).sensitive;
+        assert_eq!(found.first().map_or("", String::as_str), named, "{line} {found:?}");
+    }
+}
+
+#[test]
 fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
     for (line, wanted) in [
         ("cargo test -q", vec!["cargo test -q", "cargo test", "cargo"]),

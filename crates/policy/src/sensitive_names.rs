@@ -1,0 +1,108 @@
+//! Names of secrets in commands whose words are not plain paths: patterns, and code
+//! that a line hands to an interpreter.
+
+use std::path::{Path, PathBuf};
+
+use globset::GlobBuilder;
+use parallax_protocol::protected_names::{SECRETS_OF_HOME, is_sensitive};
+
+use crate::bash::{Command, RedirectionKind};
+use crate::call::ShellCall;
+
+/// Programs that run code from their words or their input.
+const INTERPRETERS: &[&str] =
+    &["awk", "bun", "deno", "gawk", "lua", "node", "perl", "php", "python", "ruby", "Rscript"];
+/// Literal characters that a pattern of a name needs to say something.
+const LITERAL: usize = 2;
+/// Names of secret files that a pattern may match, for [`is_sensitive`].
+const FILES: &[&str] =
+    &[".env", ".netrc", "credentials", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", "shadow"];
+
+/// The secrets that the words of the line may name, as they are written.
+pub(crate) fn named(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
+    let commands = &shell.line.commands;
+    let targets = shell.line.redirections.iter().map(|redirection| &redirection.target);
+    let words = commands.iter().flat_map(Command::arguments).chain(targets);
+    let patterns = words.filter(|word| word.glob).filter_map(|word| word.text.as_deref());
+    let patterns = patterns.filter(|text| text.contains(['*', '?', '[']));
+    let mut found: Vec<PathBuf> =
+        patterns.filter(|text| matches_secret(text, home)).map(PathBuf::from).collect();
+    let interpreted: Vec<&Command> = commands.iter().filter(|it| is_interpreter(it)).collect();
+    let code = interpreted.iter().flat_map(|command| command.arguments());
+    let input = shell.line.redirections.iter().filter(|redirection| {
+        !interpreted.is_empty()
+            && matches!(
+                redirection.kind,
+                RedirectionKind::HereDocument | RedirectionKind::HereString
+            )
+    });
+    let texts = code.chain(input.map(|redirection| &redirection.target));
+    for text in texts.map(|word| word.text.as_deref().unwrap_or(&word.source)) {
+        found.extend(in_code(text, home));
+    }
+    found
+}
+
+fn is_interpreter(command: &Command) -> bool {
+    command.name().is_some_and(|name| {
+        INTERPRETERS.iter().any(|known| {
+            name.strip_prefix(known)
+                .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+        })
+    })
+}
+
+/// The paths in a text that lead to secrets, or name one below the home.
+fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./~+@".contains(c);
+    let tokens = text.split(|c: char| !is_part(c)).map(|token| token.trim_end_matches('.'));
+    let is_secret = |token: &&str| {
+        let below = token.strip_prefix("~/").unwrap_or(token);
+        let of_home = token.starts_with('.') || token.starts_with('~');
+        of_home && SECRETS_OF_HOME.iter().any(|name| Path::new(below).starts_with(name))
+            || token.contains('/') && is_sensitive(Path::new(token), home)
+            || token.starts_with("id_") && is_sensitive(Path::new(token), home)
+    };
+    tokens.filter(is_secret).map(PathBuf::from).collect()
+}
+
+/// Whether a pattern of the shell matches a secret of the home, or a file that holds one
+/// anywhere.
+fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
+    let of_home = pattern.strip_prefix("~/").or_else(|| {
+        let below = Path::new(pattern).strip_prefix(home?).ok()?;
+        below.to_str()
+    });
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let last = parts.last().copied().unwrap_or_default();
+    let literal = last.chars().filter(|c| c.is_alphanumeric()).count() >= LITERAL;
+    if literal && FILES.iter().any(|name| matches(last, name))
+        || is_sensitive(Path::new(last), None)
+    {
+        return true;
+    }
+    let below: Vec<&str> = match of_home {
+        Some(below) => below.split('/').collect(),
+        // The line may be in the home: only a name that says something counts.
+        None if pattern.starts_with('.') && !pattern.starts_with("./") => parts,
+        None => return false,
+    };
+    let says = of_home.is_some()
+        || below.first().is_some_and(|name| name.chars().any(char::is_alphanumeric));
+    says && SECRETS_OF_HOME.iter().any(|secret| {
+        let names: Vec<&str> = secret.split('/').collect();
+        below.len() >= names.len()
+            && below.iter().zip(&names).all(|(pattern, name)| matches(pattern, name))
+    })
+}
+
+/// Whether the shell would match the name. A leading dot needs a dot.
+fn matches(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && pattern.starts_with(['*', '?']) {
+        return false;
+    }
+    GlobBuilder::new(pattern)
+        .literal_separator(true)
+        .build()
+        .is_ok_and(|glob| glob.compile_matcher().is_match(name))
+}
