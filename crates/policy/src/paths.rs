@@ -2,10 +2,10 @@
 //! resolve.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 pub(crate) use parallax_protocol::paths::lexical as resolve;
-use parallax_protocol::protected_names::{self, AGENT_FOLDERS, AGENT_RULES, fold};
+use parallax_protocol::protected_names::{self, Protection, fold};
 
 /// Whether the path is one of the roots or lies in one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
@@ -29,8 +29,9 @@ fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
 /// what runs programs, or opens doors. Of a path in the workspace only what is
 /// below the workspace counts.
 pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
-    any_name_below_root(path, roots, |name| name == ".git" || protected_names::is_protected(name))
-        || protected_names::holds_orders(&names_below_root(path, roots))
+    let names = names_below_root(path, roots);
+    names.iter().any(|name| name == ".git")
+        || protected_names::protection(&names) == Some(Protection::Closed)
         || makes_repository(path)
 }
 
@@ -70,10 +71,7 @@ pub(crate) fn has_other_names(path: &Path) -> bool {
 /// below the workspace counts.
 pub(crate) fn is_agent_rules(path: &Path, roots: &[PathBuf]) -> bool {
     let names = names_below_root(path, roots);
-    let Some((last, folders)) = names.split_last() else { return false };
-    AGENT_RULES.contains(&last.as_str())
-        || folders.iter().any(|folder| AGENT_FOLDERS.contains(&folder.as_str()))
-        || names.windows(2).any(|pair| pair == [".github", "instructions"])
+    protected_names::protection(&names) == Some(Protection::Instructions)
 }
 
 /// Whether a free edit mode stops at the path although it lies in the
@@ -123,9 +121,7 @@ pub(crate) fn is_part_of_repository(path: &Path) -> bool {
 /// Whether a tree that is put there may bring what [`is_protected`] or
 /// [`is_agent_rules`] names one level further down.
 pub(crate) fn may_hold_protected(path: &Path) -> bool {
-    let name = folded_name(path);
-    matches!(name.as_str(), ".cargo" | ".config" | ".github")
-        || AGENT_FOLDERS.contains(&name.as_str())
+    protected_names::may_hold_protected(&folded_name(path))
 }
 
 fn folded_name(path: &Path) -> String {
@@ -138,11 +134,7 @@ fn names_below_root(path: &Path, roots: &[PathBuf]) -> Vec<String> {
         Some(root) => path.strip_prefix(root).unwrap_or(path),
         None => path,
     };
-    let names = below.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(fold(&name.to_string_lossy())),
-        _ => None,
-    });
-    names.collect()
+    protected_names::folded_names(below)
 }
 
 fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> bool) -> bool {
@@ -151,7 +143,7 @@ fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> b
 
 #[cfg(test)]
 mod tests {
-    use super::{is_agent_rules, is_protected};
+    use super::{Protection, is_agent_rules, is_protected, protected_names};
     use std::path::{Path, PathBuf};
 
     #[test]
@@ -199,11 +191,24 @@ mod tests {
         }
         assert!(is_agent_rules(Path::new("/w/sub/Agents.md"), &roots));
         assert!(is_agent_rules(Path::new("/w/.github/copilot-instructions.md"), &roots));
-        for path in
-            ["/w/.roo/rules/x.md", "/w/.cursor/rules/a.mdc", "/w/WARP.md", "/w/.Codex/config.toml"]
-        {
-            assert!(is_agent_rules(Path::new(path), &roots), "{path}");
+        assert!(is_agent_rules(Path::new("/w/WARP.md"), &roots));
+        for path in ["/w/.roo/rules/x.md", "/w/.cursor/rules/a.mdc", "/w/.Codex/config.toml"] {
+            assert!(is_protected(Path::new(path), &roots), "{path}");
         }
         assert!(!is_agent_rules(Path::new("/w/README.md"), &roots));
+    }
+
+    #[test]
+    fn every_protected_name_is_judged_as_the_table_says() {
+        let roots = [PathBuf::from("/w")];
+        for (pattern, protection) in protected_names::patterns() {
+            let pattern = pattern.replace('*', "x");
+            for path in [format!("/w/{pattern}"), format!("/w/sub/{pattern}/file")] {
+                let path = Path::new(&path);
+                let closed = protection == Protection::Closed;
+                assert_eq!(is_protected(path, &roots), closed, "{path:?}");
+                assert_eq!(is_agent_rules(path, &roots), !closed, "{path:?}");
+            }
+        }
     }
 }

@@ -1,103 +1,348 @@
-//! Names of files and folders that other programs run, or take orders from: one
-//! list for whoever asks before they are written, closes them to commands, or
-//! puts them back.
+//! Names of files and directories that other programs run or obey: one table for the
+//! policy engine, the sandbox, checkpoints and the documentation.
 //!
 //! Names are in lower case; compare them after [`fold`].
 
-/// Settings of tools, at any depth, with all below them. `.git` is none of them:
-/// what of it is protected depends on who writes.
-pub const SETTINGS: &[&str] =
-    &[".envrc", ".gemini", ".geminiignore", ".idea", ".mcp.json", ".parallax", ".ssh", ".vscode"];
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Component, Path};
+use std::sync::LazyLock;
 
-/// What shells and git read when they start.
-pub const START_UP: &[&str] = &[
-    ".bash_aliases",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".cshrc",
-    ".gitconfig",
-    ".inputrc",
-    ".kshrc",
-    ".login",
-    ".logout",
-    ".mkshrc",
-    ".profile",
-    ".tcshrc",
-    ".xprofile",
-    ".xsessionrc",
-    ".zlogin",
-    ".zlogout",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-    "config.fish",
-];
-
-/// Files that tell agents what to do.
-pub const AGENT_RULES: &[&str] = &[
-    ".aider.conf.yml",
-    ".augment-guidelines",
-    ".clinerules",
-    ".cursorrules",
-    ".goosehints",
-    ".roorules",
-    ".rules",
-    ".windsurfrules",
-    "agents.md",
-    "agents.override.md",
-    "claude.local.md",
-    "claude.md",
-    "copilot-instructions.md",
-    "gemini.md",
-    "parallax.md",
-    "qwen.md",
-    "warp.md",
-];
-
-/// Folders with such files.
-pub const AGENT_FOLDERS: &[&str] = &[
-    ".amazonq",
-    ".augment",
-    ".codex",
-    ".continue",
-    ".cursor",
-    ".junie",
-    ".kiro",
-    ".qwen",
-    ".roo",
-    ".windsurf",
-];
-
-/// What other programs run or obey without being asked, by the last names of
-/// its path. An agent that is let edit still asks before it writes there; a
-/// command of a person's own may well make it.
-pub const ORDERS: &[&[&str]] = &[
-    &[".agents"],
-    &[".cargo", "config"],
-    &[".cargo", "config.toml"],
-    &[".claude"],
-    &[".config", "fish"],
-    &[".devcontainer"],
-    &[".devcontainer.json"],
-    &[".gitattributes"],
-    &[".github", "workflows"],
-    &[".gitmodules"],
-    &[".husky"],
-    &["fish", "conf.d"],
-];
-
-/// Whether the name, folded, is protected wherever it stands.
-pub fn is_protected(folded: &str) -> bool {
-    SETTINGS.contains(&folded) || START_UP.contains(&folded)
+/// How strongly a name is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protection {
+    /// Instructions for agents: creating them needs approval, commands may change them.
+    Instructions,
+    /// Programs are started from it: every change needs approval.
+    Closed,
 }
 
-/// Whether the names of a path, folded, lead to or below one of [`ORDERS`].
-pub fn holds_orders(folded: &[String]) -> bool {
-    ORDERS.iter().any(|names| {
-        folded.windows(names.len()).any(|window| window.iter().zip(*names).all(|(a, b)| a == b))
-    })
+/// Names that the same kind of program reads.
+#[derive(Debug)]
+pub struct ProtectedNames {
+    /// What reads them, as the documentation says it.
+    pub read_by: &'static str,
+    /// How strongly they are protected.
+    pub protection: Protection,
+    /// The last names of a path, at any depth, with everything below. A `*` at the
+    /// beginning is any text.
+    pub patterns: &'static [&'static str],
+}
+
+/// Read by shells and by git in every directory: protected in the home too.
+pub const START_UP: &ProtectedNames = &ProtectedNames {
+    read_by: "shells, sessions, ssh and git when they start",
+    protection: Protection::Closed,
+    patterns: &[
+        ".bash_aliases",
+        ".bash_login",
+        ".bash_logout",
+        ".bash_profile",
+        ".bashrc",
+        ".config/autostart",
+        ".config/fish",
+        ".config/git",
+        ".config/systemd",
+        ".cshrc",
+        ".gitconfig",
+        ".inputrc",
+        ".kshrc",
+        ".login",
+        ".logout",
+        ".mkshrc",
+        ".pam_environment",
+        ".profile",
+        ".ssh",
+        ".tcshrc",
+        ".xprofile",
+        ".xsessionrc",
+        ".zlogin",
+        ".zlogout",
+        ".zprofile",
+        ".zshenv",
+        ".zshrc",
+        "config.fish",
+        "fish/conf.d",
+    ],
+};
+
+/// The table. `.git` is not in it: what of it is protected depends on who writes.
+pub const TABLE: &[&ProtectedNames] = &[
+    &ProtectedNames {
+        read_by: "Parallax and Gemini CLI",
+        protection: Protection::Closed,
+        patterns: &[".gemini", ".geminiignore", ".mcp.json", ".parallax"],
+    },
+    &ProtectedNames {
+        read_by: "other agents",
+        protection: Protection::Closed,
+        patterns: &[
+            ".agents",
+            ".aider.conf.yml",
+            ".amazonq",
+            ".augment",
+            ".claude",
+            ".cline",
+            ".codex",
+            ".continue",
+            ".copilot",
+            ".crush.json",
+            ".cursor",
+            ".factory",
+            ".github/agents",
+            ".github/hooks",
+            ".goose",
+            ".junie",
+            ".kilocode",
+            ".kiro",
+            ".opencode",
+            ".qwen",
+            ".roo",
+            ".trae",
+            ".windsurf",
+            "crush.json",
+            "opencode.json",
+            "opencode.jsonc",
+        ],
+    },
+    &ProtectedNames {
+        read_by: "editors and IDEs",
+        protection: Protection::Closed,
+        patterns: &[
+            "*.code-workspace",
+            "*.sublime-project",
+            ".dir-locals-2.el",
+            ".dir-locals.el",
+            ".exrc",
+            ".externaltoolbuilders",
+            ".fleet",
+            ".gvimrc",
+            ".helix",
+            ".idea",
+            ".lazy.lua",
+            ".lvimrc",
+            ".neoconf.json",
+            ".nova",
+            ".nvim",
+            ".nvim.lua",
+            ".nvimrc",
+            ".run",
+            ".theia",
+            ".vim",
+            ".vimrc",
+            ".vimspector.json",
+            ".vs",
+            ".vscode",
+            ".vscode-insiders",
+            ".vscode-oss",
+            ".vscodium",
+            ".ycm_extra_conf.py",
+            ".zed",
+        ],
+    },
+    &ProtectedNames {
+        read_by: "development containers and cloud workspaces",
+        protection: Protection::Closed,
+        patterns: &[
+            ".codesandbox",
+            ".devcontainer",
+            ".devcontainer.json",
+            ".gitpod",
+            ".gitpod.yaml",
+            ".gitpod.yml",
+            ".idx",
+            ".replit",
+            ".stackblitzrc",
+        ],
+    },
+    &ProtectedNames {
+        read_by: "version control and its hook managers",
+        protection: Protection::Closed,
+        patterns: &[
+            ".git-hooks",
+            ".gitattributes",
+            ".githooks",
+            ".gitmodules",
+            ".hg/hgrc",
+            ".husky",
+            ".jj/repo/config.toml",
+            ".lefthook.yml",
+            ".overcommit.yml",
+            ".sl/config",
+            "lefthook-local.yml",
+            "lefthook.yml",
+        ],
+    },
+    &ProtectedNames {
+        read_by: "services that build a repository",
+        protection: Protection::Closed,
+        patterns: &[
+            ".circleci",
+            ".forgejo/workflows",
+            ".gitea/workflows",
+            ".github/actions",
+            ".github/workflows",
+        ],
+    },
+    &ProtectedNames {
+        read_by: "directory environments, build tools, debuggers and interpreters",
+        protection: Protection::Closed,
+        patterns: &[
+            ".cargo/config",
+            ".cargo/config.toml",
+            ".envrc",
+            ".gdbinit",
+            ".irbrc",
+            ".lldbinit",
+            ".mise",
+            ".mise.local.toml",
+            ".mise.toml",
+            ".octaverc",
+            ".pdbrc",
+            ".pryrc",
+            ".rprofile",
+            "mise.local.toml",
+            "mise.toml",
+        ],
+    },
+    START_UP,
+    &ProtectedNames {
+        read_by: "agents, as instructions",
+        protection: Protection::Instructions,
+        patterns: &[
+            ".augment-guidelines",
+            ".clinerules",
+            ".cursorrules",
+            ".github/chatmodes",
+            ".github/instructions",
+            ".github/prompts",
+            ".goosehints",
+            ".roorules",
+            ".rules",
+            ".windsurfrules",
+            "agents.md",
+            "agents.override.md",
+            "claude.local.md",
+            "claude.md",
+            "copilot-instructions.md",
+            "gemini.md",
+            "parallax.md",
+            "qwen.md",
+            "warp.md",
+        ],
+    },
+];
+
+/// A pattern of the table, ready to be compared.
+struct Row {
+    /// The names above the last one, the nearest first.
+    above: Vec<&'static str>,
+    protection: Protection,
+}
+
+/// The table by the last name of each pattern.
+struct Index {
+    names: HashMap<&'static str, Vec<Row>>,
+    endings: Vec<(&'static str, Protection)>,
+    /// By the first byte of names: a bit for each length that names in `names` have.
+    lengths: [u64; 256],
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut index = Index { names: HashMap::new(), endings: Vec::new(), lengths: [0; 256] };
+    for (pattern, protection) in patterns() {
+        if let Some(ending) = pattern.strip_prefix('*') {
+            index.endings.push((ending, protection));
+            continue;
+        }
+        let mut names = pattern.rsplit('/');
+        let last = names.next().unwrap_or_default();
+        for byte in last.bytes().take(1).flat_map(|byte| [byte, byte.to_ascii_uppercase()]) {
+            if let Some(lengths) = index.lengths.get_mut(usize::from(byte)) {
+                *lengths |= length_bit(last.len());
+            }
+        }
+        index.names.entry(last).or_default().push(Row { above: names.collect(), protection });
+    }
+    index
+});
+
+/// All names that are longer share one bit.
+fn length_bit(length: usize) -> u64 {
+    1 << length.min(63)
+}
+
+/// All patterns of the table.
+pub fn patterns() -> impl Iterator<Item = (&'static str, Protection)> {
+    let of = |names: &&'static ProtectedNames| {
+        let protection = names.protection;
+        names.patterns.iter().map(move |pattern| (*pattern, protection))
+    };
+    TABLE.iter().flat_map(of)
+}
+
+/// The paths that the table closes below a directory, patterns with `*` aside.
+pub fn closed_paths() -> impl Iterator<Item = &'static str> {
+    let closed = patterns().filter(|(_, protection)| *protection == Protection::Closed);
+    closed.map(|(pattern, _)| pattern).filter(|pattern| !pattern.contains('*'))
+}
+
+/// How the last name of a path is protected by itself, whatever is above it there.
+/// `above`: the names above it, the nearest first. All are folded.
+pub fn protection_of<'a>(
+    name: &str,
+    above: impl Iterator<Item = Cow<'a, str>> + Clone,
+) -> Option<Protection> {
+    let named = INDEX.names.get(name).into_iter().flatten();
+    let named = named.filter(|row| {
+        let mut above = above.clone();
+        row.above.iter().all(|wanted| above.next().is_some_and(|found| found == *wanted))
+    });
+    let ending = INDEX.endings.iter().filter(|(ending, _)| name.ends_with(ending));
+    named.map(|row| row.protection).chain(ending.map(|(_, protection)| *protection)).max()
+}
+
+/// How a path is protected, by its names from the top down, folded.
+pub fn protection(folded: &[String]) -> Option<Protection> {
+    (0..folded.len()).filter_map(|at| protection_at(folded, at)).max()
+}
+
+fn protection_at(folded: &[String], at: usize) -> Option<Protection> {
+    let (above, rest) = folded.split_at_checked(at)?;
+    let above = above.iter().rev().map(|name| Cow::Borrowed(name.as_str()));
+    protection_of(rest.first()?, above)
+}
+
+/// The names of a path, folded.
+pub fn folded_names(path: &Path) -> Vec<String> {
+    let names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(fold(&name.to_string_lossy())),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Whether a directory of this name, folded, may hold protected names that are not
+/// protected elsewhere.
+pub fn may_hold_protected(folded: &str) -> bool {
+    patterns().any(|(pattern, _)| pattern.rsplit('/').skip(1).any(|name| name == folded))
+}
+
+/// Whether the name, not folded, can be ruled out at a glance: most can.
+pub fn is_plain(name: &[u8]) -> bool {
+    let first = name.first().copied().unwrap_or_default();
+    let lengths = INDEX.lengths.get(usize::from(first)).copied().unwrap_or_default();
+    let ends = |ending: &str| {
+        let at = name.len().checked_sub(ending.len());
+        at.and_then(|at| name.get(at..))
+            .is_some_and(|end| end.eq_ignore_ascii_case(ending.as_bytes()))
+    };
+    name.is_ascii()
+        && lengths & length_bit(name.len()) == 0
+        // Such characters at the end are not compared.
+        && !name.ends_with(b".")
+        && !name.ends_with(b" ")
+        && !INDEX.endings.iter().any(|(ending, _)| ends(ending))
 }
 
 /// Whether a file of this name, folded, holds the secrets of a project: `.env` and
@@ -223,21 +468,54 @@ pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> b
 mod tests {
     use super::*;
 
+    fn names(path: &str) -> Vec<String> {
+        folded_names(Path::new(path))
+    }
+
     #[test]
-    fn the_lists_are_as_names_are_compared() {
-        let names = SETTINGS.iter().chain(START_UP).chain(AGENT_RULES);
-        for name in names.chain(AGENT_FOLDERS).chain(ORDERS.iter().copied().flatten()) {
-            assert_eq!(fold(name), **name);
+    fn every_pattern_of_the_table_is_folded_and_matches_itself_at_any_depth() {
+        for (pattern, expected) in patterns() {
+            for name in pattern.split('/') {
+                assert_eq!(fold(name), name);
+            }
+            let path = pattern.replace('*', "x");
+            for path in [path.clone(), format!("a/{path}/b"), path.to_uppercase()] {
+                assert_eq!(protection(&names(&path)), Some(expected), "{path}");
+            }
+            let last = path.rsplit('/').next().unwrap_or_default();
+            assert!(!is_plain(last.as_bytes()) && !is_plain(last.to_uppercase().as_bytes()));
+            for above in pattern.rsplit('/').skip(1) {
+                assert!(may_hold_protected(above), "{pattern}");
+            }
         }
+        let mut sorted: Vec<&str> = patterns().map(|(pattern, _)| pattern).collect();
+        let count = sorted.len();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), count, "a pattern is listed twice");
+    }
+
+    #[test]
+    fn names_beside_the_table_are_not_protected() {
+        for path in [
+            ".github/CODEOWNERS",
+            "workflows/x",
+            ".cargo/registry",
+            "husky",
+            "config.toml",
+            "conf.d/x",
+            "x.code-workspace.md",
+            ".config/nextest.toml",
+        ] {
+            assert_eq!(protection(&names(path)), None, "{path}");
+        }
+        assert!(is_plain(b"src") && is_plain(b"README.md"));
+    }
+
+    #[test]
+    fn names_are_compared_as_file_systems_without_case_do() {
         for name in [".BaſhRC", ".\u{212a}ube", ".g\u{200d}it. ", ".con\u{fb01}g"] {
             assert!([".bashrc", ".kube", ".git", ".config"].contains(&&*fold(name)), "{name}");
-        }
-        let names = |path: &str| path.split('/').map(fold).collect::<Vec<_>>();
-        for path in ["a/.Husky/pre-push", ".github/workflows/x.yml", "x/.gitattributes"] {
-            assert!(holds_orders(&names(path)), "{path}");
-        }
-        for path in [".github/CODEOWNERS", "workflows/x", ".cargo/registry", "husky"] {
-            assert!(!holds_orders(&names(path)), "{path}");
         }
     }
 }

@@ -5,9 +5,7 @@ use std::time::SystemTime;
 
 use parallax_files::{Access, Expected, Workspace, atomic_write, lexical, read_capped, real_path};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::{
-    AGENT_FOLDERS, fold, holds_orders, is_protected, is_secret_environment,
-};
+use parallax_protocol::protected_names::{self, Protection, folded_names, is_secret_environment};
 
 use crate::launch::Launch;
 use crate::open::OpenSession;
@@ -93,15 +91,13 @@ impl Launch {
 /// agents obey, but for `plans` in ours.
 fn may_hold_plans(folder: &Path, root: &Path) -> bool {
     let Ok(below) = folder.strip_prefix(root) else { return true };
-    let names: Vec<String> = below.iter().map(|part| fold(&part.to_string_lossy())).collect();
+    let names = folded_names(below);
     let is_obeyed = |name: &String| {
-        matches!(name.as_str(), ".git" | "node_modules")
-            || is_secret_environment(name)
-            || is_protected(name)
-            || AGENT_FOLDERS.contains(&name.as_str())
+        matches!(name.as_str(), ".git" | "node_modules") || is_secret_environment(name)
     };
+    let closed = protected_names::protection(&names) == Some(Protection::Closed);
     let ours = [".gemini/plans", ".parallax/plans"].iter().any(|ours| below.starts_with(ours));
-    ours || !(names.iter().any(is_obeyed) || holds_orders(&names))
+    ours || !(closed || names.iter().any(is_obeyed))
 }
 
 /// A plan's file and its Markdown.

@@ -2,7 +2,6 @@
 //! be changed put back.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +14,6 @@ use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::{AGENT_FOLDERS, AGENT_RULES, fold};
 use parallax_protocol::tool::Effects;
 use parallax_store::{
     BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, Unfinished,
@@ -499,22 +497,17 @@ fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[Pa
     }
 }
 
-/// Whether the file tells agents what to do: such files are protected when they are
-/// made, free to be changed.
-fn is_agent_rule(path: &Path) -> bool {
-    let name = |part: &OsStr| fold(&part.to_string_lossy());
-    path.file_name().is_some_and(|file| AGENT_RULES.contains(&name(file).as_str()))
-        || path.iter().any(|part| AGENT_FOLDERS.contains(&name(part).as_str()))
-}
-
 /// The protected paths among the changes that the command had no leave for.
 /// Without effects: nobody knows which command it was.
 fn closed(changes: &Changes, effects: Option<&Effects>, granted: &Permissions) -> Vec<PathBuf> {
     let makes = effects
         .is_none_or(|effects| effects.runs.iter().all(|command| makes_repositories(command)));
     let new_repositories = if makes { made_by_git(changes) } else { Vec::new() };
-    let is_free =
-        |path: &Path| is_agent_rule(path) && !changes.created.iter().any(|new| new == path);
+    // Instructions for agents are protected when they are created, free to be changed.
+    let is_free = |path: &Path| {
+        let is = |paths: &[PathBuf]| paths.iter().any(|other| other == path);
+        is(&changes.instructions) && !is(&changes.created)
+    };
     let moves = effects.is_some_and(|effects| {
         effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
     });
@@ -555,12 +548,16 @@ fn makes_repositories(command: &str) -> bool {
         })
 }
 
-/// What git made: each `.git` that is new and a repository, and for each new
-/// working tree its part of the repository and the file that leads there.
+/// What git made: each `.git` that is new and a repository, for each new working tree
+/// its part of the repository and the file that leads there, and the directories that
+/// are new with them.
 fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
     let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
     let mut made: Vec<PathBuf> = changes.new_repositories.clone();
     made.retain(|git| git.join("HEAD").is_file());
+    let with_tree = |git: &Path| git.parent().filter(|tree| is_new(tree)).map(Path::to_path_buf);
+    // What is checked out there is git's too.
+    made.extend(made.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
     let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
     for tree in trees.filter_map(|path| path.parent()) {
         let of_repository = tree.parent().filter(|folder| folder.ends_with(".git/worktrees"));
@@ -572,6 +569,7 @@ fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
         let back = text(&file);
         let back = back.trim().strip_prefix("gitdir:").map(|path| PathBuf::from(path.trim()));
         if text(&tree.join("commondir")).trim() == "../.." && back.as_deref() == Some(tree) {
+            made.extend(with_tree(&file));
             made.extend([tree.to_owned(), file]);
         }
     }

@@ -10,6 +10,7 @@ mod git;
 mod git_aliases;
 mod git_directories;
 mod git_reads;
+mod git_worktree_writes;
 mod left_alone;
 mod made;
 mod person;
@@ -255,12 +256,12 @@ impl RunShellCommand {
                 permissions = permissions.and(&foreseen);
             }
             if scope.mode != ApprovalMode::Yolo {
-                for path in foreseen::of_repository(line, directory) {
-                    if !permissions.file_system.write.contains(&path) {
-                        permissions.file_system.write.push(path);
-                    }
-                }
+                add_writes(&mut permissions, foreseen::of_repository(line, directory));
             }
+        }
+        if scope.mode != ApprovalMode::Yolo && line.trouble.is_none() {
+            let roots = self.workspace.roots();
+            add_writes(&mut permissions, git_worktree_writes::find(line, directory, &roots));
         }
         if !permissions.file_system.write.is_empty() {
             let (roots, none) = (self.workspace.roots(), Permissions::default());
@@ -289,6 +290,14 @@ impl RunShellCommand {
                     "the folder `{shown}` does not exist: create it first or leave `dir_path` out"
                 ),
             )),
+        }
+    }
+}
+
+fn add_writes(permissions: &mut Permissions, paths: Vec<PathBuf>) {
+    for path in paths {
+        if !permissions.file_system.write.contains(&path) {
+            permissions.file_system.write.push(path);
         }
     }
 }

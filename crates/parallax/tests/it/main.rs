@@ -38,6 +38,7 @@ mod mcp_sandbox;
 mod own_tools;
 mod plan;
 mod privacy;
+mod protected_names;
 mod redaction;
 mod routing;
 mod routing_ahead;

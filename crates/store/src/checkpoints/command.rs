@@ -20,7 +20,7 @@ use super::journal::{FileRecord, Record};
 use super::moved_folders::MovedFolders;
 use super::objects::{Taken, file_blob_id};
 use super::observe::{store_full, too_large};
-use super::protected::{is_of_planted_repository, is_protected};
+use super::protected::{is_instruction, is_of_planted_repository, is_protected};
 use super::repositories::{self, MovedRepository};
 use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
 use super::walk::{Entry, Found, Walked, walk};
@@ -136,6 +136,8 @@ pub struct Changes {
     /// Those of the above that are protected: they run something, or tell
     /// agents what to do.
     pub protected: Vec<PathBuf>,
+    /// Those of the protected ones that are instructions for agents and nothing else.
+    pub instructions: Vec<PathBuf>,
     /// Folders `.git` that were not there before.
     pub new_repositories: Vec<PathBuf>,
     /// Folders `.git` that are not at their place any more.
@@ -296,13 +298,13 @@ impl Checkpoints {
             list.push(path.clone());
             changes.before.insert(path.clone(), before.clone());
             if let Some(moved) = moved.as_ref().filter(|_| protected(&place)) {
-                changes.protected.extend(closed_in(
-                    &place,
-                    &after,
-                    mark,
-                    moved,
-                    &mut changes.before,
-                ));
+                let protected = closed_in(&place, &after, mark, moved, &mut changes.before);
+                if let Some(path) = &protected
+                    && path.strip_prefix(&place.root).is_ok_and(is_instruction)
+                {
+                    changes.instructions.push(path.clone());
+                }
+                changes.protected.extend(protected);
             }
             if !is_of_new_repository(&place, &before, &mark.walked) {
                 files.push(FileRecord { path: PathText::of(&path), before, after: Some(after) });

@@ -1,11 +1,12 @@
 //! Files that run something, or tell agents what to do: small, always kept,
 //! and named to the caller.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path};
+use std::path::Path;
 
-use parallax_protocol::protected_names::{self, AGENT_FOLDERS, AGENT_RULES, fold};
+use parallax_protocol::protected_names::{self, Protection, fold};
 
 use super::beneath::Place;
 
@@ -19,30 +20,35 @@ pub fn is_of_lost_repository(path: &Path) -> bool {
     })
 }
 
-/// Whether this name is one of a protected file or folder.
-pub(super) fn is_protected_name(name: &OsStr) -> bool {
-    name.to_str().map(fold).is_some_and(|name| {
-        protected_names::is_protected(&name)
-            || AGENT_RULES.contains(&name.as_str())
-            || AGENT_FOLDERS.contains(&name.as_str())
-    })
+/// Whether the last name of a path is a protected one, whatever is above it.
+pub(super) fn is_protected_name(relative: &Path) -> bool {
+    let Some(name) = relative.file_name() else { return false };
+    if protected_names::is_plain(name.as_bytes()) {
+        return false;
+    }
+    let above = relative.ancestors().skip(1).map_while(Path::file_name);
+    let above = above.map(|name| Cow::Owned(fold(&name.to_string_lossy())));
+    protected_names::protection_of(&fold(&name.to_string_lossy()), above).is_some()
 }
 
 /// Whether a path below a workspace folder is protected: by one of the names
 /// on it, or as a file of git that runs or redirects.
 pub(super) fn is_protected(relative: &Path) -> bool {
-    let mut names = relative.components();
-    while let Some(component) = names.next() {
-        let Component::Normal(name) = component else { continue };
-        if is_protected_name(name) {
-            return true;
-        }
-        if name.as_bytes().eq_ignore_ascii_case(b".git") {
-            let rest = names.as_path();
-            return rest.as_os_str().is_empty() || is_git_private(rest);
-        }
+    if protected_names::protection(&protected_names::folded_names(relative)).is_some() {
+        return true;
     }
-    false
+    let mut names = relative.iter();
+    names.any(|name| name.as_bytes().eq_ignore_ascii_case(b".git")) && {
+        let rest = names.as_path();
+        rest.as_os_str().is_empty() || is_git_private(rest)
+    }
+}
+
+/// Whether a path below a workspace folder is protected as instructions for agents only.
+pub(super) fn is_instruction(relative: &Path) -> bool {
+    let of_git = relative.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"));
+    let protection = protected_names::protection(&protected_names::folded_names(relative));
+    protection == Some(Protection::Instructions) && !of_git
 }
 
 /// Whether the path is the configuration of a repository without a `.git`, made
@@ -124,12 +130,18 @@ mod tests {
             ".git/refs/heads/config",
             ".git/objects/ab/cd",
             ".git/logs/HEAD",
-            ".github/workflows/x.yml",
+            ".github/CODEOWNERS",
             "config",
             "hooks/x",
             ".gitignore",
         ] {
             assert!(!is_protected(Path::new(path)), "{path}");
+        }
+        for (pattern, _) in protected_names::patterns() {
+            let path = format!("sub/{}/file", pattern.replace('*', "x"));
+            let path = Path::new(&path);
+            assert!(is_protected(path), "{path:?}");
+            assert!(path.parent().is_some_and(is_protected_name), "{path:?}");
         }
         assert!(may_hold_git_private(Path::new("objects/info")));
         assert!(!may_hold_git_private(Path::new("objects/ab")));

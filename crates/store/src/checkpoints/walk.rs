@@ -350,7 +350,7 @@ impl Walker<'_, '_> {
             let Ok(stat) = statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let stamp = Stamp::of(&stat);
             let place = Place { root: here.root.clone(), relative: here.relative.join(&name) };
-            let protected = here.protected || is_protected_name(&name);
+            let protected = here.protected || is_protected_name(&place.relative);
             let kind = FileType::from_raw_mode(stat.st_mode);
             if let Some(git) = &here.git {
                 let inside = git.join(&name);

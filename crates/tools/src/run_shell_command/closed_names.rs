@@ -1,6 +1,7 @@
 //! Looking through a workspace for what commands do not get to see and what they may
 //! not change. What was read of a folder is kept until the folder changes.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parallax_protocol::protected_names;
+use parallax_protocol::protected_names::{self, Protection};
 
 use super::left_alone::LeftAlone;
 use super::secrets::is_secret_name;
@@ -24,9 +25,6 @@ const MOST: usize = 4096;
 /// A folder that changed so shortly before it was read is read again: the clocks of
 /// file systems are coarse.
 const COARSE: Duration = Duration::from_secs(2);
-
-/// What the names that are looked for begin with.
-const FIRST_LETTERS: &[u8] = b".cCgG";
 
 /// What is found in a workspace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -133,7 +131,7 @@ impl Seen {
             if now.is_none() || folder.stamp != now {
                 // The upper folders are read whatever the time is.
                 let may_read = count <= roots.len() || Instant::now() < end;
-                let is_whole = may_read && folder.read(&path, rules, end);
+                let is_whole = may_read && folder.read(&path, roots, rules, end);
                 folder.stamp = now.filter(|now| is_whole && is_settled(*now, self.coarse));
             }
             all.add(&folder.found);
@@ -145,10 +143,23 @@ impl Seen {
 
 impl Folder {
     /// Reads its names anew; whether there was time for all.
-    fn read(&mut self, path: &Path, rules: Option<&LeftAlone>, end: Instant) -> bool {
+    fn read(
+        &mut self,
+        path: &Path,
+        roots: &[PathBuf],
+        rules: Option<&LeftAlone>,
+        end: Instant,
+    ) -> bool {
         self.found = Found::default();
         self.folders.clear();
         let Ok(entries) = std::fs::read_dir(path) else { return false };
+        let root = roots
+            .iter()
+            .filter(|root| path.starts_with(root))
+            .max_by_key(|it| it.as_os_str().len());
+        let below = root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
+        let above = protected_names::folded_names(below);
+        let above = above.iter().rev().map(|name| Cow::Borrowed(name.as_str()));
         for (number, entry) in entries.flatten().enumerate() {
             if number % 4096 == 4095 && Instant::now() > end {
                 return false;
@@ -162,7 +173,9 @@ impl Folder {
             };
             if lower == ".git" {
                 self.found.repositories.push(entry.path());
-            } else if protected_names::is_protected(&lower) {
+            } else if protected_names::protection_of(&lower, above.clone())
+                == Some(Protection::Closed)
+            {
                 if !is_folder && is_secret_name(&name) {
                     self.found.secrets.push(entry.path());
                 }
@@ -184,7 +197,8 @@ impl Folder {
 /// Whether the name is none of those that are looked for, at a glance: most are.
 fn is_plain(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
-    bytes.is_ascii() && bytes.first().is_some_and(|first| !FIRST_LETTERS.contains(first))
+    protected_names::is_plain(bytes)
+        && bytes.first().is_some_and(|first| !matches!(first, b'.' | b'g' | b'G'))
 }
 
 impl Found {
@@ -219,12 +233,11 @@ mod tests {
 
     #[test]
     fn no_name_that_is_looked_for_is_plain() {
-        let names = protected_names::SETTINGS.iter().chain(protected_names::START_UP);
-        for name in names.chain(&[".git", ".env", "gha-creds-x.json"]) {
+        for name in [".git", ".env", "gha-creds-x.json"] {
             assert!(!is_plain(OsStr::new(name)), "{name}");
             assert!(!is_plain(OsStr::new(&name.to_uppercase())), "{name}");
         }
-        assert!(is_plain(OsStr::new("main.rs")));
+        assert!(is_plain(OsStr::new("src")));
     }
 
     #[test]
@@ -253,6 +266,25 @@ mod tests {
         let rules = LeftAlone::of(&roots[..1]);
         let kept = names.find(&roots[..1], rules.as_ref());
         assert_eq!((kept.left_alone, kept.secrets), (vec![root.join("a")], vec![]));
+    }
+
+    #[test]
+    fn every_closed_name_of_the_table_is_found_below_a_root() {
+        for (pattern, protection) in protected_names::patterns() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let root = folder.path();
+            let name = format!("sub/{}", pattern.replace('*', "x"));
+            write(root, &name, "");
+            let found = ClosedNames::default().find(&[root.to_owned()], None);
+            let closed = protection == Protection::Closed;
+            let expected = closed.then(|| root.join(&name)).into_iter().collect::<Vec<_>>();
+            assert_eq!(found.protected, expected, "{pattern}");
+        }
+        // The names above a root are not the workspace's.
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join(".cargo");
+        write(&root, "config.toml", "");
+        assert_eq!(ClosedNames::default().find(&[root], None).protected, Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use parallax_sandbox::{Network, Plan, Refusal, Support, Tier};
 use super::confinement::{self, Built, Subject};
 use super::foreseen;
 use super::git;
+use super::git_worktree_writes;
 use super::made::{self, Made};
 use super::refusal::{self, Access, Confinement};
 use super::repository;
@@ -103,7 +104,8 @@ impl Entry {
                 confinement::add_agent_variables(&mut environment, &subject);
                 confinement::place_caches(&mut environment, options, layers);
                 make_private(&options.temporary)?;
-                if options.enabled && !permissions.outside {
+                let makes = !git_worktree_writes::makes_its_files(&line);
+                if options.enabled && !permissions.outside && makes {
                     made = made::make(&wanted, &line, &directory);
                 }
                 let Built { plan, lost } = confinement::plan(options, &subject);

@@ -8,6 +8,7 @@ use parallax_files::Followed;
 use parallax_policy::bash::{self, Line};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_names::closed_paths;
 use parallax_sandbox::{Network, Plan, Support};
 
 use super::closed_names::{Found, outermost};
@@ -326,7 +327,7 @@ fn expand(path: &Path, home: &Path) -> PathBuf {
 fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan: &mut Plan) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
-        plan.read_only.extend(secrets::protected().map(|name| root.join(name)));
+        plan.read_only.extend(closed_paths().map(|name| root.join(name)));
     }
     plan.read_only.extend(secrets::start_up(&options.home));
     // What runs or redirects in a repository stays closed either way.

@@ -10,22 +10,6 @@ use parallax_protocol::protected_names;
 const OPEN_OF_OURS: &[&str] =
     &["tmp", "policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
 
-/// Of a home, also when it is writable: what shells and sessions read when they
-/// start, beside the names that are protected everywhere.
-const START_UP: &[&str] = &[
-    ".config/fish",
-    ".config/git",
-    ".config/autostart",
-    ".config/systemd",
-    ".pam_environment",
-    ".ssh",
-];
-
-/// Of a workspace: what other programs run or take their orders from.
-pub(super) fn protected() -> impl Iterator<Item = &'static str> {
-    protected_names::SETTINGS.iter().chain(protected_names::START_UP).copied()
-}
-
 /// Of a `.git`: what runs or redirects.
 pub(super) const OF_GIT: &[&str] =
     &["hooks", "config", "config.worktree", "info", "commondir", "gitdir"];
@@ -47,7 +31,7 @@ pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
 
 /// The start-up files of a home.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
-    START_UP.iter().chain(protected_names::START_UP).map(|name| home.join(name)).collect()
+    protected_names::START_UP.patterns.iter().map(|name| home.join(name)).collect()
 }
 
 /// Whether a file of this name holds secrets of a project.

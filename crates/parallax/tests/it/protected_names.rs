@@ -1,0 +1,147 @@
+//! The table of protected names: the sandbox, the restore after a command and the
+//! documentation agree on every row of it.
+
+use std::fmt::Write as _;
+use std::process::Stdio;
+
+use parallax_protocol::protected_names::{Protection, TABLE, patterns};
+
+use crate::support::{World, answers, commands, finish};
+
+const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+
+fn git(world: &World, folder: &str, arguments: &[&str]) {
+    let mut command = world.home.command(std::path::Path::new("git"), "");
+    command.current_dir(world.home.project().join(folder));
+    command.args(["-c", "user.name=A", "-c", "user.email=a@b"]).args(arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("git").success(), "{arguments:?}");
+}
+
+#[test]
+fn protected_names_are_unchanged_after_a_command() {
+    for tier in ["namespaces", "bubblewrap", "landlock"] {
+        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
+            println!("no bwrap here: not tested");
+            continue;
+        }
+        let world = World::new(&commands(&["sh build"]));
+        let mut script = String::from("exec 2>/dev/null\n");
+        for (pattern, _) in patterns() {
+            let name = pattern.replace('*', "x");
+            // As a directory, as a file, and not there yet.
+            world.home.write(&format!("a/{name}/file"), "mine").expect("written");
+            world.home.write(&format!("b/{name}"), "mine").expect("written");
+            let _ = writeln!(
+                script,
+                "echo evil > a/{name}/file; echo evil > b/{name}; mkdir -p $(dirname c/{name}); \
+                 echo evil > c/{name}; mkdir -p d/{name} && echo evil > d/{name}/file"
+            );
+        }
+        world.home.write("build", &format!("{script}echo ran > inside\n")).expect("written");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        for (pattern, protection) in patterns() {
+            let name = pattern.replace('*', "x");
+            let expected = match protection {
+                Protection::Closed => "mine",
+                Protection::Instructions => "evil\n",
+            };
+            for path in [format!("a/{name}/file"), format!("b/{name}")] {
+                assert_eq!(world.read(&path), expected, "{tier}: {path}");
+            }
+            for path in [format!("c/{name}"), format!("d/{name}/file")] {
+                assert!(!world.home.project().join(&path).exists(), "{tier}: {path}");
+            }
+        }
+    }
+}
+
+/// A repository with protected files that differ between its branches.
+fn repository(world: &World) {
+    for name in [".vscode/tasks.json", ".github/workflows/ci.yml", ".gitattributes"] {
+        world.home.write(name, "# one\n").expect("written");
+    }
+    world.home.write("a", "one\n").expect("written");
+    git(world, "", &["init", "-q", "-b", "main"]);
+    git(world, "", &["add", "."]);
+    git(world, "", &["commit", "-qm", "one"]);
+    git(world, "", &["checkout", "-qb", "other"]);
+    for name in
+        [".github/workflows/ci.yml", ".gitattributes", ".github/workflows/new.yml", "AGENTS.md"]
+    {
+        world.home.write(name, "# two\n").expect("written");
+    }
+    world.home.write("a", "two\n").expect("written");
+    git(world, "", &["add", "."]);
+    git(world, "", &["commit", "-qm", "two"]);
+    git(world, "", &["checkout", "-q", "main"]);
+}
+
+#[test]
+fn protected_files_of_new_working_trees_are_kept() {
+    for tier in ["namespaces", "landlock"] {
+        let world =
+            World::new(&commands(&["git clone -q . copy", "git worktree add -q tree other"]));
+        repository(&world);
+        let mut command = world.command(&["-p", "go"]);
+        command.args(["--allowed-tools", "run_shell_command(git)"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        for path in ["copy/.vscode/tasks.json", "copy/.gitattributes", "tree/AGENTS.md"] {
+            let path = world.home.project().join(path);
+            assert!(path.exists(), "{tier} {path:?}: {:?} {}", answers(&world.server), done.err());
+        }
+        assert_eq!(world.read("tree/.github/workflows/ci.yml"), "# two\n", "{tier}");
+    }
+}
+
+#[test]
+fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
+    for tier in ["namespaces", "landlock"] {
+        for permitted in [false, true] {
+            let world = World::new(&commands(&["git checkout -q other", "git status --short"]));
+            repository(&world);
+            let root = world.home.project().canonicalize().expect("a path");
+            let paths = [".gitattributes", ".github/workflows", "AGENTS.md"];
+            let paths = paths.map(|path| format!("{:?}", root.join(path))).join(", ");
+            let permissions = match permitted {
+                true => format!("permissions = {{ fileSystem = {{ write = [{paths}] }} }}\n"),
+                false => String::new(),
+            };
+            let rule = format!("{RULE}commandPrefix = \"git\"\n{permissions}");
+            world.home.write_home(".parallax/policies/git.toml", &rule).expect("written");
+            let mut command = world.command(&["-p", "go"]);
+            command.env("PARALLAX_SANDBOX_TIER", tier);
+            let done = finish(command);
+            let answers = answers(&world.server);
+            let said = format!("{tier} {permitted}: {answers:#?} {}", done.err());
+            let text = if permitted { "# two\n" } else { "# one\n" };
+            assert_eq!(world.read(".github/workflows/ci.yml"), text, "{said}");
+            assert_eq!(world.read(".gitattributes"), text, "{said}");
+            assert_eq!(world.home.project().join("AGENTS.md").exists(), permitted, "{said}");
+            // Nothing is half done.
+            assert_eq!(world.read("a"), text.trim_start_matches("# "), "{said}");
+            assert!(answers[1].contains("Output: (empty)"), "{said}");
+            assert_eq!(answers[0].contains("to write "), !permitted, "{said}");
+        }
+    }
+}
+
+#[test]
+fn the_security_page_lists_every_protected_name() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    for names in TABLE {
+        let listed: Vec<String> = names.patterns.iter().map(|name| format!("`{name}`")).collect();
+        let may_change = match names.protection {
+            Protection::Closed => "no",
+            Protection::Instructions => "yes",
+        };
+        let row = format!("| {} | {} | {may_change} |", names.read_by, listed.join(", "));
+        assert!(page.lines().any(|line| line == row), "docs/security.md lacks this row:\n{row}");
+    }
+}

@@ -1,0 +1,184 @@
+//! Protected files that git would change in the working tree, seen before it runs: git
+//! reports a refused file only when the others are written, and a second try then stops
+//! at these.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use parallax_policy::bash::{self, Command, Line};
+use parallax_protocol::protected_names::{folded_names, protection};
+
+use super::tracked::{LIST, QUIET, TIME};
+
+/// Revisions that are compared, and paths that are asked for at once.
+const MOST: usize = 8;
+
+/// The protected files and directories below `roots` that git calls of the line would
+/// write in the working tree around `directory`. Blocking.
+pub(super) fn find(line: &Line, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let Some(top) = directory.ancestors().find(|folder| folder.join(".git").exists()) else {
+        return found;
+    };
+    for command in &line.commands {
+        let Some(call) = bash::git_subcommand(command).filter(|call| !call.elsewhere) else {
+            continue;
+        };
+        let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
+        let named = match (call.name, words.first().copied()) {
+            ("submodule", Some("add" | "set-url" | "set-branch")) => vec![top.join(".gitmodules")],
+            ("lfs", Some("track" | "untrack")) => vec![directory.join(".gitattributes")],
+            _ => {
+                let changed = pairs(call.name, &words).into_iter().take(MOST);
+                changed.flat_map(|(old, new)| changed_between(top, &old, &new)).collect()
+            }
+        };
+        for path in named.iter().filter_map(|path| protected_part(path, roots)) {
+            if !found.contains(&path) && found.len() < MOST {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Whether commands of the line are nothing but git: it makes the files it is allowed to
+/// write itself, and stops where an empty one is in their place.
+pub(super) fn makes_its_files(line: &Line) -> bool {
+    let is_git = |command: &Command| command.name() == Some("git");
+    line.trouble.is_none() && !line.commands.is_empty() && line.commands.iter().all(is_git)
+}
+
+/// The pairs of revisions between which the call moves the working tree.
+fn pairs(name: &str, words: &[&str]) -> Vec<(String, String)> {
+    let operands: Vec<&str> = words
+        .iter()
+        .copied()
+        .take_while(|word| *word != "--")
+        .filter(|word| is_revision(word))
+        .collect();
+    let from_head = |revision: &str| ("HEAD".to_owned(), revision.to_owned());
+    let of_commit = |commit: &str| (format!("{commit}^"), commit.to_owned());
+    match name {
+        "checkout" | "switch" if words.first() == Some(&"-") => vec![from_head("@{-1}")],
+        "checkout" | "switch" | "reset" | "read-tree" | "restore" => {
+            let sources = words.iter().filter_map(|word| word.strip_prefix("--source="));
+            operands.iter().copied().chain(sources).map(from_head).collect()
+        }
+        "merge" | "rebase" | "pull" => {
+            let tracking = operands.windows(2).map(|pair| pair.join("/"));
+            let named = operands.iter().map(|word| (*word).to_owned()).chain(tracking);
+            named.chain(["@{u}".to_owned()]).map(|revision| from_head(&revision)).collect()
+        }
+        "cherry-pick" | "revert" => operands.iter().copied().map(of_commit).collect(),
+        "stash" if matches!(words.first(), Some(&("pop" | "apply" | "branch"))) => {
+            let entry = operands.get(1).map_or("stash@{0}".to_owned(), |entry| {
+                match entry.parse::<u32>() {
+                    Ok(number) => format!("stash@{{{number}}}"),
+                    Err(_) => (*entry).to_owned(),
+                }
+            });
+            vec![of_commit(&entry), (format!("{entry}^"), format!("{entry}^3"))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_revision(word: &str) -> bool {
+    !word.is_empty() && !word.starts_with('-')
+}
+
+/// The files that differ between two revisions; nothing when one of them is none.
+fn changed_between(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
+    // It compares trees only: no filter, driver or helper of the repository runs.
+    let compare = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"];
+    let words = QUIET.iter().copied().chain(compare).chain([old, new, "--"]);
+    let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
+    let listed = parallax_exec::program::output("git", words, top, &variables, LIST, TIME);
+    let listed = listed.unwrap_or_default();
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| top.join(OsStr::from_bytes(name))).collect()
+}
+
+/// The file or directory on the path that is protected.
+fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+    let root = roots.iter().filter(|root| path.starts_with(root));
+    let root = root.max_by_key(|root| root.as_os_str().len())?;
+    let below = path.strip_prefix(root).ok()?;
+    let names = folded_names(below);
+    let count = (1..=names.len())
+        .find(|count| names.get(..*count).is_some_and(|names| protection(names).is_some()))?;
+    Some(root.join(below.iter().take(count).collect::<PathBuf>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protected_files_that_git_would_write_are_found_before_it_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        let git = |line: &str| {
+            let identity = ["-c", "user.name=A", "-c", "user.email=a@b"];
+            let words = identity.into_iter().chain(line.split(' '));
+            let done = parallax_exec::program::output("git", words, &root, &[], LIST, TIME);
+            assert!(done.is_some(), "{line}");
+        };
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            std::fs::write(path, text).expect("a file");
+        };
+        git("init -q -b main");
+        write("sub/.gitattributes", "* text\n");
+        write("a", "one");
+        git("add .");
+        git("commit -qm one");
+        git("checkout -qb other");
+        write("sub/.gitattributes", "* binary\n");
+        write(".github/workflows/ci.yml", "x");
+        write(".github/CODEOWNERS", "x");
+        write("a", "two");
+        git("add .");
+        git("commit -qm two");
+        git("checkout -qb plain main");
+        write("a", "three");
+        git("commit -qam three");
+        git("checkout -q main");
+        write("sub/.gitattributes", "* eol=lf\n");
+        git("stash -q");
+        let found = |line: &str| {
+            let found = find(&bash::analyse(line), &root, std::slice::from_ref(&root));
+            let mut names: Vec<String> = found
+                .iter()
+                .filter_map(|path| path.strip_prefix(&root).ok())
+                .map(|path| path.display().to_string())
+                .collect();
+            names.sort();
+            names.join(" ")
+        };
+        let both = ".github/workflows sub/.gitattributes";
+        for (line, expected) in [
+            ("git checkout other", both),
+            ("git fetch && git merge --no-edit other", both),
+            ("git switch --detach other", both),
+            ("git rebase other", both),
+            ("git reset --hard other", both),
+            ("git cherry-pick other", both),
+            ("git restore --source=other .", both),
+            ("git checkout plain", ""),
+            ("git checkout -b new", ""),
+            ("git checkout other-not-there; git status", ""),
+            ("git stash pop", "sub/.gitattributes"),
+            ("git stash apply 0", "sub/.gitattributes"),
+            ("git stash", ""),
+            ("git submodule add https://example.com/x x", ".gitmodules"),
+            ("git log other", ""),
+            ("git merge --output=x", ""),
+        ] {
+            assert_eq!(found(line), expected, "{line}");
+        }
+    }
+}
