@@ -234,7 +234,7 @@ pub const TABLE: &[&ProtectedNames] = &[
 ];
 
 /// A pattern of the table, ready to be compared.
-struct Row {
+struct IndexedPattern {
     /// The names above the last one, the nearest first.
     above: Vec<&'static str>,
     protection: Protection,
@@ -242,7 +242,7 @@ struct Row {
 
 /// The table by the last name of each pattern.
 struct Index {
-    names: HashMap<&'static str, Vec<Row>>,
+    names: HashMap<&'static str, Vec<IndexedPattern>>,
     endings: Vec<(&'static str, Protection)>,
     /// By the first byte of names: a bit for each length that names in `names` have.
     lengths: [u64; 256],
@@ -262,7 +262,11 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
                 *lengths |= length_bit(last.len());
             }
         }
-        index.names.entry(last).or_default().push(Row { above: names.collect(), protection });
+        index
+            .names
+            .entry(last)
+            .or_default()
+            .push(IndexedPattern { above: names.collect(), protection });
     }
     index
 });
