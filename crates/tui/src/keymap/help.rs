@@ -47,12 +47,12 @@ impl Keymap {
     pub fn markdown() -> String {
         let mut text = String::from(
             "# Keys\n\n\
-             `~/.gemini/keybindings.json` changes them: an array of\n\
-             `{ \"command\": \"edit.undo\", \"key\": \"ctrl+7\" }`, comments allowed. A `-` before the\n\
-             command takes a key away. Modifiers are `ctrl`, `shift`, `alt` (`opt`, `option`) and\n\
-             `cmd` (`meta`). A key of your own wins: where its command counts, it runs nothing\n\
-             else any more. The start tells in a line what it was taken from, and `?` and\n\
-             `/help` show the keys that hold. Two of your own on one key are told, too.\n",
+             For users of the terminal interface: all key commands with their default keys. `?` and `/help` show the keys in effect.\n\n\
+             To change keys, write `~/.gemini/keybindings.json`, an array of\n\
+             `{ \"command\": \"edit.undo\", \"key\": \"ctrl+7\" }`; comments are allowed. A `-` before the command removes a key.\n\
+             Modifiers are `ctrl`, `shift`, `alt` (`opt`, `option`), and `cmd` (`meta`). A key of your own replaces the default\n\
+             commands of that key in the same context. At startup, a line lists the replaced commands and duplicate keys.\n\n\
+             Next: [The terminal](terminal.md) and [Commands](commands.md).\n",
         );
         let [linux, mac, windows] = [Platform::Linux, Platform::Mac, Platform::Windows]
             .map(|platform| Self::load(platform, ""));
@@ -62,7 +62,7 @@ impl Keymap {
             }
             let _ = write!(
                 text,
-                "\n## {}\n\n| command | keys | does |\n| --- | --- | --- |\n",
+                "\n## {}\n\n| Command | Keys | Action |\n| --- | --- | --- |\n",
                 group.title()
             );
             for command in KeyCommand::in_use().filter(|command| command.group() == group) {
@@ -102,7 +102,7 @@ mod tests {
     fn the_help_shows_a_changed_key_first() {
         let file = r#"[{ "command": "app.clearScreen", "key": "f5" }]"#;
         let rows = Keymap::load(Platform::Linux, file).help_rows(79, &Theme::default());
-        let row = rows.iter().map(Line::text).find(|row| row.contains("Draw the screen")).unwrap();
+        let row = rows.iter().map(Line::text).find(|row| row.contains("Redraw the screen")).unwrap();
         assert!(row.starts_with("  F5, Ctrl+L  "), "{row}");
     }
 }

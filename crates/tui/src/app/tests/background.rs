@@ -77,7 +77,7 @@ fn the_help_is_not_cut() {
         bench.app.size = (width, 24);
         bench.keys("/help\n");
         bench.press(Key::plain(KeyCode::Right));
-        let summary = "Right after inserting: what was deleted before, in its place";
+        let summary = "Right after inserting: replace it with the text deleted before";
         let wanted: Vec<&str> = summary.split(' ').collect();
         let mut found = false;
         for _ in 0..400 {
