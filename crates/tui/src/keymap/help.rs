@@ -102,7 +102,8 @@ mod tests {
     fn the_help_shows_a_changed_key_first() {
         let file = r#"[{ "command": "app.clearScreen", "key": "f5" }]"#;
         let rows = Keymap::load(Platform::Linux, file).help_rows(79, &Theme::default());
-        let row = rows.iter().map(Line::text).find(|row| row.contains("Redraw the screen")).unwrap();
+        let row =
+            rows.iter().map(Line::text).find(|row| row.contains("Redraw the screen")).unwrap();
         assert!(row.starts_with("  F5, Ctrl+L  "), "{row}");
     }
 }
