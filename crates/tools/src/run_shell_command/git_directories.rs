@@ -1,6 +1,6 @@
 //! Where git keeps the repositories of the workspace when that is outside of it:
-//! a linked worktree, a submodule, a package directory of a larger repository, or
-//! a repository made with `--separate-git-dir`.
+//! a linked worktree, a submodule, a package directory of a larger repository, a
+//! repository made with `--separate-git-dir`, or a `.git` that is a symbolic link.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +14,7 @@ const LARGEST: u64 = 256 * 1024;
 /// Where commands have a private directory instead of the machine's.
 const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev/shm"];
 
-/// The directories that `.git` files of workspace roots named when they were first
+/// The directories that `.git` files and links of workspace roots named when they were first
 /// looked at, although these directories do not point back. A command could write
 /// such a file later to open any directory, so later ones do not count. Clones
 /// share it.
@@ -58,9 +58,12 @@ impl GitDirectories {
     }
 }
 
-/// The directory that a `.git` file names.
+/// The directory that a `.git` file names, or that a `.git` link leads to.
 fn target(repository: &Path) -> Option<PathBuf> {
     let data = std::fs::symlink_metadata(repository).ok()?;
+    if data.is_symlink() {
+        return repository.canonicalize().ok().filter(|folder| folder.is_dir());
+    }
     if !data.is_file() {
         return None;
     }
@@ -137,6 +140,7 @@ pub(super) fn to_show(repository: &Path, folders: &[PathBuf], roots: &[PathBuf])
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
     use std::time::Duration;
 
     use super::*;
@@ -183,11 +187,15 @@ mod tests {
         git(&top.join("super"), &["submodule", "add", "-q", "../main", "sub"]);
         git(top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
         fs::create_dir_all(top.join("main/packages/x")).expect("a folder");
+        git(top, &["init", "-q", "moved"]);
+        fs::rename(top.join("moved/.git"), top.join("store")).expect("a directory");
+        symlink(top.join("store"), top.join("moved/.git")).expect("a link");
         for (root, expected) in [
             ("main", "main/.git"),
             ("tree", "main/.git"),
             ("super/sub", "super/.git/modules/sub"),
             ("apart", "away"),
+            ("moved", "store"),
             ("main/packages/x", "main/.git"),
         ] {
             assert_eq!(scratch.folders(&known, root), [top.join(expected)], "{root}");
@@ -209,7 +217,13 @@ mod tests {
                 [""; 0].map(PathBuf::from),
                 "{target}"
             );
+            fs::remove_file(root.join(".git")).expect("a file");
+            symlink(target, root.join(".git")).expect("a link");
+            let found = scratch.folders(&GitDirectories::default(), "planted");
+            assert!(found.is_empty(), "{target} {found:?}");
+            fs::remove_file(root.join(".git")).expect("a link");
         }
+        fs::write(root.join(".git"), "gitdir: ../main\n").expect("a file");
         // What a command writes after the first look does not count.
         assert!(scratch.folders(&known, "planted").is_empty());
         fs::write(root.join(".git"), "gitdir: ../away\n").expect("a file");
