@@ -333,6 +333,9 @@ fn cause(error: &ClientInitializeError) -> String {
     match streamable(error) {
         Some(StreamableHttpError::Client(client)) => chain(client),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+            http_error(text).unwrap_or_else(|| chain(error))
+        }
         _ => chain(error),
     }
 }
@@ -373,6 +376,9 @@ pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(client)) => plain(&chain(client)),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+            http_error(text).unwrap_or_else(|| plain(&chain(error)))
+        }
         Some(StreamableHttpError::InsufficientScope(error)) => {
             let wanted = match &error.required_scope {
                 Some(scope) => format!("the scope `{scope}`"),
@@ -407,6 +413,25 @@ pub(crate) fn is_refusal(error: &DynamicTransportError) -> bool {
         ) => true,
         _ => false,
     }
+}
+
+/// What a server says with an HTTP error: the message of a JSON body, otherwise its
+/// first line. A web page says nothing.
+fn http_error(text: &str) -> Option<String> {
+    const LONGEST: usize = 300;
+    let (status, body) = text.split_once(": ").filter(|(status, _)| status.starts_with("HTTP "))?;
+    let json = serde_json::from_str::<serde_json::Value>(body.trim()).ok();
+    let message = json.as_ref().and_then(|json| {
+        let places = ["/error/message", "/message", "/error_description", "/error", "/detail"];
+        places.iter().find_map(|place| json.pointer(place)?.as_str())
+    });
+    let words = message.unwrap_or(body);
+    let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if line.is_empty() || message.is_none() && line.starts_with('<') {
+        return Some(status.to_owned());
+    }
+    let line: String = line.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    Some(format!("{status}: {line}"))
 }
 
 /// What came in the place of messages.
@@ -465,7 +490,30 @@ pub(crate) fn plain(why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{http_error, plain};
+
+    #[test]
+    fn http_error_shows_the_message_of_its_body() {
+        for (text, expected) in [
+            (r#"HTTP 403 Forbidden: {"error":{"message":"no access: ask"}}"#, "no access: ask"),
+            (
+                r#"HTTP 403 Forbidden: {"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#,
+                "no",
+            ),
+            (r#"HTTP 403 Forbidden: {"error":"quota"}"#, "quota"),
+            (r#"HTTP 403 Forbidden: {"detail":"a\u001b[31mb"}"#, "a[31mb"),
+            ("HTTP 403 Forbidden: \nfirst\nsecond", "first"),
+            ("HTTP 403 Forbidden: the certificate timed out", "the certificate timed out"),
+        ] {
+            let expected = format!("HTTP 403 Forbidden: {expected}");
+            assert_eq!(http_error(text), Some(expected), "{text}");
+        }
+        let page = "HTTP 404 Not Found: <!doctype html><p>gone";
+        assert_eq!(http_error(page).as_deref(), Some("HTTP 404 Not Found"));
+        let long = format!("HTTP 400 Bad Request: {}", "x".repeat(10_000));
+        assert!(http_error(&long).is_some_and(|text| text.len() < 400));
+        assert_eq!(http_error("could not parse"), None);
+    }
 
     #[test]
     fn failures_of_the_network_are_told_in_plain_words() {

@@ -96,8 +96,8 @@ impl Open {
             return Some(None);
         }
         let id = match remains.id.or_else(|| shown_id(text)) {
-            Some(id) => serde_json::from_value(id).ok().and_then(|id| self.take(&id)),
-            None => posted.and_then(|id| self.take(id)),
+            Some(id) => serde_json::from_value(id).ok().and_then(|id| self.take(&id, posted)),
+            None => posted.and_then(|id| self.take(id, posted)),
         };
         let Some(id) = id else {
             // A truncated line is as little a message as any other text.
@@ -114,7 +114,7 @@ impl Open {
 
     /// The end of an open request whose answer cannot be read.
     pub(crate) fn fail(&self, id: &RequestId, why: &str) -> Option<ServerJsonRpcMessage> {
-        self.take(id).map(|id| failure(id, why.to_owned()))
+        self.take(id, None).map(|id| failure(id, why.to_owned()))
     }
 
     /// The message, an answer with the id of its request as we wrote it; `None`: an
@@ -125,9 +125,9 @@ impl Open {
         posted: Option<&RequestId>,
     ) -> Option<ServerJsonRpcMessage> {
         match &mut message {
-            JsonRpcMessage::Response(answer) => answer.id = self.take(&answer.id)?,
+            JsonRpcMessage::Response(answer) => answer.id = self.take(&answer.id, posted)?,
             JsonRpcMessage::Error(error) => {
-                error.id = Some(self.take(error.id.as_ref().or(posted)?)?);
+                error.id = Some(self.take(error.id.as_ref().or(posted)?, posted)?);
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
@@ -142,15 +142,15 @@ impl Open {
             JsonRpcMessage::Error(error) => error.id = Some(id.clone()),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return,
         }
-        self.take(id);
+        self.take(id, None);
     }
 
-    /// The open request of that id, which is open no longer. Some servers make texts
-    /// of numbers.
-    fn take(&self, id: &RequestId) -> Option<RequestId> {
+    /// The open request of that id, which is open no longer. Some HTTP servers make
+    /// strings of numbers: there the request that was posted shows what is meant.
+    fn take(&self, id: &RequestId, posted: Option<&RequestId>) -> Option<RequestId> {
         let number = match id {
-            RequestId::String(text) => text.parse().ok().map(RequestId::Number),
-            RequestId::Number(_) => None,
+            RequestId::String(text) if posted.is_some() => text.parse().ok().map(RequestId::Number),
+            _ => None,
         };
         let mut ids = self.ids();
         ids.take(id).or_else(|| ids.take(&number?))
