@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, Level};
 use parallax_protocol::ids::{AskId, CallId, ItemId};
@@ -18,6 +18,7 @@ use parallax_protocol::tool::{
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
 
 use crate::hub::EventHub;
 use crate::reach::Reach;
@@ -120,6 +121,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Running {
     pub(crate) index: usize,
     pub(crate) begun: Instant,
+    /// How long questions to the user were open by then.
+    pub(crate) waited: Duration,
     pub(crate) title: String,
     pub(crate) kind: ToolKind,
     pub(crate) verdict: Verdict,

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use parallax_protocol::event::{
     CallDecision, CallPhase, CallState, EventBody, ItemStart, Level, ToolStart,
@@ -18,12 +18,12 @@ use parallax_protocol::tool::{Outcome, Preview, Run, ToolError, ToolErrorKind, T
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 use tokio::task::Id;
+use tokio::time::Instant;
 
 use crate::board::{
     Again, Board, Call, CallProgress, Finish, Finished, Prepared, Refused, Round, Running,
 };
 use crate::guarded::{Guarded, is_command};
-use crate::meter::millis;
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::session::Session;
 use crate::taint;
@@ -246,6 +246,7 @@ impl Session {
             Running {
                 index,
                 begun: Instant::now(),
+                waited: self.hub.user_wait(),
                 title,
                 kind,
                 verdict,
@@ -277,16 +278,23 @@ impl Session {
         let mut outcome =
             outcome.unwrap_or_else(|error| Outcome::failure(crashed(&call.name, &error)));
         self.learn(&call.name, &running, &outcome);
+        let took = running.begun.elapsed();
+        let worked = match running.kind {
+            // What asks the user takes as long as they do.
+            ToolKind::Communicate => Duration::ZERO,
+            // A subagent stands still while the user answers.
+            ToolKind::Agent => {
+                took.saturating_sub(self.hub.user_wait().saturating_sub(running.waited))
+            }
+            _ => took,
+        };
         let finish = Finish {
             kind: Some(running.kind),
             title: running.title,
             decision: Some(running.decision),
             verdict: Some(running.verdict),
             // What asks the user takes as long as they do.
-            duration_ms: match running.kind {
-                ToolKind::Communicate => 0,
-                _ => millis(running.begun),
-            },
+            duration_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
             // A command that was stopped hands over its output as a result.
             cancelled: running.cancel.is_cancelled()
                 && (outcome.error.is_some() || running.kind == ToolKind::Execute),

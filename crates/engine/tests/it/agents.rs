@@ -293,8 +293,10 @@ async fn times_of_agent_and_turn_leave_out_the_wait_for_an_approval() {
     let event = rig
         .until(|body| !finished(&[Event { seq: 0, turn: 0, body: body.clone() }]).is_empty())
         .await;
-    let Some(Display::Agent(progress)) = &finished(&[event])[0].display else { unreachable!() };
+    let call = finished(&[event]).remove(0);
+    let Some(Display::Agent(progress)) = &call.display else { unreachable!() };
     assert!(progress.duration_ms < 60_000, "{}", progress.duration_ms);
+    assert!(call.duration_ms < 60_000, "{}", call.duration_ms);
     let took = rig.turn_ms().await;
     assert!(took < 60_000, "{took}");
 }
