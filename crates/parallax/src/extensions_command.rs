@@ -419,6 +419,13 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {
+        // What is linked is what its own directory holds.
+        if extension.folder != extension.installed {
+            let name = extension.name();
+            let _ = writeln!(text, "Extension \"{name}\" is linked and needs no update.");
+            list.push(json!({"name": name, "done": "linked"}));
+            continue;
+        }
         match update(launch, extension, consent, person) {
             Ok(said) => {
                 text.push_str(&said.text);
@@ -427,11 +434,7 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
             Err(failure) => {
                 let _ = writeln!(errors, "error: {}", one_line(&failure.message));
                 list.push(json!({"name": extension.name(), "error": failure.message}));
-                // One that cannot be updated is no failure of the others.
-                let is_link = extension.folder != extension.installed;
-                if !is_link {
-                    code = code_of(&failure);
-                }
+                code = code_of(&failure);
             }
         }
     }

@@ -285,6 +285,13 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     {
         return Ok(Invocation::Help(text));
     }
+    if let [first, second] = typed.words.as_slice()
+        && session.prompt.is_none()
+        && let Some(message) = usage::unknown_second(first, second)
+    {
+        let as_prompt = format!("to send the words to the model: parallax -p \"{first} {second}\"");
+        return Err(Usage::new(message, as_prompt).into());
+    }
     if let [word] = typed.words.as_slice()
         && session.prompt.is_none()
         && let Some(hint) = other_agents::word(word)

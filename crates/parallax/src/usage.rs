@@ -116,6 +116,22 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     Some(format!("{}\n\n{}", one_line(&told), group.render_help()))
 }
 
+/// What is wrong with `help WORD`, or with a slip in the second word of a command.
+pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
+    let all = Arguments::command();
+    let (group, shown) = match all.find_subcommand(first) {
+        Some(group) => (group, format!("{first} {second}")),
+        None if first.eq_ignore_ascii_case("help") => (&all, second.to_owned()),
+        None => return None,
+    };
+    let names = group.get_subcommands().map(clap::Command::get_name);
+    match near(second, names).first() {
+        Some(near) => Some(format!("Unknown command `{shown}`; did you mean `{near}`?")),
+        None if std::ptr::eq(group, &all) => Some(format!("Unknown command `{shown}`")),
+        None => None,
+    }
+}
+
 /// Flags that take protection away: a slip in another name must not lead to one.
 const LOOSENING: [&str; 5] =
     ["accept-raw-output-risk", "allowed-tools", "raw-output", "skip-trust", "yolo"];

@@ -60,7 +60,8 @@ pub struct Manifest {
     pub migrated_to: Option<String>,
     /// What is odd in it, one sentence each.
     pub notes: Vec<String>,
-    /// Keys that are slips of known ones, one sentence each; they are in `notes` too.
+    /// Keys that are slips of known ones, and servers without a key that they need, one
+    /// sentence each; they are in `notes` too.
     pub misspelled: Vec<String>,
     /// Other keys that mean nothing, one sentence each.
     pub unknown: Vec<String>,
@@ -79,6 +80,9 @@ const KEYS: &[&str] = &[
     "plan",
     "migratedTo",
 ];
+
+/// The keys of which an MCP server needs one to be started or reached.
+const STARTING_KEYS: [&str; 4] = ["command", "httpUrl", "tcp", "url"];
 
 /// The keys of an MCP server.
 const SERVER_KEYS: &[&str] = &[
@@ -193,6 +197,12 @@ impl Manifest {
         manifest.check_keys("", object, KEYS);
         for (name, server) in &manifest.servers.clone() {
             if let Some(server) = server.as_object() {
+                if !STARTING_KEYS.iter().any(|key| server.contains_key(*key)) {
+                    manifest.misspelled.push(format!(
+                        "the MCP server `{}` has neither `command` nor `url`",
+                        one_line(name, 60)
+                    ));
+                }
                 manifest.check_keys(
                     &format!("mcpServers.{}.", one_line(name, 60)),
                     server,
