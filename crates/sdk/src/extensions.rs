@@ -10,6 +10,7 @@ mod source;
 mod staging;
 mod sync;
 mod templates;
+mod temporary_tree;
 mod trial;
 mod update;
 

@@ -35,6 +35,13 @@ impl Launch {
             let full = paths.iter().map(|path| self.options.directory.join(self.expand_home(path)));
             full.map(|path| real(&path)).collect()
         };
+        let (mut hidden, mut readable) = (paths(&settings.hidden), paths(&settings.readable));
+        let homes = self.homes();
+        if !homes.is_temporary_at_home() {
+            // Other sessions have their directories there too.
+            hidden.push(real(&homes.temporary));
+            readable.push(real(artifacts));
+        }
         let enabled = match self.sandbox {
             ProgramSandbox::Off => false,
             ProgramSandbox::BuiltIn => true,
@@ -47,12 +54,12 @@ impl Launch {
             ours: real(&self.config.homes.parallax),
             other_homes: self.other_homes(&real(&home)),
             table: self.sandbox_table().0,
-            hidden: paths(&settings.hidden),
+            hidden,
             hidden_places: self.hidden_places(),
             git_directories: GitDirectories::default(),
             closed_names: ClosedNames::default(),
             hides_ignored: self.config.settings.respect_gemini_ignore(),
-            readable: paths(&settings.readable),
+            readable,
             writable: paths(&settings.writable),
             temporary: real(artifacts).join("sandbox"),
             overlays: real(artifacts).join("overlays"),

@@ -195,7 +195,7 @@ impl Launch {
         };
         let is_link = path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
         let removed =
-            if is_link { std::fs::remove_file(&path) } else { std::fs::remove_dir_all(&path) };
+            if is_link { std::fs::remove_file(&path) } else { parallax_files::remove_tree(&path) };
         removed.map_err(|error| refused(format!("`{}`: {error}", path.display())))?;
         pin_skill(&self.config.homes, &path, None).map_err(unpinned)?;
         Ok(path)

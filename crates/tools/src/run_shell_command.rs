@@ -9,6 +9,7 @@ mod foreseen;
 mod git;
 mod git_aliases;
 mod git_directories;
+mod git_path_remotes;
 mod git_reads;
 mod git_worktree_writes;
 mod left_alone;

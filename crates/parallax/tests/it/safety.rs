@@ -3,6 +3,7 @@
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -636,4 +637,102 @@ fn the_sandbox_runs_any_command_and_says_what_holds() {
     assert_eq!((ran.code(), ran.out().as_str()), (7, "hello\n"), "{}", ran.err());
     let nothing = world.run(&["sandbox", "run"]);
     assert_ne!(nothing.code(), 0, "a command is needed");
+}
+
+#[test]
+fn commands_see_the_temporary_files_of_their_own_session_only() {
+    for tier in ["namespaces", "bubblewrap", "landlock"] {
+        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
+            println!("no bwrap here: not tested");
+            continue;
+        }
+        for mode in ["default", "yolo"] {
+            let world = World::new(&commands(&["seq 1 30000", "sh look", "sh write"]));
+            let look = "cat ~/.parallax/tmp/*/other/outputs/a ~/.parallax/tmp/*/other/sandbox/tmp/b\n\
+                        cat ~/.parallax/tmp/elsewhere/*/outputs/a\n\
+                        find ~/.parallax/tmp -type f | xargs cat | grep theirs\n\
+                        while [ ! -s own ]; do sleep 0.05; done; grep 29999 $(cat own)\n";
+            let write = "echo x > ~/.parallax/tmp/elsewhere/s/outputs/a\n\
+                         echo mine > /tmp/c$$; cat /tmp/c$$; rm /tmp/c$$\n";
+            world.home.write("look", look).expect("written");
+            world.home.write("write", write).expect("written");
+            for path in ["p/other/outputs/a", "p/other/sandbox/tmp/b", "elsewhere/s/outputs/a"] {
+                world.home.write_home(&format!(".parallax/tmp/{path}"), "theirs").expect("written");
+            }
+            let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+            world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+            let mut command = world.command(&["-p", "go", "--approval-mode", mode]);
+            command.env("PARALLAX_SANDBOX_TIER", tier);
+            let (temporary, own) =
+                (world.home.parallax().join("tmp"), world.home.project().join("own"));
+            let telling = std::thread::spawn(move || {
+                let pattern = temporary.join("project-*/*/tool-outputs/*");
+                let find = format!("ls {} 2>/dev/null | head -n 1", pattern.display());
+                let mut path = String::new();
+                until("the output is there", || {
+                    let (root, time) = (std::path::Path::new("/"), Duration::from_secs(10));
+                    let listed =
+                        parallax_exec::program::output("sh", ["-c", &find], root, &[], 9999, time);
+                    path = String::from_utf8(listed.unwrap_or_default()).expect("a path");
+                    !path.is_empty()
+                });
+                std::fs::write(own, path).expect("written");
+            });
+            let done = finish(command);
+            telling.join().expect("a thread");
+            let answers = answers(&world.server);
+            let answers: Vec<&str> = answers
+                .iter()
+                .map(|it| it.get(it.len().saturating_sub(900)..).unwrap_or(it))
+                .collect();
+            let said = format!("{tier} {mode} {answers:#?}: {}", done.err());
+            assert!(!answers[1].contains("theirs"), "{said}");
+            // The whole output of the session's own first command is there.
+            assert!(answers[1].contains("29999"), "{said}");
+            assert_eq!(answers[2].contains("mine"), tier != "landlock", "{said}");
+            let path = world.home.parallax().join("tmp/elsewhere/s/outputs/a");
+            assert_eq!(std::fs::read_to_string(path).expect("a file"), "theirs", "{said}");
+        }
+    }
+}
+
+#[test]
+fn git_that_pushes_to_a_path_needs_approval() {
+    for mode in ["default", "auto_edit"] {
+        let world = World::new(&commands(&[
+            "git push -q near HEAD:refs/heads/x",
+            "git push -q ./near HEAD:refs/heads/x",
+            "cd near && git push -q .. HEAD:refs/heads/x",
+            "git archive --format=x HEAD > out.tar",
+            "git archive --format=tgz HEAD > out.tgz && tar tzf out.tgz",
+            "git gc -q",
+        ]));
+        repository(&world);
+        world.home.write("a", "a").expect("written");
+        git(&world, &["add", "a"]);
+        git(&world, &["commit", "-qm", "one"]);
+        git(&world, &["clone", "-q", ".", "near"]);
+        git(&world, &["remote", "add", "near", "./near"]);
+        let ran = world.home.project().join("ran");
+        let evil = format!("#!/bin/sh\ntouch {}\nexec cat\n", ran.display());
+        for hook in ["near/.git/hooks/update", ".git/hooks/update", "evil"] {
+            world.home.write(hook, &evil).expect("written");
+            let path = world.home.project().join(hook);
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).expect("a mode");
+        }
+        let evil = world.home.project().join("evil").display().to_string();
+        for key in ["tar.x.command", "tar.tgz.command", "gc.recentObjectsHook"] {
+            git(&world, &["config", key, &evil]);
+        }
+        let mut command = world.command(&["-p", "go", "--approval-mode", mode]);
+        command.args(["--allowed-tools", "run_shell_command(git),run_shell_command(tar)"]);
+        let done = finish(command);
+        let said = answers(&world.server);
+        assert!(!ran.exists(), "{said:#?} {}", done.err());
+        for answer in &said[..3] {
+            assert!(answer.contains("approve") || answer.contains("asked"), "{said:#?}");
+        }
+        assert!(said[5].contains("recentobjectshook"), "{said:#?}");
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::github::{Net, Wanted};
 use super::review::{Review, review};
 use super::source::{Source, source_of};
+use super::temporary_tree::TemporaryTree;
 use super::{forbidden, refused, unreachable};
 use crate::launch::Launch;
 use crate::toolbox::client_options;
@@ -39,7 +40,7 @@ pub struct FetchedExtension {
     pub metadata: InstallMetadata,
     pub(super) folder: PathBuf,
     pub(super) commit: Option<String>,
-    _temporary: Option<tempfile::TempDir>,
+    _temporary: Option<TemporaryTree>,
 }
 
 /// Files of an extension, where they are and where they come from.
@@ -49,7 +50,7 @@ pub(super) struct Files {
     source: String,
     commit: Option<String>,
     release_tag: Option<String>,
-    temporary: Option<tempfile::TempDir>,
+    temporary: Option<TemporaryTree>,
 }
 
 impl Launch {
@@ -181,7 +182,8 @@ impl Launch {
         .map_err(unreachable)?;
         let folder = temporary.path().join("repository");
         // Nothing of it is needed, and its settings would be a stranger's.
-        std::fs::remove_dir_all(folder.join(".git")).map_err(|error| refused(error.to_string()))?;
+        parallax_files::remove_tree(&folder.join(".git"))
+            .map_err(|error| refused(error.to_string()))?;
         Ok(Files {
             folder,
             kind: InstallKind::Git,
@@ -243,9 +245,9 @@ fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension,
     Ok(FetchedExtension { manifest, review, metadata, folder, commit, _temporary: temporary })
 }
 
-fn temporary() -> Result<tempfile::TempDir, String> {
+fn temporary() -> Result<TemporaryTree, String> {
     let made = tempfile::Builder::new().prefix("parallax-extension-").tempdir();
-    made.map_err(|error| error.to_string())
+    made.map(TemporaryTree::new).map_err(|error| error.to_string())
 }
 
 /// Archives often hold one folder with everything in it.

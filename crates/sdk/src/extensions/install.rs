@@ -132,7 +132,7 @@ impl Launch {
                     drop(kept.and_then(|kept| kept.take_back(&fresh)));
                     drop(parallax_files::exchange(&fresh, &target));
                 }
-                None => drop(std::fs::remove_dir_all(&target)),
+                None => drop(parallax_files::remove_tree(&target)),
             }
             return Err(error.to_string());
         }

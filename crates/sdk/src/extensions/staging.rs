@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::temporary_tree::TemporaryTree;
 use parallax_exec::create_private_folder;
-use tempfile::TempDir;
 
 /// What the names of such folders begin with: of one that comes, and of one that goes.
 pub(super) const COMES: &str = ".staging-";
@@ -23,7 +23,7 @@ const YOUNG: Duration = Duration::from_secs(10);
 
 /// A folder of ours; it goes with this value.
 pub(super) struct Staging {
-    folder: TempDir,
+    folder: TemporaryTree,
     _held: File,
 }
 
@@ -33,7 +33,7 @@ impl Staging {
     /// # Errors
     /// The disk refuses.
     pub(super) fn new(home: &Path, prefix: &str) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(home)?;
+        let folder = TemporaryTree::new(tempfile::Builder::new().prefix(prefix).tempdir_in(home)?);
         let held = File::create(folder.path().join(HELD))?;
         held.lock()?;
         Ok(Self { folder, _held: held })
@@ -88,7 +88,7 @@ pub(super) fn sweep(home: &Path) {
         let age = changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
         let limit = if is_let_go(&path) { YOUNG } else { LEFT };
         if age > limit
-            && let Err(error) = fs::remove_dir_all(&path)
+            && let Err(error) = parallax_files::remove_tree(&path)
         {
             tracing::debug!(%error, %name, "what an installation left stays");
         }

@@ -13,6 +13,7 @@ use parallax_sandbox::{Network, Plan, Refusal, Support, Tier};
 use super::confinement::{self, Built, Subject};
 use super::foreseen;
 use super::git;
+use super::git_path_remotes::{self, PathRemote};
 use super::git_worktree_writes;
 use super::made::{self, Made};
 use super::refusal::{self, Access, Confinement};
@@ -75,6 +76,15 @@ impl Entry {
                  off: {}; ask the user to approve the command",
                 named.join(", ")
             ));
+        }
+        if !permissions.repository_programs && bash::uses_git(&line) {
+            let near: Vec<PathBuf> = std::iter::once(&directory).chain(&places).cloned().collect();
+            if let Some(PathRemote(path)) = git_path_remotes::find(&line, &near) {
+                return Err(format!(
+                    "git would run the hooks and programs of another repository on this machine \
+                     ({path}); ask the user to approve the command"
+                ));
+            }
         }
         let of_info = |path: &PathBuf| path.ends_with(".git/info");
         if mode != ApprovalMode::Yolo

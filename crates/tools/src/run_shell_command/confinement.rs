@@ -189,6 +189,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         plan.hidden.extend(secrets::of_homes(other, &other.join(".parallax")));
     }
     plan.hidden.extend(options.hidden.iter().cloned());
+    plan.readable.push(secrets::session_folder(&options.temporary, &options.ours).to_owned());
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
     // Nothing is hidden in what is hidden.

@@ -9,6 +9,8 @@ use std::time::Duration;
 use super::repository;
 
 mod listing;
+#[cfg(test)]
+mod program_keys;
 
 /// How long git may take to list a configuration, and how large that may be.
 const TIME: Duration = Duration::from_secs(5);
@@ -190,7 +192,8 @@ pub(super) fn files_of_configuration(
 fn is_stubborn(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let of_remote = key.strip_prefix("remote.").and_then(|rest| rest.rsplit('.').next());
-    key == "core.gitproxy" || matches!(of_remote, Some("uploadpack" | "receivepack"))
+    matches!(key.as_str(), "core.gitproxy" | "gc.recentobjectshook")
+        || matches!(of_remote, Some("uploadpack" | "receivepack"))
 }
 
 /// What takes the meaning of one entry of a repository's configuration away.
@@ -237,6 +240,11 @@ fn neutral(
         ("sendemail" | "imap" | "browser" | "man" | "web" | "guitool" | "instaweb", _) => {
             set("false");
         }
+        ("tar", "command") => set(match rest {
+            "tgz.command" | "tar.gz.command" => "gzip -cn",
+            _ => "cat",
+        }),
+        ("svn", "authorsprog") => set("false"),
         ("trailer", "command" | "cmd") | ("hook", "command") => set("true"),
         _ => {}
     }

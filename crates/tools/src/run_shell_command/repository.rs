@@ -47,6 +47,10 @@ const TELLING: &[&str] = &[
     "sendemail",
     "tunnel",
     "lfs",
+    "hook",
+    "difffilter",
+    "man",
+    "authorsprog",
 ];
 
 /// The configurations of a repository, as far as they tell of programs.

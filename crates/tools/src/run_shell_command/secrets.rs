@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::protected_names;
 
-/// What of our own home is no secret; `tmp` holds the files of the session.
+/// What of our own home is not secret.
 const OPEN_OF_OURS: &[&str] =
-    &["tmp", "policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
+    &["policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
 
 /// Of a `.git`: what runs or redirects.
 pub(super) const OF_GIT: &[&str] =
@@ -29,6 +29,13 @@ pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
     hidden
 }
 
+/// The directory of the session that `temporary` belongs to: of `tmp` in our own home
+/// (`tmp/<project>/<session>`), commands see nothing else.
+pub(super) fn session_folder<'a>(temporary: &'a Path, ours: &Path) -> &'a Path {
+    let depth = temporary.strip_prefix(ours.join("tmp")).map_or(0, |below| below.iter().count());
+    temporary.ancestors().nth(depth.saturating_sub(2)).unwrap_or(temporary)
+}
+
 /// The start-up files of a home.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
     protected_names::START_UP.patterns.iter().map(|name| home.join(name)).collect()
@@ -43,6 +50,19 @@ pub(super) fn is_secret_name(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn session_folder_is_the_one_below_its_project() {
+        let ours = Path::new("/h/.parallax");
+        for (temporary, folder) in [
+            ("/h/.parallax/tmp/p/s/sandbox", "/h/.parallax/tmp/p/s"),
+            ("/h/.parallax/tmp/p/s", "/h/.parallax/tmp/p/s"),
+            ("/h/.parallax/tmp/p", "/h/.parallax/tmp/p"),
+            ("/tmp/parallax-s/sandbox", "/tmp/parallax-s/sandbox"),
+        ] {
+            assert_eq!(session_folder(Path::new(temporary), ours), Path::new(folder));
+        }
+    }
 
     #[test]
     fn files_with_secrets_are_told_from_their_samples() {

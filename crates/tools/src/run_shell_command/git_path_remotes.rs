@@ -1,0 +1,168 @@
+//! Repositories on this machine that a git call would write to or archive from: git starts
+//! another git there, which drops our overrides and runs that repository's hooks.
+
+use std::path::{Path, PathBuf};
+
+use parallax_policy::bash::{self, GitCall, Line, Word};
+
+use super::tracked::{LIST, QUIET, TIME};
+
+/// A repository by its path, as the line or the configuration names it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PathRemote(pub(super) String);
+
+/// The first repository on this machine that a call of the line would write to or archive
+/// from. `places`: where the calls may run. Blocking.
+pub(super) fn find(line: &Line, places: &[PathBuf]) -> Option<PathRemote> {
+    let calls = line.commands.iter().filter_map(bash::git_subcommand);
+    calls.filter(|call| matches!(call.name, "push" | "send-pack" | "archive" | "subtree")).find_map(
+        |call| {
+            let places = places.iter().map(PathBuf::as_path);
+            places.filter(|place| place.is_dir()).find_map(|place| of_call(&call, place))
+        },
+    )
+}
+
+fn of_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
+    let words: Vec<Option<&str>> = call.rest.iter().map(text_of).collect();
+    let remote = match call.name {
+        "archive" | "subtree" => {
+            let at = words.iter().position(|word| {
+                word.is_some_and(|word| word == "push" || word.starts_with("--remote"))
+            })?;
+            match words.get(at).copied().flatten().and_then(|word| word.split_once('=')) {
+                Some((_, remote)) => Some(Some(remote)),
+                None => operands(words.get(at + 1..).unwrap_or_default()),
+            }
+        }
+        _ => {
+            let named = words.iter().flatten().find_map(|word| word.strip_prefix("--repo="));
+            operands(&words).or(named.map(Some))
+        }
+    };
+    let unknown = || Some(PathRemote("a repository that only the run tells".to_owned()));
+    // A name that is set on the command line may be any path.
+    if call.configured {
+        return unknown();
+    }
+    match remote {
+        Some(None) => unknown(),
+        Some(Some(remote)) => of_name(remote, place),
+        None => configured(place).iter().find_map(|remote| of_name(remote, place)),
+    }
+}
+
+fn text_of(word: &Word) -> Option<&str> {
+    word.text.as_deref().filter(|_| !word.glob)
+}
+
+/// The first operand; options that take a value come before none of these calls' remotes
+/// but with `=`, or make the value the operand, which is then checked.
+fn operands<'a>(words: &[Option<&'a str>]) -> Option<Option<&'a str>> {
+    words.iter().copied().find(|word| word.is_none_or(|word| !word.starts_with('-')))
+}
+
+/// The remotes that a push without one may go to.
+fn configured(place: &Path) -> Vec<String> {
+    let mut names = lines(place, &["remote"]);
+    let keys = r"^(branch\..*\.(remote|pushremote)|remote\.pushdefault)$";
+    let set = lines(place, &["config", "--get-regexp", keys]);
+    names.extend(
+        set.iter().filter_map(|line| line.split_once(' ').map(|(_, name)| name.to_owned())),
+    );
+    names
+}
+
+/// The remote when its address, or its name itself, is a path.
+fn of_name(name: &str, place: &Path) -> Option<PathRemote> {
+    let mut addresses = lines(place, &["remote", "get-url", "--push", "--all", "--", name]);
+    if addresses.is_empty() {
+        let legacy = ["remotes", "branches"].iter().any(|folder| {
+            super::repository::folders(place).iter().any(|git| git.join(folder).join(name).exists())
+        });
+        if legacy {
+            return Some(PathRemote(name.to_owned()));
+        }
+        addresses.push(name.to_owned());
+    }
+    addresses.into_iter().find(|address| is_path(address, place)).map(PathRemote)
+}
+
+/// Whether git takes the address for a path: it has no scheme but `file`, and no colon
+/// before its first slash.
+fn is_path(address: &str, place: &Path) -> bool {
+    if let Some((scheme, _)) = address.split_once("://") {
+        return scheme.eq_ignore_ascii_case("file");
+    }
+    let host = address.split('/').next().unwrap_or_default();
+    !host.contains(':') || place.join(address).exists()
+}
+
+/// The lines that git prints; it starts no program for these.
+fn lines(place: &Path, arguments: &[&str]) -> Vec<String> {
+    let words = QUIET.iter().chain(arguments);
+    let variables = [("GIT_PAGER", "cat"), ("GIT_CONFIG_COUNT", "0")];
+    let printed = parallax_exec::program::output("git", words, place, &variables, LIST, TIME);
+    let printed = printed.unwrap_or_default();
+    String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushes_to_paths_are_found_however_they_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("w");
+        std::fs::create_dir(&root).expect("a folder");
+        let git = |arguments: &[&str]| {
+            let done = parallax_exec::program::output("git", arguments, &root, &[], LIST, TIME);
+            assert!(done.is_some(), "{arguments:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["init", "-q", "--bare", "bare"]);
+        git(&["remote", "add", "origin", "https://example.com/x"]);
+        git(&["remote", "add", "near", "./bare"]);
+        git(&["remote", "add", "rewritten", "https://near.example/bare"]);
+        git(&["config", "url.bare.pushInsteadOf", "https://near.example/bare"]);
+        let found = |line: &str| find(&bash::analyse(line), std::slice::from_ref(&root)).is_some();
+        for line in [
+            "git push near",
+            "git push near HEAD:x",
+            "git push -f ./bare HEAD:x",
+            "git push bare HEAD:x",
+            "git push file://$PWD/bare",
+            "git push FILE:///x",
+            "git push rewritten",
+            "git push",
+            "git push .",
+            "git push --repo=bare",
+            "git push \"$X\"",
+            "git status; git push near",
+            "git -c remote.origin.pushurl=bare push origin",
+            "git archive --remote=bare HEAD",
+            "git archive --remote bare HEAD",
+            "git send-pack bare",
+            "git subtree push --prefix=a bare x",
+        ] {
+            assert!(found(line), "{line}");
+        }
+        for line in [
+            "git push origin",
+            "git push -u origin main",
+            "git push git@example.com:x/y main",
+            "git fetch near",
+            "git clone bare copy",
+            "git archive HEAD",
+            "git status",
+        ] {
+            assert!(!found(line), "{line}");
+        }
+        git(&["remote", "remove", "near"]);
+        git(&["remote", "remove", "rewritten"]);
+        assert!(!found("git push"));
+        git(&["config", "remote.pushDefault", "./bare"]);
+        assert!(found("git push"));
+    }
+}
