@@ -1,4 +1,4 @@
-//! Processes in the background: which there are, and the ends of their logs.
+//! Background processes and the tails of their logs.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 use crate::Ending;
 use crate::record::open_no_follow;
 
-/// Older ones are forgotten.
+/// Maximum number of remembered processes.
 const REMEMBERED: usize = 100;
-/// How much of a log is read.
+/// Bytes of a log that are read.
 const READ_OF_LOG: u64 = 64 * 1024;
 
-/// A process in the background.
+/// A background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundProcess {
-    /// The process.
+    /// Its PID.
     pub pid: i32,
     /// The command that started it, as typed.
     pub command: String,
-    /// Its log; missing when it wrote nothing or has closed its output.
+    /// Its log; missing if it wrote nothing or closed its output.
     pub log: PathBuf,
-    /// Whether it runs.
+    /// Its state.
     pub state: BackgroundState,
 }
 
-/// Whether a process in the background runs.
+/// The state of a background process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackgroundState {
-    /// It does.
+    /// It is running.
     Running,
-    /// It ended; how, when that is known.
+    /// It ended; how, if known.
     Exited(Option<Ending>),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct History {
 #[derive(Debug)]
 struct Entry {
     process: BackgroundProcess,
-    /// Not followed by a task of ours: its end is noticed by looking.
+    /// No task of ours follows it: its end is detected by polling.
     orphan: bool,
 }
 
@@ -62,7 +62,7 @@ impl History {
         self.entries.push_back(Entry { process, orphan });
     }
 
-    /// Notes an end; gives the process when it was not known yet.
+    /// Records an end; returns the process if its end was not known yet.
     pub(crate) fn ended(&mut self, pid: i32, ending: Option<Ending>) -> Option<BackgroundProcess> {
         let running = self
             .entries
@@ -92,17 +92,16 @@ impl History {
 pub struct LogEnd {
     /// The lines.
     pub lines: Vec<String>,
-    /// How many lines the part of the log has that was read.
+    /// How many lines were read.
     pub total: usize,
-    /// Whether the log is longer than what was read of it.
+    /// Whether the log is longer than the part that was read.
     pub cut: bool,
 }
 
-/// Reads the last lines of a log; of a long one only the last 64 KiB count.
-/// Blocking.
+/// Reads the last lines of a log, from at most its last 64 KiB. Blocking.
 ///
 /// # Errors
-/// When it is not there, cannot be read, or is a symbolic link.
+/// When it does not exist, cannot be read, or is a symbolic link.
 pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
     let mut file = open_no_follow(path)?;
     let length = file.seek(SeekFrom::End(0))?;
@@ -113,7 +112,7 @@ pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
     let text = String::from_utf8_lossy(&bytes);
     let mut all: Vec<&str> = text.lines().collect();
     if from > 0 && !all.is_empty() {
-        // The first line is not whole.
+        // The first line is incomplete.
         all.remove(0);
     }
     let total = all.len();

@@ -9,20 +9,18 @@ pub struct CaptureLimits {
     pub tail: usize,
 }
 
-/// What is kept when the user has switched truncation off: enough for any
-/// model, and still a bound.
+/// What is kept when the user disabled truncation: enough for any model, but still bounded.
 const UNTRUNCATED: usize = 4_000_000;
 
 impl CaptureLimits {
-    /// A fifth at the beginning, the rest at the end. 0 = as much as memory
-    /// reasonably holds.
+    /// A fifth for the beginning, the rest for the end. 0 = as much as memory reasonably allows.
     pub fn of_threshold(threshold: usize) -> Self {
         let total = if threshold == 0 { UNTRUNCATED } else { threshold };
         Self { head: total / 5, tail: total - total / 5 }
     }
 }
 
-/// The beginning and the end of a text that may be endless.
+/// The beginning and the end of a possibly endless text.
 #[derive(Debug)]
 pub struct Capture {
     limits: CaptureLimits,
@@ -34,7 +32,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// An empty capture.
+    /// Creates an empty capture.
     pub fn new(limits: CaptureLimits) -> Self {
         Self {
             limits,
@@ -46,16 +44,16 @@ impl Capture {
         }
     }
 
-    /// Takes a piece of text.
+    /// Adds text.
     pub fn push(&mut self, text: &str) {
         self.push_untrimmed(text);
-        // Dropped in large steps, so that each character is moved about once.
+        // Trim in large steps, so that each character is moved about once.
         if self.tail_characters > self.limits.tail.saturating_mul(2) {
             self.trim();
         }
     }
 
-    /// Takes a piece of text and drops nothing yet.
+    /// Adds text without trimming.
     pub(crate) fn push_untrimmed(&mut self, text: &str) {
         let mut rest = text;
         let mut characters = rest.chars().count();
@@ -81,27 +79,27 @@ impl Capture {
         }
     }
 
-    /// Whether more has come than is kept.
+    /// Whether more text was added than is kept.
     pub fn is_over(&self) -> bool {
         self.total_characters > (self.limits.head + self.limits.tail) as u64
     }
 
-    /// All text so far, as long as nothing was dropped.
+    /// All text so far, as long as nothing was trimmed.
     pub(crate) fn pieces(&self) -> [&str; 2] {
         [&self.head, &self.tail]
     }
 
-    /// How many characters have come.
+    /// How many characters were added.
     pub fn total_characters(&self) -> u64 {
         self.total_characters
     }
 
-    /// Forgets everything.
+    /// Clears the capture.
     pub fn clear(&mut self) {
         *self = Self::new(self.limits);
     }
 
-    /// What is kept so far. A cut falls on a line border where one is near.
+    /// The captured text, split at line ends where possible.
     pub fn kept(&mut self) -> Kept {
         self.trim();
         if !self.is_over() {
@@ -130,18 +128,18 @@ impl Capture {
     }
 }
 
-/// What is kept of an output.
+/// The captured part of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
     /// The beginning, or all of it.
     pub head: String,
-    /// The end, when something between was left out.
+    /// The end, if something before it was omitted.
     pub tail: Option<String>,
-    /// How many characters were left out.
+    /// How many characters were omitted.
     pub omitted_characters: u64,
 }
 
-/// The byte offset behind the first `count` of `total` characters.
+/// The byte offset after the first `count` of `total` characters.
 fn offset_of(text: &str, total: usize, count: usize) -> usize {
     if count >= total {
         text.len()
@@ -152,7 +150,7 @@ fn offset_of(text: &str, total: usize, count: usize) -> usize {
     }
 }
 
-/// The newest part of a text, for people: bounded in bytes.
+/// The newest part of a text for display, bounded in bytes.
 #[derive(Debug)]
 pub struct Newest {
     text: String,
@@ -160,12 +158,12 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Keeps at most about `limit` bytes.
+    /// Keeps about `limit` bytes at most.
     pub fn new(limit: usize) -> Self {
         Self { text: String::new(), limit }
     }
 
-    /// Takes a piece of text.
+    /// Adds text.
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
         if self.text.len() > self.limit.saturating_mul(2) {
@@ -178,14 +176,14 @@ impl Newest {
         while !self.text.is_char_boundary(from) {
             from += 1;
         }
-        // Not in the middle of a line, and so of a control sequence.
+        // Do not cut inside a line, which could cut a control sequence.
         if let Some(border) = self.text.get(from..).and_then(|rest| rest.find('\n')) {
             from += border + 1;
         }
         self.text.drain(..from);
     }
 
-    /// Takes the text out.
+    /// Removes and returns the text.
     pub fn take(&mut self) -> String {
         if self.text.len() > self.limit {
             self.trim();
@@ -193,7 +191,7 @@ impl Newest {
         std::mem::take(&mut self.text)
     }
 
-    /// Whether nothing is there.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a command is, what bounds it, and what comes of it.
+//! Commands, their limits, and their outcomes.
 
 use std::ffi::OsString;
 use std::num::NonZeroU16;
@@ -17,14 +17,14 @@ use crate::output::Output;
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Characters in a row.
+    /// Characters per row.
     pub columns: NonZeroU16,
     /// Rows.
     pub rows: NonZeroU16,
 }
 
 impl TerminalSize {
-    /// A size; 0 counts as 1.
+    /// Creates a size; 0 counts as 1.
     pub fn new(columns: u16, rows: u16) -> Self {
         let at_least_one = |size| NonZeroU16::new(size).unwrap_or(NonZeroU16::MIN);
         Self { columns: at_least_one(columns), rows: at_least_one(rows) }
@@ -40,18 +40,18 @@ impl Default for TerminalSize {
 /// What a command is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// A pipe takes stdout and stderr in order; stdin is empty.
+    /// A pipe receives stdout and stderr in order; stdin is empty.
     Pipe,
-    /// A terminal of its own. When none can be opened: as [`Mode::Pipe`].
+    /// A terminal of its own. If none can be opened: as [`Mode::Pipe`].
     Terminal(TerminalSize),
 }
 
-/// Bounds of a command.
+/// Limits of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How much of the output is kept in memory.
     pub capture: CaptureLimits,
-    /// How large the complete copy on disk may get, in bytes.
+    /// Maximum bytes of the full copy on disk.
     pub copy_bytes: u64,
     /// How long it may be silent.
     pub inactivity: Option<Duration>,
@@ -70,38 +70,36 @@ impl Default for Limits {
     }
 }
 
-/// A command to be started.
+/// A command to start.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// The text for the shell.
     pub text: String,
-    /// What the shell runs before it, in the same line; nobody is shown it.
+    /// What the shell runs first, on the same line; never shown.
     pub before: Option<String>,
-    /// Where it runs.
+    /// The working directory.
     pub directory: PathBuf,
-    /// All variables it gets.
+    /// All its environment variables.
     pub environment: Vec<(OsString, OsString)>,
     /// What it is connected to.
     pub mode: Mode,
-    /// Where the complete copy of an output goes that is not kept whole.
+    /// Where the full output is saved if it is not kept in memory.
     pub copy: Option<PathBuf>,
-    /// What takes secrets out of that copy, and of the log of a process in the
-    /// background.
+    /// Redacts secrets in that copy and in the log of a background process.
     pub redact: Option<Arc<dyn Redact>>,
-    /// Its bounds.
+    /// Its limits.
     pub limits: Limits,
-    /// Whether people see its colours.
+    /// Whether its colors are shown.
     pub colour: bool,
-    /// What it may see, write and reach; also watched, so that it does not
-    /// outlive this program. `None` starts it as it is. Which cell it joins,
-    /// whom it outlives and whose session it leads is filled in.
+    /// The sandbox, which also ensures that the command does not outlive this program. `None`
+    /// starts it without one. The namespaces it joins, its parent, and its session are filled in.
     pub sandbox: Option<Plan>,
 }
 
-/// Why a command was ended before its time.
+/// Why a command was ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Someone wanted it.
+    /// It was cancelled.
     Cancelled,
     /// It was silent for too long.
     Inactive(Duration),
@@ -109,12 +107,12 @@ pub enum Stop {
     Runtime(Duration),
 }
 
-/// What is known of a command that ended.
+/// A command that ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// How it ended.
     pub ending: Ending,
-    /// Set when we ended it.
+    /// Set if we ended it.
     pub stop: Option<Stop>,
     /// Its output.
     pub output: Output,
@@ -124,7 +122,7 @@ pub struct Finished {
     pub left_running: Vec<i32>,
 }
 
-/// A command that runs on in the background.
+/// A command that continues in the background.
 #[derive(Debug, Clone)]
 pub struct Detached {
     /// The shell's process and process group.
@@ -135,12 +133,12 @@ pub struct Detached {
     pub log: PathBuf,
 }
 
-/// How following a command came to its end.
+/// How following a command ended.
 #[derive(Debug, Clone)]
 pub enum Ended {
     /// The command ended.
     Finished(Box<Finished>),
-    /// It runs on.
+    /// It continues in the background.
     Detached(Box<Detached>),
 }
 
@@ -152,8 +150,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// Reaches a running command from elsewhere. Cheap to clone; after the end of
-/// the command nothing happens.
+/// Controls a running command. Cheap to clone; has no effect after the command ended.
 #[derive(Debug, Clone)]
 pub struct Control {
     messages: mpsc::Sender<Message>,
@@ -167,19 +164,19 @@ impl Control {
 }
 
 impl Control {
-    /// Tells the command that its terminal has another size.
+    /// Resizes the command's terminal.
     pub fn resize(&self, size: TerminalSize) {
         self.send(Message::Resize(size));
     }
-    /// Types into the command's terminal. Without one nothing happens.
+    /// Types into the command's terminal, if it has one.
     pub fn write_input(&self, bytes: Vec<u8>) {
         self.send(Message::Input(bytes));
     }
-    /// Sends it to the background.
+    /// Moves the command to the background.
     pub fn detach(&self) {
         self.send(Message::Detach);
     }
-    /// Ends it and all that it started.
+    /// Ends the command and everything it started.
     pub fn stop(&self) {
         self.send(Message::Stop);
     }

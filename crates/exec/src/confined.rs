@@ -1,5 +1,5 @@
-//! The sandbox around commands: the cell that those of a session share, and
-//! what became of a command that the sandbox refused to run.
+//! The sandbox around commands: the namespaces that the commands of a session share, and
+//! wrapping of programs.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,15 +9,15 @@ use parallax_sandbox::{Cell, Plan};
 
 use crate::StartError;
 
-/// The session's cell, started with the first command that is confined. Where
-/// none can be had commands do without: the plan's tier says what then holds.
+/// The session's namespaces, started with the first sandboxed command. If they are not
+/// available, commands run without them; the plan's tier says what applies then.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCell {
     cell: Mutex<Option<Result<Arc<Cell>, String>>>,
 }
 
 impl SharedCell {
-    /// The cell, if there is or can be one. Blocking: some milliseconds once.
+    /// The namespaces, if they are available. Blocking: some milliseconds once.
     pub(crate) fn get(&self) -> Option<Arc<Cell>> {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let started = cell.get_or_insert_with(|| {
@@ -29,20 +29,20 @@ impl SharedCell {
         started.as_ref().ok().cloned()
     }
 
-    /// The cell, if one was started.
+    /// The namespaces, if they were started.
     pub(crate) fn started(&self) -> Option<Arc<Cell>> {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         cell.as_ref().and_then(|started| started.as_ref().ok().cloned())
     }
 
-    /// Ends it, with all that is in it. Blocking.
+    /// Ends them with everything inside. Blocking.
     pub(crate) fn end(&self) {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(cell);
     }
 }
 
-/// What is started in place of a program, so that the plan holds. Blocking.
+/// The program and arguments that run a program in its sandbox. Blocking.
 pub(crate) fn wrap(
     mut plan: Plan,
     cell: &SharedCell,

@@ -1,5 +1,5 @@
-//! The whole program in a container: our own binary, mounted into any image.
-//! The command line is made by a pure function; [`run`] starts it.
+//! Runs the whole program in a container: our own binary, mounted into any image. A pure
+//! function builds the command line; [`run`] starts it.
 
 mod loader;
 mod request;
@@ -14,17 +14,17 @@ pub(crate) use run::supervise;
 
 use crate::program_sandbox::{CommandLine, Engine, ProgramSandboxError};
 
-/// Where our binary stands inside.
+/// The path of our binary inside.
 const BINARY: &str = "/opt/parallax/parallax";
-/// The network without a way out.
+/// The network without external access.
 const NETWORK: &str = "gemini-cli-sandbox";
-/// The container of the proxy, and the network it has besides.
+/// The proxy's container, and its second network.
 const PROXY: &str = "gemini-cli-sandbox-proxy";
-/// Where the proxy listens.
+/// The port of the proxy.
 const PROXY_PORT: u16 = 8877;
 
-/// Variables of ours that go in, when they are set. Only their names stand on
-/// the command line, which other users of the machine can read.
+/// Variables that are forwarded if set. Only their names appear on the command line, which
+/// other users of the machine can read.
 const PASSED: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
@@ -46,15 +46,14 @@ const PASSED: &[&str] = &[
     "NO_COLOR",
 ];
 
-/// Folders of `~/.parallax` that the program writes in the course of its work.
-/// The rest says what may happen, or will when it is made: what runs inside must
-/// not touch it.
+/// Directories of `~/.parallax` that the program writes during its work. The rest is
+/// configuration, now or in the future, which the program inside must not change.
 pub const WRITTEN: &[&str] =
     &["sessions", "checkpoints", "tmp", "inputs", "images", "chats", "logs"];
 
-/// The user and group of this process, when things are to run as them inside:
-/// on Linux always, unless `SANDBOX_SET_UID_GID` says otherwise (an engine
-/// without root maps root to the user already).
+/// The user and group of this process, if the container is to run as them: on Linux by default,
+/// unless `SANDBOX_SET_UID_GID` says otherwise (a rootless engine already maps root to the
+/// user).
 pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
     let said = variables.iter().find(|(name, _)| name == "SANDBOX_SET_UID_GID");
     let wanted = match said.map(|(_, value)| value.to_lowercase()).as_deref() {
@@ -65,24 +64,23 @@ pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
     wanted.then(|| (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()))
 }
 
-/// What is to be started, in order.
+/// What to start, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Networks that are made when they are not there: their names, and whether
-    /// they have no way out.
+    /// Networks to create if missing: name, and whether it is internal.
     pub networks: Vec<(&'static str, bool)>,
-    /// The container of the proxy.
+    /// The proxy's container.
     pub proxy: Option<CommandLine>,
-    /// The container of the program.
+    /// The program's container.
     pub main: CommandLine,
-    /// Whether it takes the terminal.
+    /// Whether it uses the terminal.
     pub terminal: bool,
 }
 
-/// Makes the command lines for a request.
+/// Builds the command lines for a request.
 ///
 /// # Errors
-/// No image, variables that cannot be used, paths that cannot be mounted.
+/// When there is no image, or a variable or path cannot be used.
 pub fn plan(request: &Request) -> Result<Plan, ProgramSandboxError> {
     let image = request.image().ok_or(ProgramSandboxError::NoImage)?;
     let proxy = request.variable("GEMINI_SANDBOX_PROXY_COMMAND");
@@ -173,7 +171,7 @@ fn mounts(request: &Request, line: &mut Line) -> Result<(), ProgramSandboxError>
     line.mount(&request.binary, Path::new(BINARY), "ro")?;
     line.mount(&request.directory, &request.directory, "rw")?;
     let there = |path: &Path| request.there.iter().any(|known| known == path);
-    // This program never writes there, and what runs inside must not either.
+    // This program never writes there, and the program inside must not either.
     if there(&request.gemini) {
         line.mount(&request.gemini, &request.gemini, "ro")?;
     }
@@ -222,7 +220,7 @@ fn environment(
             }
         }
     }
-    // The homes inside are those outside, whatever the image calls its own.
+    // Home directories are the same inside and outside, whatever the image defines.
     line.set("GEMINI_CLI_HOME", &request.home);
     line.set("PARALLAX_HOME", &request.parallax);
     line.set("SANDBOX", &request.name);
@@ -248,7 +246,7 @@ fn environment(
     Ok(())
 }
 
-/// A command line while it is made.
+/// A command line under construction.
 struct Line(CommandLine);
 
 impl Line {
@@ -288,7 +286,7 @@ impl Line {
         Ok(())
     }
 
-    /// Files that are made inside belong to the user outside.
+    /// Files created inside belong to the user outside.
     fn user(&mut self, request: &Request) {
         let Some((user, group)) = request.user else { return };
         if request.engine == Engine::Podman && user != 0 {

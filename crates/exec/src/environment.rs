@@ -1,6 +1,6 @@
-//! The environment a child gets: what passes, what stays here, what is set.
+//! The environment of child processes: what is passed, withheld, and set.
 //!
-//! Pure: the caller hands in the variables of the parent.
+//! Pure: the caller supplies the parent's variables.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,18 +13,18 @@ use parallax_protocol::secret::Secret;
 use names::{ALWAYS_ALLOWED, ALWAYS_ALLOWED_PREFIXES, NEVER_ALLOWED, OF_SYSTEM, OWN_CREDENTIALS};
 use secrets::{is_bare_key, is_secret_value, secret_part};
 
-/// The user's settings `security.environmentVariableRedaction` and what the
-/// caller knows of the surroundings.
+/// The settings `security.environmentVariableRedaction`, and what the caller knows about the
+/// environment.
 #[derive(Debug, Clone)]
 pub struct Redaction {
-    /// Whether names and values are judged at all. What the project's `.env`
-    /// brought and the product's own credentials stay here even when false.
+    /// Whether names and values are checked at all. Variables from the project's `.env` and the
+    /// product's own credentials are withheld even when false.
     pub enabled: bool,
-    /// Names that pass, whatever they look like (any case).
+    /// Names that always pass (case-insensitive).
     pub allowed: Vec<String>,
-    /// Names that do not pass (any case).
+    /// Names that never pass (case-insensitive).
     pub blocked: Vec<String>,
-    /// Names that the project's `.env` file brought into this process.
+    /// Names that the project's `.env` file set in this process.
     pub dotenv_names: Vec<String>,
 }
 
@@ -37,51 +37,51 @@ impl Default for Redaction {
 /// How `git` in a child treats the user's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GitConfiguration {
-    /// Identity, aliases and hooks of the user count; only prompts are off.
+    /// The user's identity, aliases, and hooks apply; only prompts are disabled.
     #[default]
     User,
-    /// For folders that are not trusted: no global configuration, and none of
-    /// the keys by which a repository can start a program.
+    /// For untrusted folders: no global configuration, and none of the keys that let a repository
+    /// start a program.
     Isolated,
 }
 
-/// An environment and what was left out of it.
+/// An environment and what was withheld from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
-    /// Names and values, in the order of the parent's, then what we set.
+    /// Names and values in the parent's order, then those that we set.
     pub variables: Vec<(OsString, OsString)>,
-    /// What was left out, by name: for a notice, never with values.
+    /// The withheld variables by name, for a notice; never with values.
     pub dropped: Vec<Dropped>,
 }
 
-/// A variable that was left out.
+/// A withheld variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
-    /// Its name, as the parent has it.
+    /// Its name in the parent.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The setting that keeps it; `None`: nothing does.
+    /// The setting that keeps it; `None`: none does.
     pub keep: Option<&'static str>,
 }
 
-/// Why a variable was left out.
+/// Why a variable was withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// A credential of this program.
     OwnCredential,
-    /// The project's `.env` file brought it.
+    /// It comes from the project's `.env` file.
     Dotenv,
     /// Its value looks like a secret.
     SecretValue,
-    /// `security.environmentVariableRedaction.blocked` names it.
+    /// It is in `security.environmentVariableRedaction.blocked`.
     Blocked,
-    /// Its name is on the list of names that tell of accounts.
+    /// Its name is known to reveal account data.
     KnownName,
-    /// A function of a shell: it would run in the place of the command of its name,
-    /// which is what was judged.
+    /// An exported shell function: it would replace the command of that name, which is what was
+    /// approved.
     Function,
-    /// Only known names pass on a build runner.
+    /// On a CI runner only known names pass.
     Runner,
     /// Its name contains this word.
     NamePart(&'static str),
@@ -107,12 +107,12 @@ const BLOCKED: &str = "security.environmentVariableRedaction.blocked";
 const ENABLED: &str = "security.environmentVariableRedaction.enabled";
 
 impl Why {
-    /// The setting by which a user keeps such a variable: names are added to
-    /// `allowed`, or `enabled` is set to `false`.
+    /// The setting that keeps such a variable: add the name to `allowed`, or set `enabled` to
+    /// `false`.
     fn keep(self, strict: bool) -> Option<&'static str> {
         match self {
             Self::OwnCredential => None,
-            // On a runner values are judged whatever is set.
+            // On a CI runner values are always checked.
             Self::SecretValue => (!strict).then_some(ENABLED),
             _ => Some(ALLOWED),
         }
@@ -134,8 +134,8 @@ pub fn build(
     environment
 }
 
-/// The variables that a child may have of the parent's, and nothing more: for
-/// programs that are no commands of the model's (servers).
+/// The parent's variables that a child may have, and nothing else: for programs that are not
+/// commands of the model (servers).
 pub fn pass(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -159,9 +159,8 @@ pub fn pass(
     Environment { variables, dropped }
 }
 
-/// The environment of a hook, which is the person's own program: what the parent
-/// has but secrets, and who started it. In a folder that is not trusted git runs
-/// without what the repository brings.
+/// The environment of a hook, which is the user's own program: the parent's variables except
+/// secrets, plus markers. In an untrusted folder git ignores what the repository configures.
 pub fn of_hook(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -179,8 +178,8 @@ pub fn of_hook(
     environment
 }
 
-/// The values of variables that are secrets by their name or their look, for
-/// [`crate::Redactor`]. Names of files are none.
+/// The values of variables that are secrets by name or format, for [`crate::Redactor`]. File
+/// names are not secrets.
 pub fn secret_values(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -195,21 +194,20 @@ pub fn secret_values(
     secrets.collect()
 }
 
-/// Whether a text of that name is a secret, by its name or by its look: for logs.
+/// Whether a text of that name is a secret, by name or format: for logs.
 pub fn is_secret(name: &str, text: &str) -> bool {
     secret_part(&name.to_uppercase()).is_some() || is_secret_value(text)
 }
 
-/// Whether a variable tells of the machine and the person's session, and of
-/// nothing that a program may be set up with: those that programs of strangers
-/// (extensions) get.
+/// Whether a variable describes the machine and the user's session rather than configuring a
+/// program: these are passed to third-party programs (extensions).
 pub fn is_of_system(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     OF_SYSTEM.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
 }
 
-/// The environment of a command that a person typed: all that this process has,
-/// who started it, and pagers that do not wait.
+/// The environment of a command that the user typed: all variables of this process, markers,
+/// and pagers that do not wait.
 pub fn of_person(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     pager: &str,
@@ -227,7 +225,7 @@ pub fn of_person(
     variables
 }
 
-/// On GitHub's runners secrets of others are near: only what is known passes.
+/// GitHub runners hold other secrets: only known names pass.
 fn is_strict(parent: &[(OsString, OsString)]) -> bool {
     parent.iter().any(|(name, value)| {
         (name == "GITHUB_SHA" && !value.is_empty()) || (name == "SURFACE" && value == "Github")
@@ -256,7 +254,7 @@ impl Judge {
         }
     }
 
-    /// Why a variable stays here. The first rule that speaks decides.
+    /// Why a variable is withheld. The first matching rule decides.
     fn refuses(&self, name: &str, value: &str) -> Option<Why> {
         let name = name.to_uppercase();
         let name = name.as_str();
@@ -307,8 +305,8 @@ fn is_own_credential(name: &str) -> bool {
             .is_some_and(|rest| is(rest) || is(&format!("GEMINI_{rest}")))
 }
 
-/// What every command gets: who started it, and nothing that asks questions
-/// nobody would answer.
+/// What every command gets: markers, and settings that disable prompts that nothing would
+/// answer.
 fn fixed(
     parent: &[(OsString, OsString)],
     pager: &str,
@@ -327,7 +325,7 @@ fn fixed(
         ("GCM_INTERACTIVE", "never"),
         ("DISPLAY", ""),
         ("DBUS_SESSION_BUS_ADDRESS", ""),
-        // `cd` goes where the text says.
+        // Makes `cd` go where the text says.
         ("CDPATH", ""),
     ]
     .into_iter()
@@ -340,11 +338,10 @@ fn fixed(
     set
 }
 
-/// A repository may name a program as its monitor, which `git status` runs.
+/// A repository may configure a program as its file monitor, which `git status` runs.
 const NO_MONITOR: (&str, &str) = ("core.fsmonitor", "false");
 
-/// Keeps git from the user's configuration, and from all that a repository may
-/// name as a program.
+/// Isolates git from the user's configuration and from programs that a repository configures.
 fn isolate_git(parent: &[(OsString, OsString)], set: &mut Vec<(OsString, OsString)>) {
     for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
         set.push((name.into(), "/dev/null".into()));
@@ -363,7 +360,7 @@ fn isolate_git(parent: &[(OsString, OsString)], set: &mut Vec<(OsString, OsStrin
     configure_git(parent, &keys, set);
 }
 
-/// Numbered pairs of the parent stay; ours follow them and so win.
+/// Numbered pairs of the parent stay; ours follow and take precedence.
 fn configure_git(
     parent: &[(OsString, OsString)],
     keys: &[(&str, &str)],
@@ -471,7 +468,7 @@ mod tests {
             ("WALLET_SEED", "legal winner thank year wave", false),
             ("RANDOM_SEED", "1234567890", true),
             ("DB_SEED", "./seeds/dev.sql", true),
-            // What looks alike and tells nothing.
+            // Similar, but harmless.
             ("L1", "/opt/sk-learn-contrib/bin:/home/jo/.npm_global/lib:/usr/bin", true),
             ("L2", "/srv/glib-networking-with-a-long-name/lib:/opt/glade-projects", true),
             ("L3", "*.tar=01;31:*.sig=00;90:*.crt=00;90:", true),
@@ -552,7 +549,7 @@ mod tests {
                 (Why::OwnCredential, None),
             ]
         );
-        // What keeps them does.
+        // Paths of secret files are withheld.
         for dropped in built.dropped.iter().filter(|it| it.keep == Some(ALLOWED)) {
             let mut redaction = redaction.clone();
             redaction.allowed.push(dropped.name.clone());
@@ -590,7 +587,7 @@ mod tests {
             let found = built.variables.iter().filter(|(other, _)| other == name).count();
             assert_eq!((found, value(&built, name)), (1, Some(expected)), "{name}");
         }
-        // The user's identity, aliases and hooks stay in force.
+        // The user's identity, aliases, and hooks still apply.
         assert_eq!(value(&built, "GIT_CONFIG_GLOBAL"), None);
         assert!(built.dropped.is_empty());
     }

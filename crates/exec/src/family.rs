@@ -1,9 +1,9 @@
-//! The processes that belong to one command, however far they ran away.
+//! The processes that belong to one command, including detached ones.
 //!
-//! A command leads its own process group. What leaves the group is still a
-//! descendant; what is orphaned becomes a child of ours, because this process
-//! is a child subreaper; and which command an orphan came from is told by a
-//! mark in its environment. On systems without `/proc` only the group is known.
+//! A command leads its own process group. A process that leaves the group is still a
+//! descendant; an orphan becomes our child, because this process is a child subreaper; and a
+//! mark in the environment tells which command an orphan came from. On systems without `/proc`
+//! only the group is known.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// The variable that carries the mark of a command to all its descendants.
+/// The environment variable that carries the mark of a command to its descendants.
 pub(crate) const MARK: &str = "PARALLAX_COMMAND_ID";
 
-/// One process, told apart from a later one with the same number by its start.
+/// One process, distinguished by its start time from a later one with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Member {
     pub(crate) pid: i32,
@@ -22,14 +22,14 @@ pub(crate) struct Member {
     pub(crate) start: u64,
 }
 
-/// What identifies the processes of a command.
+/// Identifies the processes of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Family {
-    /// The shell: leader of the group, and of the session where it has one.
+    /// The shell: leader of the group, and of the session if it has one.
     pub(crate) root: i32,
     /// The value of [`MARK`].
     pub(crate) mark: String,
-    /// Besides us, the process that orphans of the command come to.
+    /// Besides us, the process that adopts orphans of the command.
     pub(crate) reaper: Option<i32>,
 }
 
@@ -40,38 +40,37 @@ struct Process {
     group: i32,
     session: i32,
     zombie: bool,
-    /// By its name it keeps the gate of a sandbox. What runs in one can call itself so too.
+    /// Whether its name is that of a network broker. Sandboxed programs can use that name too.
     keeper: bool,
 }
 
 impl Process {
-    /// Whether it keeps the gate of a sandbox for us: nothing that was started in a
-    /// sandbox becomes a child of ours.
+    /// Whether it is our network broker: nothing that was started in a sandbox becomes our child.
     fn keeps_a_gate(&self, own: i32) -> bool {
         self.keeper && self.parent == own && self.session == self.member.pid
     }
 }
 
-/// The processes of a command at one moment.
+/// A snapshot of the processes of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
-    /// All that live, the shell among them.
+    /// All that are alive, including the shell.
     pub(crate) alive: Vec<Member>,
-    /// Those that live and whose parent is none of them: what a shell started
-    /// in the background, not what that started in turn.
+    /// Living processes without a living parent among them: what a shell started in the background,
+    /// but not their descendants.
     pub(crate) roots: Vec<i32>,
-    /// Dead orphans that wait for us to collect them.
+    /// Dead orphans that we must reap.
     pub(crate) dead: Vec<i32>,
 }
 
-/// All processes of the system at one moment.
+/// A snapshot of all processes of the system.
 pub(crate) struct Table {
     processes: Vec<Process>,
     own: i32,
 }
 
 impl Table {
-    /// Looks at them. Blocking, some milliseconds.
+    /// Takes a snapshot. Blocking, some milliseconds.
     pub(crate) fn read() -> Self {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let processes = std::fs::read_dir("/proc")
@@ -86,7 +85,7 @@ impl Table {
         Self { processes, own }
     }
 
-    /// A living process and all below it.
+    /// A living process and its descendants.
     fn tree(&self, pid: i32) -> Vec<Member> {
         let mut members = HashSet::from([pid]);
         self.close(&mut members);
@@ -97,9 +96,9 @@ impl Table {
             .collect()
     }
 
-    /// Adds the children of members, and theirs.
+    /// Adds all descendants of the members.
     fn close(&self, members: &mut HashSet<i32>) {
-        // Parents may have higher numbers than their children: until nothing changes.
+        // Parents may have higher PIDs than their children: repeat until nothing changes.
         loop {
             let before = members.len();
             for process in &self.processes {
@@ -115,7 +114,7 @@ impl Table {
 }
 
 impl Family {
-    /// Those of the table that belong to this command.
+    /// The processes of the table that belong to this command.
     pub(crate) fn census(&self, table: &Table) -> Census {
         let Table { processes, own } = table;
         // Groups 0 and 1 are the system's own.
@@ -139,7 +138,7 @@ impl Family {
         let mut census = Census::default();
         for process in processes {
             let pid = process.member.pid;
-            // It ends by itself with the last that is behind its gate.
+            // It ends by itself with the last process that uses it.
             let keeper = process.keeps_a_gate(*own);
             if keeper && process.zombie {
                 census.dead.push(pid);
@@ -165,7 +164,7 @@ impl Family {
         census
     }
 
-    /// Whether nothing is left of the command.
+    /// Whether no process of the command is left.
     pub(crate) fn is_gone(&self, census: &Census) -> bool {
         if cfg!(target_os = "linux") { census.alive.is_empty() } else { !self.group_exists() }
     }
@@ -176,11 +175,10 @@ impl Family {
         environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
     }
 
-    /// Sends a signal to the group and to each of the given processes that is
-    /// still the same one.
+    /// Signals the group and each of the given processes that still exists.
     pub(crate) fn signal(&self, members: &[Member], signal: Signal) {
         if let Some(group) = Pid::from_raw(self.root) {
-            // Gone already is as good.
+            // It may have exited already.
             let _ = rustix::process::kill_process_group(group, signal);
         }
         for member in members {
@@ -188,7 +186,7 @@ impl Family {
         }
     }
 
-    /// Whether the group has a process that is not yet collected.
+    /// Whether the group has a process that is not yet reaped.
     fn group_exists(&self) -> bool {
         Pid::from_raw(self.root)
             .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
@@ -202,7 +200,7 @@ fn send(member: Member, signal: Signal) {
     }
 }
 
-/// Whether a process lives (a zombie does not).
+/// Whether a process is alive (a zombie is not).
 pub(crate) fn is_alive(pid: i32) -> bool {
     if cfg!(target_os = "linux") {
         return read_process(pid).is_some_and(|process| !process.zombie);
@@ -210,12 +208,12 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-/// How long a command has to end by itself after it was asked to.
+/// How long a command may take to end after `SIGTERM`.
 const PATIENCE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(10);
 
-/// Ends commands with all that they started: asks, waits 200 ms at most, and
-/// kills. Blocking.
+/// Ends commands and everything they started: terminates, waits at most 200 ms, and kills.
+/// Blocking.
 pub(crate) fn end(families: &[Family]) {
     let mut table = Table::read();
     for family in families {
@@ -230,7 +228,7 @@ pub(crate) fn end(families: &[Family]) {
             break;
         }
     }
-    // More than once: what was born between the look and the kill.
+    // Repeat, since processes may be created between the snapshot and the kill.
     for _ in 0..20 {
         if gone(&table) {
             break;
@@ -248,7 +246,7 @@ pub(crate) fn end(families: &[Family]) {
     }
 }
 
-/// Ends one process and all below it, as [`end`] does. Blocking.
+/// Ends one process and its descendants, as [`end`] does. Blocking.
 pub(crate) fn end_tree(pid: i32) {
     let patience = Instant::now() + PATIENCE;
     for (signal, rounds) in [(Signal::TERM, 1), (Signal::KILL, 20)] {
@@ -266,7 +264,7 @@ pub(crate) fn end_tree(pid: i32) {
     }
 }
 
-/// How an orphan of ours ended, if it is one and has ended. Collects it.
+/// Reaps an orphan of ours and returns how it ended, if it has ended.
 pub(crate) fn collect(pid: i32) -> Option<crate::Ending> {
     use rustix::process::{WaitId, WaitIdOptions};
     let pid = Pid::from_raw(pid)?;
@@ -291,9 +289,8 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Closes `/proc/<pid>/environ` and memory of this process to its children
-/// (unless they are root's): they get no credentials, so they must not look
-/// them up either. Best effort.
+/// Hides `/proc/<pid>/environ` and the memory of this process from its children (unless they
+/// are root): they get no credentials and must not read them here. Best effort.
 pub(crate) fn hide_from_children() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
@@ -304,7 +301,7 @@ fn read_process(pid: i32) -> Option<Process> {
     parse_stat(pid, &String::from_utf8_lossy(&stat))
 }
 
-/// The name, in parentheses, may hold anything: fields count from its end.
+/// The name in parentheses may contain anything, so fields are counted from its end.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let (name, fields) = stat.rsplit_once(')')?;
     let keeper = name.split_once('(').is_some_and(|(_, name)| name == parallax_sandbox::KEEPER);
@@ -350,7 +347,7 @@ mod tests {
         let family = Family { root: 20, mark: "m".to_owned(), reaper: None };
         let census = family.census(&Table { processes, own: 7 });
         assert_eq!(census.dead, [21]);
-        // What calls itself so in a sandbox is what it is.
+        // A sandboxed process that uses the name is an ordinary process.
         assert_eq!(census.alive.len(), 2);
     }
 }

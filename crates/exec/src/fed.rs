@@ -1,5 +1,4 @@
-//! A command that is given a text and gives one back: no terminal, a limit on
-//! time and on what is kept.
+//! Runs a command with piped input and output: no terminal, limits on time and output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,54 +13,53 @@ use crate::served::{Served, ServedProgram, ServedStreams};
 use crate::shell::Shell;
 use crate::{Ending, StartError};
 
-/// Bytes of each output that are kept where nothing else is said.
+/// Default limit of each output in bytes.
 pub const KEPT: usize = 1024 * 1024;
-/// After the end of the shell its output is read on for at most this long.
+/// After the shell ended, its output is read for at most this long.
 const DRAIN: Duration = Duration::from_millis(100);
-/// What takes too long is asked to end, and killed after this.
+/// How long a command that timed out may take to clean up before it is killed.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
-/// A command and what it is given.
+/// A command with its input.
 #[derive(Debug, Clone)]
 pub struct Fed {
     /// The text for the shell.
     pub text: String,
-    /// Where it runs.
+    /// The working directory.
     pub directory: PathBuf,
-    /// All variables it gets.
+    /// All its environment variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it reads.
+    /// Its input.
     pub input: Vec<u8>,
-    /// How long it may take.
+    /// Its time limit.
     pub timeout: Duration,
-    /// Bytes of each output that are kept; the rest is read and forgotten.
+    /// Bytes of each output that are kept; the rest is discarded.
     pub kept: usize,
-    /// What confines it; `None` starts it as it is.
+    /// The sandbox; `None` starts it without one.
     pub sandbox: Option<Plan>,
-    /// What it left in the background when it ended by itself is nobody's business
-    /// here, if it gave the streams back: it goes on, also when the session is over.
-    /// Not so in a sandbox, whose files and network end with the session.
+    /// Whether background processes that it leaves may continue, even after the session, if they
+    /// closed the streams. Ignored in a sandbox, whose files and network end with the session.
     pub lets_go: bool,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FedEnd {
-    /// How it ended; `None`: it was ended.
+    /// How it ended; `None`: we ended it.
     pub ending: Option<Ending>,
-    /// Whether it took too long.
+    /// Whether it timed out.
     pub timed_out: bool,
-    /// The beginning of its output.
+    /// The beginning of its standard output.
     pub stdout: Vec<u8>,
-    /// The beginning of its complaints.
+    /// The beginning of its standard error.
     pub stderr: Vec<u8>,
 }
 
 impl Processes {
-    /// Starts a command that is talked to.
+    /// Starts a shell command with piped streams.
     ///
     /// # Errors
-    /// There is no shell or folder, or the system refuses.
+    /// When the shell or the directory does not exist, or the system refuses.
     pub async fn serve_shell(
         &self,
         text: String,
@@ -77,10 +75,10 @@ impl Processes {
         self.serve(ServedProgram { program, arguments, directory, environment, sandbox }).await
     }
 
-    /// Runs a command to its end, and ends all that it started and may not leave.
+    /// Runs a command to its end, and ends everything it started that may not continue.
     ///
     /// # Errors
-    /// There is no shell or folder, or the system refuses.
+    /// When the shell or the directory does not exist, or the system refuses.
     pub async fn feed(
         &self,
         command: Fed,
@@ -92,7 +90,7 @@ impl Processes {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
         let feed = async {
-            // A command that does not read its input is none the worse.
+            // A command need not read its input.
             let _ = stdin.write_all(&input).await;
             drop(stdin);
         };
@@ -110,7 +108,7 @@ impl Processes {
                 tokio::select! {
                     _ = &mut talk => talks = false,
                     ending = served.wait() => {
-                        // A child left behind may hold the pipes open for ever.
+                        // A background child may hold the pipes open forever.
                         talks = tokio::time::timeout(DRAIN, &mut talk).await.is_err();
                         return ending;
                     }
@@ -124,7 +122,7 @@ impl Processes {
                 () = tokio::time::sleep(timeout) => (None, true),
             };
             if done.1 {
-                // Its pipes stay open: last words into a closed one would kill it.
+                // Keep its pipes open: writing to a closed one would kill it.
                 let listen = async {
                     if talks {
                         (&mut talk).await;

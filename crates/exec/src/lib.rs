@@ -1,8 +1,8 @@
-//! Child processes: commands in a shell with bounded output, pseudo-terminals,
-//! process trees that end with their session, and processes in the background.
+//! Child processes: shell commands with bounded output, pseudo-terminals, process trees that
+//! end with their session, and background processes.
 //!
-//! This crate does not decide whether a command may run, reads no settings and
-//! words nothing for a model.
+//! This crate does not decide whether a command may run, reads no settings, and formats nothing
+//! for the model.
 
 pub mod background;
 pub mod capture;

@@ -1,5 +1,5 @@
-//! What becomes of a command's bytes: text for the model, a copy on disk, live
-//! output for people.
+//! Processes the output of a command: text for the model, a copy on disk, live output for
+//! display.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use parallax_protocol::shell::Screen;
 
 /// Live output is merged over this time.
 const LIVE_EVERY: Duration = Duration::from_millis(100);
-/// Live output not yet shown, and the coloured copy for people: bytes.
+/// Maximum bytes of pending live output, and of the colored copy.
 const LIVE_LIMIT: usize = 100_000;
-/// How many bytes tell whether an output is binary.
+/// Bytes that are checked for binary output.
 const SNIFFED: usize = 4096;
-/// Logs of background processes hold at most this much.
+/// Maximum size of a background process log.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The output of a command, bounded.
+/// The bounded output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// The text: all of it, or beginning and end.
     pub kept: Kept,
     /// Bytes that the command wrote.
     pub bytes: u64,
-    /// Whether they were not text; then nothing is kept.
+    /// Whether the output is binary; then nothing is kept.
     pub binary: bool,
-    /// The complete copy of an output that is not kept whole.
+    /// The file with the full output, if it is not kept in memory.
     pub file: Option<OutputFile>,
-    /// The end of the text with its colours, when asked for.
+    /// The end of the text with its colors, if requested.
     pub coloured: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct OutputSink {
     copy: Option<Recorder>,
     copying: bool,
     log: Option<Recorder>,
-    /// When the log goes to the disk next.
+    /// When the log is flushed next.
     log_due: Option<Instant>,
     sniffer: Sniffer,
     bytes: u64,
@@ -93,7 +93,7 @@ impl OutputSink {
         }
     }
 
-    /// The same; secrets are taken out of what goes to files.
+    /// Redacts secrets in what is written to files.
     pub(crate) fn redacted(mut self, redact: Option<Arc<dyn Redact>>) -> Self {
         self.copy = self.copy.map(|copy| copy.redacted(redact.clone()));
         self.redact = redact;
@@ -135,7 +135,7 @@ impl OutputSink {
         self.text = text;
     }
 
-    /// Text that is certain goes into memory, copy and log.
+    /// Stores final text in memory, copy, and log.
     async fn keep(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -150,7 +150,7 @@ impl OutputSink {
             }
             return;
         }
-        // The copy begins when memory no longer holds all: with all so far.
+        // The copy starts when memory no longer holds everything, with all text so far.
         self.capture.push_untrimmed(text);
         if self.capture.is_over() {
             self.copying = true;
@@ -163,7 +163,7 @@ impl OutputSink {
         }
     }
 
-    /// Another size of the terminal; the one that the command is to be told.
+    /// Resizes the terminal; returns the size for the command.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> TerminalSize {
         match &mut self.reader {
             Reader::Screen(emulator) => emulator.resize(size),
@@ -171,7 +171,7 @@ impl OutputSink {
         }
     }
 
-    /// From now on all text goes to a log too, beginning with what is kept.
+    /// Also writes all text to a log from now on, starting with the captured text.
     pub(crate) async fn start_log(&mut self, path: PathBuf) {
         self.settle().await;
         let mut log =
@@ -191,24 +191,24 @@ impl OutputSink {
         self.live.stop();
     }
 
-    /// Where the log is, if there is one.
+    /// The path of the log, if there is one.
     pub(crate) fn log(&self) -> Option<&std::path::Path> {
         self.log.as_ref().map(Recorder::path)
     }
 
-    /// The complete copy ends here.
+    /// Stops the copy on disk.
     pub(crate) fn stop_copy(&mut self) {
         self.copy = None;
     }
 
-    /// As [`OutputSink::start_log`], but only with what comes after this.
+    /// As [`OutputSink::start_log`], but only with later text.
     pub(crate) async fn start_log_from_here(&mut self, path: PathBuf) {
         self.stop_copy();
         self.capture.clear();
         self.start_log(path).await;
     }
 
-    /// A log is read while it grows: what is there goes to the disk.
+    /// Flushes the log, which is read while it grows.
     pub(crate) async fn flush_log(&mut self) {
         if self.log.is_none() || self.log_due.is_none_or(|due| due > Instant::now()) {
             return;
@@ -224,18 +224,18 @@ impl OutputSink {
         }
     }
 
-    /// When live output or a log wants attention next.
+    /// When live output or the log is due next.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.log.is_some() { self.log_due } else { self.live.due() }
     }
 
-    /// Live output, if it is time.
+    /// Live output, if it is due.
     pub(crate) fn live(&mut self) -> Option<String> {
         let due = self.live.due()?;
         (due <= Instant::now()).then(|| self.live.take())
     }
 
-    /// What the terminal shows now, if there is one.
+    /// The current terminal screen, if there is one.
     pub(crate) fn screen(&self) -> Option<Screen> {
         match &self.reader {
             Reader::Screen(emulator) if !self.sniffer.binary => {
@@ -245,14 +245,13 @@ impl OutputSink {
         }
     }
 
-    /// Live output that is left at the end.
+    /// The remaining live output.
     pub(crate) fn last_live(&mut self) -> Option<String> {
         self.live.due()?;
         Some(self.live.take())
     }
 
-    /// Brings everything that is held back into the capture. More may follow,
-    /// as a plain stream.
+    /// Moves everything held back into the capture. Later output is treated as a plain stream.
     async fn settle(&mut self) {
         let mut text = String::new();
         let coloured = self.coloured.as_mut();
@@ -266,7 +265,7 @@ impl OutputSink {
         self.keep(&text).await;
     }
 
-    /// Ends the output.
+    /// Finishes the output.
     pub(crate) async fn finish(&mut self) -> Output {
         if !self.sniffer.binary && self.sniffer.look_at_all() {
             self.capture.clear();
@@ -300,8 +299,8 @@ impl OutputSink {
     }
 }
 
-/// Looks at the beginning of an output: is it text? Some NUL between text is
-/// (`find -print0`); many, or other bytes that are no text beside it, are not.
+/// Checks whether the beginning of an output is text. A few NUL characters between text are
+/// (`find -print0`); many of them, or other non-text bytes as well, are not.
 #[derive(Debug, Default)]
 struct Sniffer {
     terminal: bool,
@@ -309,11 +308,11 @@ struct Sniffer {
     binary: bool,
 }
 
-/// So many bytes are seen before an output that still runs is said to be binary.
+/// Minimum number of bytes before running output is classified as binary.
 const CERTAIN: usize = 512;
 
 impl Sniffer {
-    /// Looks at the next bytes; true once they are known not to be text.
+    /// Checks more bytes; returns true once they are known to be binary.
     fn look(&mut self, bytes: &[u8]) -> bool {
         let room = SNIFFED.saturating_sub(self.head.len());
         if room > 0 {
@@ -323,7 +322,7 @@ impl Sniffer {
         self.binary
     }
 
-    /// Looks at what there is, at the end.
+    /// Checks all bytes at the end.
     fn look_at_all(&mut self) -> bool {
         self.binary |= self.is_binary();
         self.binary
@@ -331,7 +330,7 @@ impl Sniffer {
 
     fn is_binary(&self) -> bool {
         let zeros = self.head.iter().filter(|byte| **byte == 0).count();
-        // Programs pad with zeros for slow terminals: there a few mean nothing.
+        // Programs pad with zeros for slow terminals: a few mean nothing there.
         if self.terminal || zeros == 0 {
             return self.terminal && zeros * 10 > self.head.len();
         }
@@ -344,7 +343,7 @@ impl Sniffer {
 
 struct Live {
     decoder: Utf8Decoder,
-    /// `None` when people get the colours.
+    /// `None` when colors are shown.
     stripper: Option<ControlStripper>,
     pending: Newest,
     last: Option<Instant>,

@@ -1,6 +1,5 @@
-//! Programs that are the person's own, started for them: their editor in their
-//! terminal, the clipboard's programs. They get the variables of this process,
-//! since they act for the person and not for the model. Blocking.
+//! Programs that the user runs, such as the editor and clipboard programs. They get the
+//! variables of this process, since they act for the user and not for the model. Blocking.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -8,11 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often an ended child is looked for.
+/// How often a child is polled.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Runs a program on a file, with the terminal of this process. Tells whether it
-/// ended well.
+/// Runs a program on a file, with the terminal of this process. Returns whether it succeeded.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -22,8 +20,8 @@ pub fn edit(program: &OsStr, arguments: &[OsString], file: &Path) -> std::io::Re
     Ok(status.success())
 }
 
-/// Hands `input` to a program; whether it took it and ended well in time. A
-/// program that stays (as some clipboards do) counts once it has taken all.
+/// Writes `input` to a program; returns whether it read it and succeeded in time. A program
+/// that keeps running (as some clipboard programs do) counts once it has read everything.
 pub fn feed(program: &str, arguments: &[&str], input: &[u8], time: Duration) -> bool {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
     let child = Command::new(program)
@@ -43,7 +41,7 @@ pub fn feed(program: &str, arguments: &[&str], input: &[u8], time: Duration) -> 
             Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
             Ok(None) if writer.is_finished() => return true,
             _ => {
-                // Gone already is as good as killed.
+                // It may have exited already.
                 let _ = child.kill();
                 let _ = child.wait();
                 return false;

@@ -1,4 +1,4 @@
-//! One command: followed until it ends, is stopped or let go.
+//! A running command, followed until it ends, is stopped, or detached.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::screen::Live;
 use crate::start::{Source, Started, Waiter, start};
 use crate::{Ending, StartError, terminal};
 
-/// Bytes read at once.
+/// Bytes per read.
 const READ: usize = 64 * 1024;
-/// After the shell has ended its output is read on for at most this long: a
-/// child left in the background may hold the pipe open for ever.
+/// After the shell ended, its output is read for at most this long: a background child may hold
+/// the pipe open forever.
 const DRAIN: Duration = Duration::from_millis(100);
-/// A killed process that the kernel does not let go is given up after this.
+/// How long to wait for a killed process that the kernel does not release.
 const GIVE_UP: Duration = Duration::from_secs(1);
 
-/// A command that was started. Dropped, it is ended with all that it started.
+/// A command that was started. Dropping it ends it with everything it started.
 pub struct Running {
     processes: Processes,
     family: Family,
@@ -93,19 +93,19 @@ impl Running {
         })
     }
 
-    /// The shell's process; it leads the command's process group.
+    /// The shell's process, which leads the command's process group.
     pub fn pid(&self) -> i32 {
         self.family.root
     }
 
-    /// Reaches the command while it is followed.
+    /// The control of the command while it is followed.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Follows the command to its end; to the background instead when
-    /// `detach_after` is over or [`Control::detach`] comes. Live output goes to
-    /// `live`: the first at once, the rest merged over 100 ms.
+    /// Follows the command to its end, or moves it to the background after `detach_after` or
+    /// [`Control::detach`]. Live output goes to `live`: the first at once, the rest merged over 100
+    /// ms.
     pub async fn follow(
         mut self,
         cancel: &CancellationToken,
@@ -191,7 +191,7 @@ impl Running {
                 }
                 () = until(detach_at), if foreground && stoppable => return Step::Detach,
                 () = until(drain_until), if !self.at_end && self.ending.is_some() => {
-                    // Over, but a kill may still be going on.
+                    // It ended, but a kill may still be in progress.
                     if killing.is_some() {
                         drain_until = Some(Instant::now() + DRAIN);
                     }
@@ -244,7 +244,7 @@ impl Running {
             }
         }
         if !self.at_end {
-            // Whoever holds the pipe must not die of a broken one.
+            // A process that still holds the pipe must not die of a broken one.
             let closing = self.processes.closing();
             let (mut source, mut sink) = (self.source, self.sink);
             self.processes.spawn(async move {

@@ -1,5 +1,5 @@
-//! A small program run to its end for its output: no shell, no terminal, no
-//! input, a limit on time and size. Blocking.
+//! Runs a small program for its output: no shell, terminal, or input; limits on time and size.
+//! Blocking.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -11,12 +11,12 @@ use parallax_sandbox::Plan;
 
 use crate::{Ending, StartError};
 
-/// How often an ended child is looked for.
+/// How often a child is polled.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The standard output of a program that ended well in time; `None` otherwise.
-/// Output beyond `limit` bytes counts as a failure. The program gets the
-/// variables of this process, then `variables`.
+/// The standard output of a program that succeeded in time; `None` otherwise. More than `limit`
+/// bytes count as a failure. The program gets the variables of this process and then
+/// `variables`.
 pub fn output<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
@@ -47,7 +47,7 @@ pub fn output<A: AsRef<OsStr>>(
             Ok(Some(status)) => break status.success(),
             Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
             _ => {
-                // Gone already is as good as killed.
+                // It may have exited already.
                 let _ = child.kill();
                 let _ = child.wait();
                 return None;
@@ -58,8 +58,8 @@ pub fn output<A: AsRef<OsStr>>(
     ended_well.then_some(bytes)
 }
 
-/// Runs a program under a plan, with the input and output of this process: its
-/// exit code, 128 and more for a signal. Blocking.
+/// Runs a program in a sandbox, with the input and output of this process. Returns its exit
+/// code, or 128 plus the signal. Blocking.
 ///
 /// # Errors
 /// When there is no program, or it cannot be started.
@@ -89,8 +89,8 @@ pub fn run_confined(
     })
 }
 
-/// Shows an http or https address in the user's browser, as far as there is
-/// one. Nothing else is opened.
+/// Opens an http or https address in the user's browser, if there is one. Other addresses are
+/// ignored.
 pub fn open_address(address: &str) {
     let lower = address.to_ascii_lowercase();
     let is_web = lower.starts_with("https://") || lower.starts_with("http://");
@@ -106,7 +106,7 @@ pub fn open_address(address: &str) {
         .stderr(Stdio::null())
         .spawn();
     match started {
-        // Collected when it ends, which may be never: a thread waits for it.
+        // A thread reaps it, since it may never end.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => tracing::debug!(%error, opener, "no browser"),
     }

@@ -1,18 +1,18 @@
-//! The sandbox around the whole program: what the person asked for, and what of
-//! it this machine has.
+//! The sandbox around the whole program: what the user requested, and what this machine
+//! supports.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What was asked for.
+/// The requested sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProgramSandbox {
-    /// Nothing: settings decide about the sandbox of single commands.
+    /// Not specified: settings decide about the sandbox of single commands.
     #[default]
     Unsaid,
     /// No sandbox at all.
     Off,
-    /// The built-in sandbox of single commands, and without it nothing runs.
+    /// The built-in sandbox of single commands, without which nothing runs.
     BuiltIn,
     /// Seatbelt (macOS).
     Seatbelt,
@@ -20,7 +20,7 @@ pub enum ProgramSandbox {
     Container(Engine),
 }
 
-/// A program that runs containers.
+/// A container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// `docker`.
@@ -32,7 +32,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The program that is started.
+    /// The program to start.
     pub fn program(self) -> &'static str {
         match self {
             Self::Docker | Self::Runsc => "docker",
@@ -41,25 +41,24 @@ impl Engine {
     }
 }
 
-/// Why the program cannot be put into the sandbox that was asked for. Ends it
-/// with exit code 44.
+/// Why the requested sandbox cannot be used. Exit code 44.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramSandboxError {
-    /// A word that names nothing.
+    /// An unknown name.
     #[error(
         "There is no sandbox `{0}`; use `true`, `false`, `docker`, `podman`, `runsc` or, on \
          macOS, `sandbox-exec`"
     )]
     Unknown(String),
-    /// Known, and not for this system or program.
+    /// Not supported on this system.
     #[error("The sandbox `{word}` cannot be used: {why}")]
     Unsupported {
-        /// What was asked for.
+        /// The requested sandbox.
         word: String,
         /// Why, and what to do.
         why: &'static str,
     },
-    /// The program that makes it is not installed.
+    /// The engine is not installed.
     #[error(
         "The sandbox needs `{program}`, which is not on the path; install it, or choose another \
          sandbox with `--sandbox=…` (`false`: none)"
@@ -68,24 +67,24 @@ pub enum ProgramSandboxError {
         /// The program.
         program: &'static str,
     },
-    /// No image was named.
+    /// No image was specified.
     #[error(
         "A container needs an image; name one that has your tools in `GEMINI_SANDBOX_IMAGE` or in \
          the setting `tools.sandbox.image` (this program is mounted into it)"
     )]
     NoImage,
-    /// A variable or setting that cannot be used.
+    /// A variable or setting is invalid.
     #[error("`{name}` cannot be used: {why}")]
     Setting {
         /// The variable or setting.
         name: &'static str,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// A path that a mount cannot name.
+    /// A path cannot be mounted.
     #[error("`{}` cannot be mounted: its path holds a `:` or a line break", .0.display())]
     Path(PathBuf),
-    /// The engine refused.
+    /// The engine failed.
     #[error("`{program}` could not start the sandbox (exit code {code}); its message is above")]
     Refused {
         /// The program.
@@ -93,7 +92,7 @@ pub enum ProgramSandboxError {
         /// Its exit code.
         code: i32,
     },
-    /// The engine did not find what our program needs, perhaps.
+    /// The engine possibly did not find what our program needs.
     #[error(
         "`{program}` could not start the sandbox (exit code {code}); its message is above. This \
          build of Parallax needs the C library of the machine that built it, which the image may \
@@ -106,12 +105,12 @@ pub enum ProgramSandboxError {
         /// Its exit code.
         code: i32,
     },
-    /// A step before the start failed.
+    /// A preparation step failed.
     #[error("`{command}` failed, so the sandbox was not started: {why}")]
     Step {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its error message.
         why: String,
     },
     /// The system refused.
@@ -119,17 +118,17 @@ pub enum ProgramSandboxError {
     Start {
         /// The program.
         program: &'static str,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
 
-/// Understands the word of `GEMINI_SANDBOX`, `--sandbox` or `tools.sandbox`,
-/// the first of them that is there. `inside`: the process runs in a sandbox
-/// already (`SANDBOX` is set); none is put into another.
+/// Parses the value of `GEMINI_SANDBOX`, `--sandbox`, or `tools.sandbox`, whichever is set
+/// first. `inside`: the process already runs in a sandbox (`SANDBOX` is set); sandboxes are not
+/// nested.
 ///
 /// # Errors
-/// A word that names nothing, or nothing that works here.
+/// When the value is unknown or not supported here.
 pub fn choose(word: Option<&str>, inside: bool) -> Result<ProgramSandbox, ProgramSandboxError> {
     choose_on(word, inside, cfg!(target_os = "macos"))
 }
@@ -163,15 +162,14 @@ fn choose_on(
     Ok(if inside { ProgramSandbox::Unsaid } else { choice })
 }
 
-/// A program with its arguments, and variables that are set for it beside those
-/// it inherits.
+/// A program with its arguments and additional environment variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// The program.
     pub program: &'static str,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// What is set.
+    /// The additional variables.
     pub variables: Vec<(OsString, OsString)>,
 }
 
@@ -182,7 +180,7 @@ mod tests {
     #[test]
     fn each_word_means_what_the_system_has() {
         use ProgramSandbox::{BuiltIn, Container, Off, Seatbelt, Unsaid};
-        // (word, on Linux, on macOS); `None`: refused
+        // (word, on Linux, on macOS); `None`: rejected
         let table = [
             (None, Some(Unsaid), Some(Unsaid)),
             (Some("true"), Some(BuiltIn), Some(Seatbelt)),

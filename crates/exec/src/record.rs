@@ -1,5 +1,4 @@
-//! Output on disk: the complete copy of a long output, and the logs of
-//! processes in the background.
+//! Output files: the full copy of a long output, and the logs of background processes.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -11,33 +10,33 @@ use std::sync::Arc;
 use parallax_protocol::secret::Redact;
 use rustix::fs::OFlags;
 
-/// Text is collected up to this size before it goes to the disk.
+/// Text is buffered up to this size before it is written.
 const BATCH: usize = 256 * 1024;
-/// How much of the end survives when a log is started over.
+/// How much of the end is kept when a log is restarted.
 const KEPT_OF_LOG: u64 = 64 * 1024;
 
-/// What a file does at its limit.
+/// What a file does at its size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtLimit {
-    /// It holds the beginning and takes no more.
+    /// It keeps the beginning and ignores the rest.
     Stop,
-    /// It is started over with its end: the newest part counts.
+    /// It is restarted with its end: the newest part matters.
     KeepNewest,
 }
 
-/// The file that goes with an output, as its reader needs to know it.
+/// The file of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether all of the output is in it.
+    /// Whether it contains the full output.
     pub complete: bool,
-    /// Why not, when it could not be written; in words.
+    /// Why it could not be written, if so.
     pub problem: Option<String>,
 }
 
-/// Appends text to a file of its own. A disk that refuses never stops the
-/// output: the recorder remembers why and takes no more.
+/// Appends text to a file. A write error never stops the output: the writer remembers it and
+/// ignores further text.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
@@ -53,7 +52,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Creates nothing yet: the file comes with the first text.
+    /// Creates no file yet: it is created with the first text.
     pub(crate) fn new(path: PathBuf, limit: u64, at_limit: AtLimit) -> Self {
         Self {
             path,
@@ -69,7 +68,7 @@ impl Recorder {
         }
     }
 
-    /// The same; secrets are taken out of the text before it is written.
+    /// Redacts secrets before the text is written.
     pub(crate) fn redacted(self, redact: Option<Arc<dyn Redact>>) -> Self {
         Self { redact, ..self }
     }
@@ -88,15 +87,14 @@ impl Recorder {
         }
     }
 
-    /// Brings to the disk what was collected.
+    /// Writes the buffered text.
     pub(crate) async fn flush(&mut self) {
         if !self.pending.is_empty() {
             self.create().await;
         }
     }
 
-    /// The same, but for what may be the beginning of a secret, which waits for
-    /// the rest of it.
+    /// The same, except for the possible beginning of a secret, which waits for the rest.
     pub(crate) async fn flush_lines(&mut self) {
         let certain = match self.redact {
             Some(_) => redactable(&self.pending),
@@ -107,8 +105,7 @@ impl Recorder {
         self.pending = held;
     }
 
-    /// As [`Recorder::flush`], and the file is there afterwards even if empty.
-    /// Works on a blocking thread.
+    /// As [`OutputFileWriter::flush`], but also creates an empty file. Works on a blocking thread.
     pub(crate) async fn create(&mut self) {
         let mut batch = Batch {
             path: self.path.clone(),
@@ -141,7 +138,7 @@ impl Recorder {
         }
     }
 
-    /// What became of the file; `None` when there is none.
+    /// The state of the file; `None` when there is none.
     pub(crate) fn file(&self) -> Option<OutputFile> {
         (self.created || self.problem.is_some()).then(|| OutputFile {
             path: self.path.clone(),
@@ -194,8 +191,8 @@ impl Batch {
     }
 }
 
-/// How many bytes can be judged: whole lines, but for a key that has begun.
-/// Of an endless line all but its last word, of an endless key all.
+/// How many bytes can be redacted: complete lines, except for a key that has begun. Of an
+/// endless line all but its last word, of an endless key everything.
 fn redactable(pending: &[u8]) -> usize {
     let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|at| at + 1);
     let lines = match after(b'\n') {
@@ -226,9 +223,8 @@ fn start_over(file: &mut File) -> io::Result<u64> {
     Ok((note.len() + end.len()) as u64)
 }
 
-/// Creates a file that nobody else can read and that was not there before.
-/// One that was (of an earlier session) is taken out of the way, and a link is
-/// never followed. Its folder is created when it is missing.
+/// Creates a new private file. An existing one (of an earlier session) is removed, and links
+/// are never followed. Its directory is created if missing.
 fn create_private(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         create_private_folder(folder)?;
@@ -251,7 +247,7 @@ pub(crate) fn open_no_follow(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(no_follow()).open(path)
 }
 
-/// Creates a folder that only the user can enter.
+/// Creates a directory that only the user can access.
 ///
 /// # Errors
 /// When it cannot be created.

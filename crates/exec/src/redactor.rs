@@ -1,4 +1,4 @@
-//! Secrets in texts that go to a file: found by their look, or known by value.
+//! Redacts secrets in texts that are written to files, by format or by known value.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -6,15 +6,14 @@ use std::sync::LazyLock;
 use parallax_protocol::secret::{Redact, Secret};
 use regex::{Captures, Regex, RegexSet};
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const REDACTED: &str = "[redacted]";
-/// Shorter values are no secrets, and replacing them would garble texts.
+/// Shorter values are not secrets, and replacing them would garble texts.
 const SHORTEST: usize = 8;
 
-/// The looks of secrets in running text. What the group `kept` holds stays: it
-/// tells what the secret was of.
+/// Formats of secrets in text. The group `kept` stays: it shows what the secret was for.
 const SHAPES: [&str; 15] = [
-    // A key that is cut off counts to the end of the text.
+    // A truncated key extends to the end of the text.
     r"(?s)(?P<kept>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
     r#"(?i)(?P<kept>\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:)[^/\s@"'<>]+@"#,
     r"(?i)\b(?:gh[a-z]_[a-z0-9_]{36,}|github_pat_[a-z0-9_]{22,})",
@@ -28,10 +27,9 @@ const SHAPES: [&str; 15] = [
     r"\b(?:ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|pypi-[A-Za-z0-9_-]{32,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}|dckr_pat_[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32}|r8_[A-Za-z0-9]{30,}|xai-[A-Za-z0-9]{32,}|lin_api_[A-Za-z0-9]{20,}|pul-[a-f0-9]{32,}|ATATT3x[A-Za-z0-9_=-]{20,}|hv[sb]\.[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[A-Za-z0-9]*|[0-9]{8,10}:AA[A-Za-z0-9_-]{30,})",
     r"(?i)(?P<kept>\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=)[^;\s]+",
     r#"(?i)(?P<kept>\bauthorization["']?\s*[:=]\s*["']?(?:basic|bearer)\s+)[^\s"']{8,}"#,
-    // A variable of a shell or of an `.env` file whose name tells of a secret.
+    // A shell or `.env` variable whose name indicates a secret.
     r#"(?P<kept>\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_KEY|ACCESS_KEY)[A-Z0-9_]*=["']?)[^\s"'$()<>{}]{8,}"#,
-    // The same in code and documents, where the right side looks like no word and
-    // like no call.
+    // The same in code and documents, if the right side looks like neither a word nor a call.
     r#"(?i)(?P<kept>\b[a-z0-9_]*(?:password|passwd|secret|token|api_?key|private_?key|access_?key)["']?\s*[:=]\s*["']?)(?P<value>[A-Za-z0-9+/_~^!@#%-]{8,}=*)(?P<next>[(.\[:]?)"#,
 ];
 
@@ -40,17 +38,17 @@ static FOUND: LazyLock<Option<(RegexSet, Vec<Regex>)>> = LazyLock::new(|| {
     Some((RegexSet::new(SHAPES).ok()?, each.ok()?))
 });
 
-/// Takes out what looks like a secret, and the values that are known to be one.
+/// Redacts what looks like a secret, and known secret values.
 #[derive(Debug, Default)]
 pub struct Redactor {
     values: Vec<Secret>,
 }
 
 impl Redactor {
-    /// One that knows some values beside the looks; short ones count as none.
+    /// Creates a redactor that also knows some values; short ones are ignored.
     pub fn new(mut values: Vec<Secret>) -> Self {
         values.retain(|value| value.expose().len() >= SHORTEST);
-        // One that holds another goes first, so that nothing of it is left.
+        // A value that contains another goes first, so that nothing of it remains.
         values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
         Self { values }
     }
@@ -84,7 +82,7 @@ impl Redact for Redactor {
     }
 }
 
-/// Whether the right side of an assignment is none that a secret would be.
+/// Whether the right side of an assignment is not a secret.
 fn is_word_or_call(found: &Captures<'_>) -> bool {
     let Some(value) = found.name("value") else { return false };
     let (digits, letters) =

@@ -1,4 +1,4 @@
-//! All commands of a session, so that none outlives it.
+//! The registry of all commands of a session, which ends them with it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ use crate::{Ending, StartError};
 
 /// How long the end of a session waits for its commands.
 const PARTING: Duration = Duration::from_secs(3);
-/// A listener that is further behind misses the oldest.
+/// A listener that lags more misses the oldest.
 const REMEMBERED_ENDS: usize = 64;
-/// How long a child may take to die after its shell before it counts as left.
+/// How long a child may outlive its shell before it counts as left running.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How often it is looked whether an ended process is gone.
+/// How often an ended process is polled.
 const PARTING_STEPS: usize = 25;
-/// How often orphans are looked after.
+/// How often orphans are checked.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// How often the dead are collected of what was left to itself.
+/// How often released processes are reaped.
 const COLLECT_EVERY: Duration = Duration::from_secs(10);
 
-/// The commands of a session. Cheap to clone; with the last clone everything
-/// that still runs is ended.
+/// The commands of a session. Cheap to clone; dropping the last clone ends everything that
+/// still runs.
 #[derive(Debug, Clone)]
 pub struct Processes {
     shared: Arc<Shared>,
-    /// `None` in the tasks of the registry: they do not keep it open.
+    /// `None` in the registry's own tasks, which do not keep it open.
     _owner: Option<Arc<Owner>>,
 }
 
@@ -47,18 +47,18 @@ struct Owner {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// What every task holds: gone means over.
+    /// Cancelled when the session is closing.
     closing: CancellationToken,
     tasks: TaskTracker,
     logs: PathBuf,
     marks: AtomicU64,
-    /// Held while orphans are collected: an end is told only once, and who
-    /// finds nothing must not take it for an end without a code.
+    /// Held while orphans are reaped: an end is reported only once, and a second reader must not
+    /// mistake it for an end without a code.
     collecting: Mutex<()>,
     ended: broadcast::Sender<BackgroundProcess>,
-    /// Counts what was added to the background or has ended there.
+    /// Counts additions to and ends of background processes.
     changed: watch::Sender<u64>,
-    /// What confined commands share.
+    /// The namespaces that sandboxed commands share.
     cell: Arc<SharedCell>,
 }
 
@@ -76,10 +76,10 @@ impl Shared {
 }
 
 impl Processes {
-    /// An empty registry. `logs` is the folder for the output of processes in
-    /// the background; it is created when needed, for the user alone.
+    /// Creates an empty registry. `logs` is the directory for logs of background processes; it is
+    /// created when needed, for the user only.
     ///
-    /// Makes this process the one that orphans of its children come to.
+    /// Makes this process the subreaper of its descendants.
     pub fn new(logs: PathBuf) -> Self {
         family::hide_from_children();
         if let Err(error) = family::become_subreaper() {
@@ -108,7 +108,7 @@ impl Processes {
     /// Starts a command.
     ///
     /// # Errors
-    /// When there is no shell, no such folder, or the system refuses.
+    /// When the shell or the directory does not exist, or the system refuses.
     pub async fn start(&self, command: Command) -> Result<Running, StartError> {
         if self.shared.closing.is_cancelled() {
             return Err(StartError::Closed);
@@ -116,25 +116,24 @@ impl Processes {
         Running::start(self, command).await
     }
 
-    /// Reaches the running command with this process (and group).
+    /// The control of the running command with this process (and group).
     pub fn control(&self, pid: i32) -> Option<Control> {
         self.shared.state().controls.get(&pid).cloned()
     }
 
-    /// The processes in the background, oldest first. Blocking: it looks at the
-    /// processes of the system.
+    /// The background processes, oldest first. Blocking: it reads the system's processes.
     pub fn background(&self) -> Vec<BackgroundProcess> {
         self.refresh();
         self.shared.state().history.list()
     }
 
-    /// One of them.
+    /// One background process.
     pub fn background_process(&self, pid: i32) -> Option<BackgroundProcess> {
         self.background().into_iter().rev().find(|process| process.pid == pid)
     }
 
-    /// Ends a process in the background with all that it started. `false` when
-    /// no such process of this session runs. Blocking: half a second at most.
+    /// Ends a background process and everything it started. `false` if no such process of this
+    /// session is running. Blocking: at most half a second.
     pub fn end_background(&self, pid: i32) -> bool {
         let running = self
             .background_process(pid)
@@ -146,7 +145,7 @@ impl Processes {
             Some(control) => control.stop(),
             None => family::end_tree(pid),
         }
-        // Until it is seen to be gone, so that the next look does not find it.
+        // Wait until the end is detected, so that the next listing does not show it.
         for _ in 0..PARTING_STEPS {
             self.refresh();
             let noted = self
@@ -160,14 +159,13 @@ impl Processes {
         true
     }
 
-    /// Tells of each process in the background when it has ended: at once when
-    /// it was sent there, within a second when it was left behind.
+    /// Reports each background process when it has ended: at once if it was detached, within a
+    /// second if it was left behind.
     pub fn ends(&self) -> broadcast::Receiver<BackgroundProcess> {
         self.shared.ended.subscribe()
     }
 
-    /// Tells when a process was added to the background or has ended there;
-    /// closed when the session is over.
+    /// Signals that a background process was added or has ended; closed when the session is over.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
@@ -176,7 +174,7 @@ impl Processes {
         self.shared.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Ends everything that runs and waits for it, three seconds at most.
+    /// Ends everything that runs and waits at most three seconds.
     pub async fn shutdown(&self) {
         self.shared.closing.cancel();
         let families = self.families();
@@ -195,14 +193,14 @@ impl Processes {
         self.shared.state().families.values().cloned().collect()
     }
 
-    /// Brings the states of orphans up to date and collects the dead.
+    /// Updates the states of orphans and reaps the dead.
     fn refresh(&self) {
         let _collecting = self.collecting();
         let orphans = self.shared.state().history.running_orphans();
         for pid in orphans {
             let ending = family::collect(pid);
             if ending.is_some() || !family::is_alive(pid) {
-                // It may have died between the two looks.
+                // It may have died between the two checks.
                 self.note_end(pid, ending.or_else(|| family::collect(pid)));
             }
         }
@@ -215,7 +213,7 @@ impl Processes {
     fn note_end(&self, pid: i32, ending: Option<Ending>) {
         let ended = self.shared.state().history.ended(pid, ending);
         if let Some(process) = ended {
-            // Nobody may be listening.
+            // There may be no listener.
             let _ = self.shared.ended.send(process);
             self.note_change();
         }
@@ -239,20 +237,19 @@ impl Processes {
         Arc::clone(&self.shared.cell)
     }
 
-    /// Whether confined commands share namespaces here; starts them if so.
-    /// Blocking: some milliseconds once.
+    /// Whether sandboxed commands share namespaces here; starts them if so. Blocking: some
+    /// milliseconds once.
     pub fn has_cell(&self) -> bool {
         self.shared.cell.get().is_some()
     }
 
-    /// The process that orphans of confined commands come to.
+    /// The process that adopts orphans of sandboxed commands.
     pub(crate) fn cell_pid(&self) -> Option<i32> {
         self.shared.cell.started().map(|cell| cell.pid())
     }
 
-    /// How often confined commands of the session wanted an address that their
-    /// network has no way to. Taken before and after a command it tells whether
-    /// it wanted the network.
+    /// How often sandboxed commands of the session tried to reach an address without a route.
+    /// Compared before and after a command, it tells whether the command needed the network.
     pub fn missed_network(&self) -> u64 {
         self.shared.cell.started().map_or(0, |cell| cell.unroutable())
     }
@@ -280,18 +277,18 @@ impl Processes {
         self.note_end(pid, Some(ending));
     }
 
-    /// What a command left running after its shell has ended.
+    /// What a command left running after its shell ended.
     pub(crate) async fn left_running(&self, family: &Family) -> Vec<i32> {
         let roots = self.look(family.clone()).await;
         if roots.is_empty() {
             return roots;
         }
-        // Some are only slower to die than their shell.
+        // Some just take longer to exit than their shell.
         tokio::time::sleep(SETTLE).await;
         self.look(family.clone()).await
     }
 
-    /// What is left of a command; its dead are collected.
+    /// The processes left of a command; dead ones are reaped.
     async fn look(&self, family: Family) -> Vec<i32> {
         let processes = self.unowned();
         let look = move || {
@@ -307,7 +304,7 @@ impl Processes {
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// Takes over what a command left running; they share one log.
+    /// Adopts what a command left running; the processes share one log.
     pub(crate) fn adopt(
         &self,
         family: &Family,
@@ -329,8 +326,7 @@ impl Processes {
         log
     }
 
-    /// Collects the dead of what a command left to itself, as long as the session
-    /// goes on. Nothing else is done to it.
+    /// Reaps released processes as long as the session lasts. Nothing else is done to them.
     pub(crate) fn collect_later(&self, family: Family) {
         let processes = self.unowned();
         self.spawn(async move {
@@ -347,8 +343,8 @@ impl Processes {
         });
     }
 
-    /// Looks after orphans until the last is gone: then their group's number
-    /// may be given to a stranger and must be forgotten.
+    /// Watches orphans until the last is gone: then their group's number may be reused and must be
+    /// forgotten.
     async fn watch(&self, family: Family) {
         while !self.shared.closing.is_cancelled() {
             let closing = self.shared.closing.cancelled();
@@ -365,8 +361,7 @@ impl Processes {
 }
 
 impl Drop for Owner {
-    /// Only when the session did not end as it should: blocking, half a second
-    /// at most.
+    /// Only when the session did not end properly: blocking, at most half a second.
     fn drop(&mut self) {
         self.shared.closing.cancel();
         let families: Vec<Family> =
@@ -377,7 +372,7 @@ impl Drop for Owner {
     }
 }
 
-/// Holds a command's place; dropped too early it ends the command.
+/// Registers a command; dropping it too early ends the command.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shared: Arc<Shared>,
@@ -386,7 +381,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Nothing is left of the command.
+    /// No process of the command is left.
     pub(crate) fn leave(&mut self) {
         self.open = false;
         let mut state = self.shared.state();
@@ -394,7 +389,7 @@ impl Guard {
         state.families.remove(&self.family.root);
     }
 
-    /// Some of it runs on: it is ended with the session.
+    /// Some processes continue: they end with the session.
     pub(crate) fn stay(&mut self) {
         self.open = false;
         self.shared.state().controls.remove(&self.family.root);
@@ -408,7 +403,7 @@ impl Drop for Guard {
         }
         self.shared.state().controls.remove(&self.family.root);
         let (shared, family) = (Arc::clone(&self.shared), self.family.clone());
-        // Not on this thread: it may be one of the runtime's.
+        // Not on this thread, which may belong to the runtime.
         let end = move || {
             family::end(std::slice::from_ref(&family));
             shared.state().families.remove(&family.root);

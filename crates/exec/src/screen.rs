@@ -1,4 +1,4 @@
-//! What a command's terminal shows at a moment.
+//! The current screen of a command's terminal.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use vt100::{Cell, Color};
 /// Live output of a command.
 #[derive(Debug)]
 pub enum Live<'a> {
-    /// More text, as it was written.
+    /// More text, as written.
     Text(&'a str),
-    /// What its terminal shows after that; only for commands that have one.
+    /// The terminal screen after that; only for commands with a terminal.
     Screen(Screen),
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn screen_of(screen: &vt100::Screen, colour: bool) -> Screen {
     }
 }
 
-/// How a cell is drawn.
+/// The style of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Style {
     foreground: Color,
@@ -65,12 +65,12 @@ impl Style {
         }
     }
 
-    /// Whether a blank in this style looks like nothing.
+    /// Whether a space in this style is invisible.
     fn is_invisible(self) -> bool {
         self.background == Color::Default && !self.inverse && !self.underline
     }
 
-    /// The sequence that sets exactly this. Writing to a `String` does not fail.
+    /// The sequence that sets exactly this style. Writing to a `String` does not fail.
     fn write(self, text: &mut String) {
         text.push_str("\x1b[0");
         let flags = [
@@ -99,7 +99,7 @@ impl Style {
 fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> String {
     let mut text = String::new();
     let mut style = Style::PLAIN;
-    // Blanks that are written only when something follows them.
+    // Spaces that are written only if something follows them.
     let mut blanks = 0;
     for column in 0..columns {
         let Some(cell) = screen.cell(row, column) else { continue };

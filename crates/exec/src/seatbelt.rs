@@ -1,4 +1,4 @@
-//! Profiles for macOS's `sandbox-exec`: everything is denied that is not named.
+//! Profiles for macOS's `sandbox-exec`: everything that is not allowed explicitly is denied.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -12,9 +12,9 @@ use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 pub enum Reach {
     /// The whole disk.
     Permissive,
-    /// The whole disk, and fewer services of the system.
+    /// The whole disk, but fewer system services.
     Restrictive,
-    /// What is needed to work on the folder.
+    /// What is needed to work in the directory.
     Strict,
 }
 
@@ -23,12 +23,12 @@ pub enum Reach {
 pub struct Profile {
     /// How much is readable.
     pub reach: Reach,
-    /// The network is only a proxy on this machine.
+    /// The only network access is a proxy on this machine.
     pub proxied: bool,
 }
 
 impl Profile {
-    /// The profile that `SEATBELT_PROFILE` names.
+    /// Parses the value of `SEATBELT_PROFILE`.
     pub fn parse(name: &str) -> Option<Self> {
         let (reach, network) = name.split_once('-')?;
         Some(Self {
@@ -47,32 +47,32 @@ impl Profile {
     }
 }
 
-/// The places a profile speaks of.
+/// The paths that a profile uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
-    /// The working folder.
+    /// The working directory.
     pub target: PathBuf,
-    /// The folder for temporary files.
+    /// The directory for temporary files.
     pub temporary: PathBuf,
-    /// The home folder.
+    /// The home directory.
     pub home: PathBuf,
-    /// The user's cache folder.
+    /// The user's cache directory.
     pub cache: PathBuf,
     /// `~/.parallax`.
     pub parallax: PathBuf,
-    /// What must be readable under every profile: this program, say.
+    /// Paths that every profile must be able to read, such as this program.
     pub readable: Vec<PathBuf>,
-    /// More workspace folders; the first five count.
+    /// Additional workspace directories; the first five count.
     pub include: Vec<PathBuf>,
-    /// What is neither readable nor writable, whatever else is said.
+    /// Paths that are never readable or writable.
     pub hidden: Vec<PathBuf>,
-    /// What is not writable, whatever else is said.
+    /// Paths that are never writable.
     pub guarded: Vec<PathBuf>,
 }
 
-/// Below the home folder: written by package managers.
+/// Below the home directory: written by package managers.
 const TOOL_FOLDERS: [&str; 2] = [".npm", ".cache"];
-/// Below the home folder: read by the strict profiles.
+/// Below the home directory: read by the strict profiles.
 const READ_BY_STRICT: [&str; 5] = [".gemini", ".nvm", ".fnm", ".node", ".config"];
 /// The system itself.
 const SYSTEM: [&str; 12] = [
@@ -89,7 +89,7 @@ const SYSTEM: [&str; 12] = [
     "/dev",
     "/Applications/Xcode.app",
 ];
-/// Whoever reaches these is outside again.
+/// Access to these would allow escaping the sandbox.
 const ENGINES: [&str; 5] = [
     "/var/run/docker.sock",
     "/private/var/run/docker.sock",
@@ -97,7 +97,7 @@ const ENGINES: [&str; 5] = [
     "/Applications/OrbStack.app",
     "/Applications/Rancher Desktop.app",
 ];
-/// The same, below the home folder.
+/// The same, below the home directory.
 const ENGINES_AT_HOME: [&str; 4] = [".docker", ".colima", ".orbstack", ".rd"];
 const ENGINE_PROGRAMS: &str = "/(docker|colima|orbctl|orb|nerdctl|limactl|rdctl)$";
 
@@ -153,7 +153,7 @@ pub fn profile_text(profile: Profile, places: &Places) -> String {
     } else {
         line("(allow network-inbound)\n(allow network-bind)");
     }
-    // Later rules win.
+    // Later rules take precedence.
     for path in &places.guarded {
         line(&format!("(deny file-write* (subpath {}))", quoted(&path.to_string_lossy())));
     }
@@ -183,7 +183,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// `sandbox-exec` with a profile's text around a command.
+/// The `sandbox-exec` command line for a profile text and a command.
 pub fn command_line(
     text: &str,
     places: &Places,
@@ -203,7 +203,7 @@ pub fn command_line(
     define("CACHE_DIR", &places.cache);
     define("PARALLAX_DIR", &places.parallax);
     for number in 0..5 {
-        // A custom profile may name all five.
+        // A custom profile may use all five.
         let path = places.include.get(number).map_or(Path::new("/dev/null"), PathBuf::as_path);
         define(&format!("INCLUDE_DIR_{number}"), path);
     }
@@ -216,7 +216,7 @@ pub fn command_line(
     }
 }
 
-/// Runs it: stdin, stdout and stderr are those of this process.
+/// Runs it with stdin, stdout, and stderr of this process.
 ///
 /// # Errors
 /// When it could not be started (exit code 44).

@@ -1,5 +1,5 @@
-//! A program that is talked to over its standard input and output for as long
-//! as it runs: a server of ours.
+//! A long-running program that communicates over its standard input and output, such as a
+//! server.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,33 +20,33 @@ use crate::{Ending, StartError, confined};
 /// How long a server may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A program to be talked to.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct ServedProgram {
-    /// The program: a path, or a name that is looked for on its own `PATH`.
+    /// The program: a path, or a name that is looked up on its own `PATH`.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Where it runs.
+    /// The working directory.
     pub directory: PathBuf,
-    /// All variables it gets.
+    /// All its environment variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// What confines it; `None` starts it as it is.
+    /// The sandbox; `None` starts it without one.
     pub sandbox: Option<Plan>,
 }
 
 /// The three streams of such a program.
 #[derive(Debug)]
 pub struct ServedStreams {
-    /// What it reads.
+    /// Its standard input.
     pub stdin: ChildStdin,
-    /// What it answers.
+    /// Its standard output.
     pub stdout: ChildStdout,
-    /// What it complains. Must be read, or the program may come to a halt.
+    /// Its standard error. Must be read, or the program may block.
     pub stderr: ChildStderr,
 }
 
-/// A program that runs. Dropped, it is ended with all that it started.
+/// A running program. Dropping it ends it with everything it started.
 #[derive(Debug)]
 pub struct Served {
     child: Child,
@@ -56,11 +56,11 @@ pub struct Served {
 }
 
 impl Processes {
-    /// Starts a program in a process group of its own, without a terminal.
+    /// Starts a program in its own process group, without a terminal.
     ///
     /// # Errors
-    /// There is no such program or folder, its sandbox cannot be built, or the
-    /// system refuses.
+    /// When the program or directory does not exist, its sandbox cannot be set up, or the system
+    /// refuses.
     pub async fn serve(
         &self,
         program: ServedProgram,
@@ -82,7 +82,7 @@ impl Processes {
             return Err(StartError::NoFolder(directory));
         }
         let found = found.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        // What watches a confined program makes a session of its own.
+        // The supervisor of a sandboxed program creates its own session.
         let leads = sandbox.is_some();
         let helper = helper.filter(|_| !leads);
         let (found, arguments) = match sandbox {
@@ -137,25 +137,25 @@ impl Served {
         self.family.root
     }
 
-    /// Waits for its end. Losing the future loses nothing.
+    /// Waits for its end. Cancel-safe.
     pub async fn wait(&mut self) -> Ending {
         self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from)
     }
 
-    /// Asks it and all of its process group to end, and gives it so long to do so.
+    /// Terminates its process group and waits for the given time.
     pub async fn ask_to_end(&mut self, patience: Duration) -> Option<Ending> {
         self.family.signal(&[], Signal::TERM);
         tokio::time::timeout(patience, self.wait()).await.ok()
     }
 
-    /// Leaves what it started to itself; it has ended.
+    /// Releases what the program, which has ended, left running.
     pub(crate) fn let_go(mut self) {
         self.guard.leave();
         self.processes.collect_later(self.family);
     }
 
-    /// Ends it with all that it started. Its input should be closed before: it
-    /// has half a second to end by itself, then it is asked, then killed.
+    /// Ends it with everything it started. Its input should be closed before: it has half a second
+    /// to end by itself, is then terminated, and finally killed.
     pub async fn end(mut self) -> Option<Ending> {
         let ending = tokio::time::timeout(FAREWELL, self.wait()).await.ok();
         let family = self.family.clone();
@@ -171,8 +171,8 @@ impl Served {
     }
 }
 
-/// The file that a name means: with a slash a path, else the first on `path`
-/// that can be run. Blocking.
+/// Resolves a program name: with a slash it is a path, otherwise the first executable on
+/// `path`. Blocking.
 fn find(program: &OsStr, path: Option<&OsStr>, directory: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |file: &PathBuf| {

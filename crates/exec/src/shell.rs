@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 /// The shell of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shell {
-    /// The program, absolute.
+    /// The absolute path of the program.
     pub program: PathBuf,
-    /// Whether it is bash (and so understands `shopt`).
+    /// Whether it is bash (and so supports `shopt`).
     pub is_bash: bool,
 }
 
 impl Shell {
-    /// Finds `bash`, else `sh`: on the given `PATH`, else where systems keep them.
+    /// Finds `bash`, else `sh`: on the given `PATH`, else in the usual directories.
     pub fn find(path: Option<&OsStr>) -> Option<Self> {
         let mut folders: Vec<PathBuf> =
             path.map(|p| std::env::split_paths(p).collect()).unwrap_or_default();
-        // Never from the folder the agent works in.
+        // Never from the directory that the agent works in.
         folders.retain(|folder| folder.is_absolute());
         folders.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
         let find = |name: &str| {
@@ -29,11 +29,11 @@ impl Shell {
         find("sh").map(|program| Self { program, is_bash: false })
     }
 
-    /// The text for `-c`: options that change what words mean are off, as the
-    /// text was judged without them. All in one line, so that the shell's
-    /// messages count lines as the command does.
+    /// The text for `-c`: options that change the meaning of words are off, because the text was
+    /// approved without them. All on one line, so that line numbers in the shell's messages match
+    /// the command.
     pub fn script(&self, command: &str) -> String {
-        // A lone backslash at the end would join the line with nothing.
+        // A lone backslash at the end would continue the line.
         let backslashes = command.bytes().rev().take_while(|byte| *byte == b'\\').count();
         let end = if backslashes % 2 == 1 { " " } else { "" };
         if self.is_bash {
@@ -44,11 +44,11 @@ impl Shell {
     }
 }
 
-/// A single argument may be 128 KiB long in Linux.
+/// On Linux a single argument may have 128 KiB.
 const LONGEST_ARGUMENT: usize = 100_000;
 
-/// The arguments with which a shell runs a script. A long one is handed over in
-/// pieces, and joined by the shell before it reads any of it.
+/// The arguments with which a shell runs a script. A long script is passed in pieces, which the
+/// shell joins before it reads any of them.
 pub fn arguments_for(shell: &Shell, command: &str) -> Vec<OsString> {
     let script = shell.script(command);
     if script.len() <= LONGEST_ARGUMENT {
@@ -80,9 +80,8 @@ const WRAPPERS: [&[&str]; 6] = [
     &["pwsh", "-command"],
 ];
 
-/// Takes a leading `bash -c "…"` and the like off: the text runs in a shell
-/// anyway, and unwrapped it is judged for what it is. Where that would change
-/// the meaning the text stays as it is.
+/// Removes a leading `bash -c "…"` and the like: the text runs in a shell anyway, and is
+/// checked for what it really does. If removing it would change the meaning, the text stays.
 pub fn strip_wrapper(command: &str) -> &str {
     let trimmed = command.trim();
     WRAPPERS
@@ -108,8 +107,7 @@ fn after_words<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
     Some(rest)
 }
 
-/// Takes quotes off when one pair holds all of the text and nothing inside
-/// depends on them.
+/// Removes quotes if one pair encloses all of the text and nothing inside depends on them.
 fn unquote(text: &str) -> Option<&str> {
     let quote = match text.chars().next() {
         Some(first @ ('"' | '\'')) => first,

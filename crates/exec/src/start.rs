@@ -1,4 +1,4 @@
-//! Starting the shell: in a pipe or in a terminal, apart from our own terminal.
+//! Starts the shell, in a pipe or a terminal, separated from our own terminal.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::confined::{self, SharedCell};
 use crate::shell::{Shell, arguments_for};
 use crate::{Ending, StartError, family, terminal};
 
-/// A program with all it needs.
+/// A program to start.
 pub(crate) struct Spawn {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
@@ -22,7 +22,7 @@ pub(crate) struct Spawn {
     pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
-/// A shell that runs.
+/// A running shell.
 pub(crate) struct Started {
     /// Its process, which leads its group.
     pub(crate) root: i32,
@@ -31,14 +31,14 @@ pub(crate) struct Started {
     pub(crate) terminal: Option<(terminal::Handle, TerminalSize)>,
 }
 
-/// Where the output comes from.
+/// The source of the output.
 pub(crate) enum Source {
     Pipe(pipe::Receiver),
     Terminal(mpsc::Receiver<Vec<u8>>),
 }
 
 impl Source {
-    /// The next bytes; 0 at the end. Losing the future loses nothing.
+    /// The next bytes; 0 at the end. Cancel-safe.
     pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> usize {
         match self {
             Self::Pipe(receiver) => receiver.read(buffer).await.unwrap_or(0),
@@ -55,14 +55,14 @@ impl Source {
     }
 }
 
-/// How the end of the shell is learnt.
+/// How the end of the shell is awaited.
 pub(crate) enum Waiter {
     Child(tokio::process::Child),
     Thread(oneshot::Receiver<Ending>),
 }
 
 impl Waiter {
-    /// Waits for the end. Losing the future loses nothing.
+    /// Waits for the end. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> Ending {
         let lost = Ending::Exited { code: -1 };
         match self {
@@ -72,7 +72,7 @@ impl Waiter {
     }
 }
 
-/// Starts the shell with a command, its descendants marked.
+/// Starts the shell with a command and marks its descendants.
 pub(crate) async fn start(
     command: &mut Command,
     mark: &str,
@@ -107,7 +107,7 @@ pub(crate) async fn start(
             });
             let (program, arguments) =
                 wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
-            // What watches the command leads its session too.
+            // The supervisor of the command also leads its session.
             (program, arguments, Leader::Watcher)
         }
     };
@@ -147,19 +147,19 @@ pub(crate) async fn start(
     })
 }
 
-/// A program that gives its own a session without a terminal: so nothing can
-/// stop to ask the person in front of *our* terminal.
+/// A program that creates a session without a terminal, so that nothing can prompt the user in
+/// *our* terminal.
 pub(crate) fn session_helper() -> Option<PathBuf> {
     ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
 }
 
-/// Who makes the session of a command without a terminal.
+/// What creates the session of a command without a terminal.
 enum Leader {
-    /// What watches the command makes its own.
+    /// The supervisor of the sandboxed command.
     Watcher,
     /// A helper program.
     Helper(PathBuf),
-    /// Nobody: the command leads a group only.
+    /// Nothing: the command only leads a group.
     Nobody,
 }
 
@@ -198,8 +198,8 @@ fn start_in_pipe(
         .stdout(writer)
         .stderr(second);
     let child = command.spawn().map_err(failed)?;
-    // With the command its copies of the pipe's writing end are dropped: the
-    // end of the output is seen when the last child closes its own.
+    // Dropping the command drops its copies of the pipe's write end: the output ends when the last
+    // child closes its own.
     drop(command);
     let receiver = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
     Ok((child, receiver))

@@ -18,9 +18,9 @@ use crate::start::Spawn;
 use parallax_protocol::shell::Screen;
 
 const CHUNK: usize = 16 * 1024;
-/// Chunks between the reading thread and the command's owner.
+/// Chunks between the reader thread and the command's owner.
 const CHUNKS: usize = 4;
-/// Pieces of input between the owner and the writing thread.
+/// Input chunks between the owner and the writer thread.
 const INPUTS: usize = 64;
 
 /// A command that runs in a terminal.
@@ -31,14 +31,13 @@ pub(crate) struct Terminal {
     pub(crate) handle: Handle,
 }
 
-/// The near side of the terminal.
+/// Our side of the terminal.
 pub(crate) struct Handle {
     master: Box<dyn MasterPty + Send>,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
-/// Opens a terminal and starts the command in it, as leader of a session of
-/// its own. Blocking.
+/// Opens a terminal and starts the command in it, as the leader of its own session. Blocking.
 pub(crate) fn start(spawn: &Spawn, size: TerminalSize) -> Result<Terminal, String> {
     let pair = portable_pty::native_pty_system().openpty(pty_size(size)).map_err(words)?;
     let mut command = CommandBuilder::new(&spawn.program);
@@ -54,8 +53,8 @@ pub(crate) fn start(spawn: &Spawn, size: TerminalSize) -> Result<Terminal, Strin
     let pid = child.process_id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
 
     let (chunks, output) = mpsc::channel(CHUNKS);
-    // Both threads end with the command: when it is dead and its terminal is
-    // closed by all, and the registry sees to that.
+    // Both threads end with the command: when it is dead and all have closed its terminal, which
+    // the registry ensures.
     std::thread::Builder::new()
         .name("terminal-reader".into())
         .spawn(move || read_all(reader, &chunks))
@@ -99,12 +98,12 @@ fn read_all(mut reader: Box<dyn Read + Send>, chunks: &mpsc::Sender<Vec<u8>>) {
 
 impl Handle {
     pub(crate) fn resize(&mut self, size: TerminalSize) {
-        // The command is gone, then there is nothing to resize.
+        // Fails only if the command is gone, when there is nothing to resize.
         drop(self.master.resize(pty_size(size)));
     }
 
-    /// Hands input to the thread that writes it; a command that reads nothing
-    /// for long loses what no longer fits.
+    /// Passes input to the writer thread. A command that does not read for long loses what does not
+    /// fit.
     pub(crate) fn write(&mut self, bytes: Vec<u8>) {
         if self.input.is_none() {
             self.input = self.start_writer();
@@ -138,9 +137,8 @@ fn pty_size(size: TerminalSize) -> PtySize {
     PtySize { rows: size.rows.get(), cols: size.columns.get(), pixel_width: 0, pixel_height: 0 }
 }
 
-/// Turns what a program draws into the text a person would have read: rows are
-/// taken when they leave the screen, the rest at the end. So the memory does
-/// not grow with the output.
+/// Converts what a program draws into the text that a user would have read: rows are taken when
+/// they leave the screen, the rest at the end. Memory therefore does not grow with the output.
 pub(crate) struct Emulator {
     parser: vt100::Parser<Rows>,
 }
@@ -149,7 +147,7 @@ pub(crate) struct Emulator {
 struct Rows {
     text: String,
     state: BasicFormattedCaptureState,
-    /// How many there were.
+    /// How many rows scrolled away.
     count: u64,
 }
 
@@ -163,7 +161,7 @@ impl vt100::Callbacks for Rows {
     }
 }
 
-/// A larger screen is drawn in this size: memory is rows × columns.
+/// Larger screens are drawn in this size, since memory is rows × columns.
 const LARGEST: NonZeroU16 = match NonZeroU16::new(1000) {
     Some(size) => size,
     None => NonZeroU16::MIN,
@@ -183,9 +181,8 @@ impl Emulator {
         self.parser.process(bytes);
     }
 
-    /// Takes another size, and gives the one that it has now. The height changes
-    /// for full-screen programs only: rows that are cut off or put below would be
-    /// lost from the output, or blank lines in it.
+    /// Resizes the terminal and returns its new size. The height changes only for full-screen
+    /// programs: otherwise rows would be lost from the output, or blank lines added to it.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> TerminalSize {
         let (mut rows, columns) = bounded(size);
         if !self.parser.screen().alternate_screen() {
@@ -195,10 +192,10 @@ impl Emulator {
         TerminalSize { rows, columns }
     }
 
-    /// What the screen shows now.
+    /// The current screen.
     pub(crate) fn screen(&self, colour: bool) -> Screen {
         let shown = screen_of(self.parser.screen(), colour);
-        // They are no part of what a full-screen program draws.
+        // Full-screen programs do not scroll.
         let scrolled = if shown.full_screen { 0 } else { self.parser.callbacks().count };
         Screen { scrolled, ..shown }
     }
@@ -212,10 +209,10 @@ impl Emulator {
         }
     }
 
-    /// Appends what is left: rows that went and the screen itself.
+    /// Appends the remaining rows and the screen itself.
     pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut Newest>) {
-        // What a full-screen program drew is no output; behind it is the rest. One
-        // that never left its screen may have written anything there.
+        // What a full-screen program drew is not output; the rest is behind it. One that never left
+        // its screen may have written anything there.
         let mut left = String::new();
         if self.parser.screen().alternate_screen() {
             let mut state = BasicFormattedCaptureState::default();

@@ -1,9 +1,8 @@
-//! Bytes of a command's output → text that a model can read.
+//! Converts the bytes of a command's output to text that a model can read.
 //!
-//! Three stages, each of which carries its state over chunk borders, so that
-//! the text does not depend on how the bytes arrived: UTF-8 (what is invalid
-//! becomes U+FFFD), control sequences (removed), lines (carriage returns and
-//! backspaces take effect).
+//! Three stages, each of which keeps its state across chunks, so that the text does not depend
+//! on how the bytes arrived: UTF-8 (invalid bytes become U+FFFD), control sequences (removed),
+//! lines (carriage returns and backspaces take effect).
 
 /// All three stages.
 #[derive(Debug, Default)]
@@ -14,18 +13,18 @@ pub struct TextFilter {
 }
 
 impl TextFilter {
-    /// Takes a chunk and appends the text that is certain by now.
+    /// Adds a chunk and appends the text that is final.
     pub fn push(&mut self, bytes: &[u8], out: &mut String) {
         let Self { decoder, stripper, lines } = self;
         decoder.push(bytes, &mut |text| stripper.push(text, &mut |piece| lines.push(piece, out)));
     }
 
-    /// Appends the line that has not ended yet. More bytes may follow.
+    /// Appends the unfinished line. More bytes may follow.
     pub fn flush_line(&mut self, out: &mut String) {
         self.lines.flush(out);
     }
 
-    /// Ends the stream: appends all that was held back.
+    /// Ends the stream: appends everything held back.
     pub fn finish(&mut self, out: &mut String) {
         let Self { decoder, stripper, lines } = self;
         decoder.finish(&mut |text| stripper.push(text, &mut |piece| lines.push(piece, out)));
@@ -33,15 +32,15 @@ impl TextFilter {
     }
 }
 
-/// Decodes UTF-8 that arrives in pieces; invalid bytes become U+FFFD.
+/// Decodes UTF-8 in chunks; invalid bytes become U+FFFD.
 #[derive(Debug, Default)]
 pub struct Utf8Decoder {
-    /// The beginning of a character whose rest has not come yet.
+    /// The beginning of an incomplete character.
     pending: Vec<u8>,
 }
 
 impl Utf8Decoder {
-    /// Decodes a chunk and hands the text on in pieces.
+    /// Decodes a chunk and passes on the text in pieces.
     pub fn push(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&str)) {
         if self.pending.is_empty() {
             self.decode(bytes, sink);
@@ -96,15 +95,15 @@ enum State {
     TextEscape,
 }
 
-/// Removes control sequences and control characters, but for tab, newline,
-/// carriage return and backspace.
+/// Removes control sequences and control characters, except tab, newline, carriage return, and
+/// backspace.
 #[derive(Debug, Default)]
 pub struct ControlStripper {
     state: State,
 }
 
 impl ControlStripper {
-    /// Takes a piece of text and hands on what is left of it.
+    /// Adds text and passes on what is left of it.
     pub fn push(&mut self, text: &str, sink: &mut dyn FnMut(&str)) {
         let mut rest = text;
         while !rest.is_empty() {
@@ -119,7 +118,7 @@ impl ControlStripper {
             let mut characters = rest.chars();
             let Some(character) = characters.next() else { break };
             if self.step(character) {
-                // NUL separates names: without a sign in its place they would run together.
+                // NUL separates names: without a replacement they would run together.
                 let shown = if character == '\0' { '\u{2400}' } else { character };
                 sink(shown.encode_utf8(&mut [0; 4]));
             }
@@ -127,12 +126,12 @@ impl ControlStripper {
         }
     }
 
-    /// Advances by one character; true when it belongs to the text.
+    /// Advances by one character; returns true if it belongs to the text.
     fn step(&mut self, character: char) -> bool {
         let (state, kept) = match (self.state, character) {
             (State::Text, '\x1b') => (State::TextEscape, false),
             (_, '\x1b') => (State::Escape, false),
-            // Cancel and substitute end whatever is open.
+            // Cancel and substitute end any sequence.
             (_, '\x18' | '\x1a') => (State::Ground, false),
             (State::Ground, _) => self.ground(character),
             (State::Escape, '[') => (State::Sequence, false),
@@ -143,8 +142,7 @@ impl ControlStripper {
             (State::Escape | State::EscapeIntermediate, '0'..='~') => (State::Ground, false),
             (State::Sequence, ' '..='?') => (State::Sequence, false),
             (State::Sequence, '@'..='~') => (State::Ground, false),
-            // A string that never ends would swallow all that follows: a new
-            // line ends it too.
+            // A string without an end would swallow all that follows, so a newline ends it too.
             (State::Text, '\x07' | '\u{9c}') => (State::Ground, false),
             (State::Text | State::TextEscape, '\n') => (State::Ground, true),
             (State::Text, _) => (State::Text, false),
@@ -153,7 +151,7 @@ impl ControlStripper {
                 self.state = State::Escape;
                 return self.step(character);
             }
-            // Broken off: the character stands for itself.
+            // Incomplete: the character is literal.
             (State::Escape | State::EscapeIntermediate | State::Sequence, _) => {
                 self.ground(character)
             }
@@ -172,8 +170,8 @@ impl ControlStripper {
     }
 }
 
-/// How many bytes at the start are certainly plain text. `0xC2` may begin one
-/// of the control characters above ASCII.
+/// How many bytes at the start are certainly plain text. `0xC2` may start one of the control
+/// characters above ASCII.
 fn plain_length(bytes: &[u8]) -> usize {
     bytes
         .iter()
@@ -184,19 +182,19 @@ fn plain_length(bytes: &[u8]) -> usize {
 /// The longest line that carriage returns and backspaces can still change.
 const EDITABLE_LINE: usize = 4096;
 
-/// Lets `\r` and `\b` take effect, roughly as a terminal would: what follows a
-/// carriage return replaces the line, so a progress bar leaves its last state.
+/// Applies `\r` and `\b` roughly as a terminal would: what follows a carriage return replaces
+/// the line, so a progress bar leaves its last state.
 #[derive(Debug, Default)]
 pub struct LineEditor {
     line: String,
-    /// A carriage return has come and nothing after it.
+    /// A carriage return was received, and nothing after it.
     returned: bool,
 }
 
 impl LineEditor {
     fn push(&mut self, text: &str, out: &mut String) {
         let mut rest = text;
-        // Whole lines without edits, the usual case, go through in one step.
+        // Fast path for complete lines without edits.
         if !rest.contains('\r')
             && !rest.contains('\x08')
             && let Some((lines, unfinished)) = rest.rsplit_once('\n')
@@ -237,8 +235,8 @@ impl LineEditor {
         }
     }
 
-    /// Appends to the line. What gets too long to be edited goes out, always
-    /// at the same places, however the text was cut.
+    /// Appends to the line. Text that is too long to be edited is passed on, always at the same
+    /// positions, however the text was chunked.
     fn extend(&mut self, mut plain: &str, out: &mut String) {
         while self.line.len() + plain.len() >= EDITABLE_LINE {
             let mut cut = EDITABLE_LINE.saturating_sub(self.line.len()).min(plain.len());
@@ -300,7 +298,7 @@ mod tests {
         assert_eq!(filtered([&b"a\xff\xc3"[..]]), "a\u{FFFD}\u{FFFD}");
     }
 
-    /// Bytes with many of the beginnings that matter.
+    /// Bytes with many relevant prefixes.
     fn output() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             4 => "[a-z \n]{0,12}".prop_map(String::into_bytes),

@@ -1,5 +1,5 @@
-//! Unpacking archives of strangers (`.tar.gz`, `.tar`, `.zip`) into a new folder:
-//! nothing leaves the folder, no link is made, and size has a limit.
+//! Unpacks untrusted archives (`.tar.gz`, `.tar`, `.zip`) into a new directory: no entry leaves
+//! the directory, links are rejected, and sizes are limited.
 
 mod tar;
 mod zip;
@@ -10,30 +10,30 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-/// Folders below each other.
+/// Maximum directory depth.
 const DEPTH: usize = 64;
-/// Bytes of a name.
+/// Maximum bytes of a name.
 const NAME: usize = 4_096;
 
-/// How much an archive may hold.
+/// Limits of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveLimits {
-    /// Files and folders.
+    /// Files and directories.
     pub entries: usize,
     /// Bytes of all files, unpacked.
     pub bytes: u64,
 }
 
-/// Why an archive is not unpacked.
+/// Why an archive is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// A name that leads out of the folder.
+    /// A name that leads out of the directory.
     #[error("the archive is refused: its entry `{0}` leads out of the folder")]
     Escape(String),
-    /// A link, which may lead anywhere.
+    /// A link, which could lead anywhere.
     #[error("the archive is refused: its entry `{0}` is a link")]
     Link(String),
-    /// A device, a pipe and the like, or two entries of one name.
+    /// A device, a pipe and the like, or a duplicate entry.
     #[error("the archive is refused: its entry `{name}` {why}")]
     Entry {
         /// The name.
@@ -41,7 +41,7 @@ pub enum ArchiveError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// More than the limit, told or found while unpacking.
+    /// It exceeds a limit, by its headers or while unpacking.
     #[error("the archive is refused: unpacked it has more than {entries} files or {bytes} bytes")]
     TooLarge {
         /// The limit of files.
@@ -49,19 +49,19 @@ pub enum ArchiveError {
         /// The limit of bytes.
         bytes: u64,
     },
-    /// It cannot be understood.
+    /// It cannot be parsed.
     #[error("this is no archive that can be read: {0}")]
     Broken(&'static str),
-    /// The disk, or data that end too soon.
+    /// A disk error, or truncated data.
     #[error("the archive cannot be unpacked: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Unpacks an archive into a folder that is there and empty. What was written
-/// before an error stays: take a folder that goes away. Blocking.
+/// Unpacks an archive into an existing, empty directory. Files written before an error stay:
+/// use a temporary directory. Blocking.
 ///
 /// # Errors
-/// What the archive may not hold, what is broken in it, the disk.
+/// When the archive is invalid, contains something forbidden, or cannot be written.
 pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), ArchiveError> {
     let mut file = File::open(archive)?;
     let mut start = [0; 4];
@@ -75,7 +75,7 @@ pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), 
     }
 }
 
-/// Where an archive goes, and how much of it still may.
+/// The destination of an archive and its remaining limits.
 struct Target<'a> {
     root: &'a Path,
     limits: ArchiveLimits,
@@ -101,7 +101,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Writes a file of so many bytes.
+    /// Writes a file of `size` bytes.
     fn file(
         &mut self,
         name: &str,
@@ -118,7 +118,7 @@ impl Target<'_> {
             fs::create_dir_all(folder)?;
         }
         let mut options = OpenOptions::new();
-        // Never through something that is there: no link, no second entry.
+        // Never through anything that exists: no link, no duplicate entry.
         options.write(true).create_new(true);
         #[cfg(unix)]
         {
@@ -142,14 +142,14 @@ impl Target<'_> {
     }
 }
 
-/// The path of an entry in the folder; `None` for the folder itself.
+/// The path of an entry in the directory; `None` for the directory itself.
 fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     let escape = || ArchiveError::Escape(shown(name));
-    // Control characters would write on the terminals of those who look at it.
+    // Control characters could affect the terminal of a reader.
     if name.len() > NAME || name.chars().any(char::is_control) {
         return Err(ArchiveError::Entry { name: shown(name), why: "has an impossible name" });
     }
-    // Some archives are written with the separator of Windows.
+    // Some archives use the Windows separator.
     let name = name.replace('\\', "/");
     let has_drive = name.as_bytes().get(1) == Some(&b':');
     if name.starts_with('/') || has_drive {

@@ -1,4 +1,4 @@
-//! A path that was checked, and the only ways to open it.
+//! A checked path, and the only ways to open it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,16 +11,16 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use crate::error::FileError;
 use crate::open::{anchor, folder_beneath, open_leaf, split};
 
-/// What a directory entry is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link (only seen in listings).
+    /// A symbolic link (only in listings).
     Link,
-    /// A pipe, a socket or a device, by its name.
+    /// A pipe, a socket, or a device, by its name.
     Other(&'static str),
 }
 
@@ -38,14 +38,14 @@ impl Kind {
     }
 }
 
-/// What the system knows of a file.
+/// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Bytes.
     pub size: u64,
-    /// Last change of the content, seconds and nanoseconds since 1970.
+    /// Last modification, seconds and nanoseconds since 1970.
     pub modified: (i64, i64),
     /// Device and inode: the file's identity.
     pub identity: (u64, u64),
@@ -72,7 +72,7 @@ impl Facts {
         }
     }
 
-    /// The time of the last change.
+    /// The time of the last modification.
     pub fn modified_time(&self) -> SystemTime {
         let (seconds, nanoseconds) = self.modified;
         let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -81,7 +81,7 @@ impl Facts {
     }
 }
 
-/// Makes a folder and those above it, for their owner alone.
+/// Creates a directory and its parents for their owner only.
 fn make_private(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
@@ -92,11 +92,11 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
 pub struct Entry {
     /// Its name.
     pub name: OsString,
-    /// What it is, as the directory says.
+    /// Its kind, according to the directory.
     pub kind: Kind,
 }
 
-/// The entries of a directory, in the order of the disk.
+/// The entries of a directory, in disk order.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// The entries.
@@ -105,16 +105,16 @@ pub struct Listing {
     pub cut: bool,
 }
 
-/// A path inside the allowed folders. It can only be opened in ways that
-/// cannot be led outside by links made after the check.
+/// A path inside the allowed directories. It can only be opened in ways that links created
+/// after the check cannot redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confined {
     shown: PathBuf,
     path: PathBuf,
     anchor: PathBuf,
     relative: PathBuf,
-    /// Whether the folder that it is opened from is the program's own, so that
-    /// a write may make it.
+    /// Whether the directory that it is opened from belongs to the program, so that a write may
+    /// create it.
     own: bool,
 }
 
@@ -125,27 +125,27 @@ impl Confined {
         Some(Self { shown, path, anchor, relative, own: false })
     }
 
-    /// The same, in a folder of the program's own that may not be there yet.
+    /// Marks a path in a directory of the program that may not exist yet.
     pub(crate) fn own(self, own: bool) -> Self {
         Self { own, ..self }
     }
 
-    /// The real path: absolute, links resolved. For effects, keys and rules.
+    /// The real path: absolute, links resolved. For effects, keys, and rules.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The absolute path as it was asked for. For messages.
+    /// The absolute path as requested. For messages.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// The folder that this path is opened from.
+    /// The directory that this path is opened from.
     pub(crate) fn open_anchor(&self) -> Result<OwnedFd, FileError> {
         anchor(&self.anchor).map_err(|error| self.error("open", error))
     }
 
-    /// The folder that holds the file, and the file's name in it.
+    /// The directory that contains the file, and the file's name.
     pub(crate) fn parent(&self, create: bool) -> Result<(OwnedFd, OsString), FileError> {
         let (folder, name) = split(&self.relative);
         let root = match self.open_anchor() {
@@ -165,7 +165,7 @@ impl Confined {
         FileError::from_errno(&self.shown, action, error)
     }
 
-    /// What the file is. A link here was put after the check: an error.
+    /// The metadata of the file. A link was created after the check, which is an error.
     ///
     /// # Errors
     /// When it does not exist or cannot be reached.
@@ -184,16 +184,15 @@ impl Confined {
         Ok(facts)
     }
 
-    /// Whether something is there.
+    /// Whether it exists.
     pub fn exists(&self) -> bool {
         self.facts().is_ok()
     }
 
-    /// Opens a regular file for reading. Never waits: a pipe, a socket or a
-    /// device is an error, not a hang.
+    /// Opens a regular file for reading. Never blocks: a pipe, a socket, or a device is an error.
     ///
     /// # Errors
-    /// When it is missing, no regular file, or not readable.
+    /// When it is missing, not a regular file, or not readable.
     pub fn open(&self) -> Result<(File, Facts), FileError> {
         let (folder, name) = self.parent(false)?;
         self.open_in(&folder, &name, OFlags::RDONLY)
@@ -205,7 +204,7 @@ impl Confined {
         name: &OsString,
         flags: OFlags,
     ) -> Result<(File, Facts), FileError> {
-        // Asked before opening: to open some devices has effects of its own.
+        // Check before opening: opening some devices has side effects.
         self.regular(self.facts_in(folder, name)?)?;
         // Reading is the absence of any flag.
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
@@ -227,10 +226,10 @@ impl Confined {
         }
     }
 
-    /// Lists a directory, at most `limit` entries of it.
+    /// Lists a directory, at most `limit` entries.
     ///
     /// # Errors
-    /// When it is missing, no directory, or not readable.
+    /// When it is missing, not a directory, or not readable.
     pub fn list(&self, limit: usize) -> Result<Listing, FileError> {
         let (folder, name) = self.parent(false)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -240,7 +239,7 @@ impl Confined {
     }
 }
 
-/// Reads the entries of an open folder.
+/// Reads the entries of an open directory.
 fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
     use std::os::unix::ffi::OsStringExt;
     let mut listing = Listing::default();

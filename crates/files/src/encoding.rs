@@ -1,30 +1,30 @@
-//! Encodings of text files: found on reading, kept on writing.
+//! Text encodings: detected on reading, preserved on writing.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::EncoderResult;
 
-/// As much non-ASCII text as the guess of a code page is made from.
+/// Maximum sample of non-ASCII text for detecting a code page.
 const SAMPLE: usize = 256 * 1024;
 
-/// How the characters of a file are written as bytes.
+/// The encoding of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextEncoding {
     /// UTF-8, with or without byte order mark.
     Utf8,
-    /// UTF-16, low byte first.
+    /// UTF-16, little-endian.
     Utf16Le,
-    /// UTF-16, high byte first.
+    /// UTF-16, big-endian.
     Utf16Be,
-    /// UTF-32, low byte first.
+    /// UTF-32, little-endian.
     Utf32Le,
-    /// UTF-32, high byte first.
+    /// UTF-32, big-endian.
     Utf32Be,
-    /// A code page from before Unicode, guessed from the text.
+    /// A legacy code page, detected from the text.
     Legacy(&'static encoding_rs::Encoding),
 }
 
 impl TextEncoding {
-    /// The name, as the WHATWG encoding standard writes it.
+    /// The name in the WHATWG encoding standard.
     pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",
@@ -57,17 +57,16 @@ impl TextEncoding {
         }
     }
 
-    /// The encoding that a byte order mark names, and the mark's length.
+    /// The encoding of a byte order mark, and the mark's length.
     pub(crate) fn by_mark(bytes: &[u8]) -> Option<(Self, usize)> {
-        // UTF-32LE begins with the mark of UTF-16LE, so it comes first.
+        // UTF-32LE starts with the mark of UTF-16LE, so it comes first.
         [Self::Utf32Le, Self::Utf32Be, Self::Utf8, Self::Utf16Le, Self::Utf16Be]
             .into_iter()
             .find(|encoding| bytes.starts_with(encoding.mark()))
             .map(|encoding| (encoding, encoding.mark().len()))
     }
 
-    /// Decodes bytes without mark; the flag says that some made no sense and
-    /// stand as U+FFFD.
+    /// Decodes bytes without the mark; returns whether some were invalid and became U+FFFD.
     pub(crate) fn decode(self, bytes: &[u8]) -> (String, bool) {
         match self {
             Self::Utf8 => match std::str::from_utf8(bytes) {
@@ -82,8 +81,7 @@ impl TextEncoding {
         }
     }
 
-    /// Encodes text, without mark. The error is the character that the
-    /// encoding does not have.
+    /// Encodes text without the mark. The error is the character that the encoding lacks.
     pub(crate) fn encode(self, text: &str) -> Result<Vec<u8>, char> {
         match self {
             Self::Utf8 => Ok(text.as_bytes().to_vec()),
@@ -132,10 +130,10 @@ fn encode_legacy(encoding: &'static encoding_rs::Encoding, text: &str) -> Result
     }
 }
 
-/// Watches bytes go by and says at the end what they are written in.
+/// Detects the encoding of bytes that arrive in chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Detector {
-    /// The begin of a character that the last piece ended in.
+    /// The beginning of a character that the last chunk ended in.
     carry: Vec<u8>,
     sample: Vec<u8>,
     characters: u64,
@@ -148,7 +146,7 @@ impl Detector {
             return;
         }
         let room = SAMPLE.saturating_sub(self.sample.len());
-        // From the first byte that says something, not from the chunk's begin.
+        // Start at the first informative byte, not at the start of the chunk.
         let start = piece.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
         let start = start.saturating_sub(64);
         self.sample.extend(piece.iter().skip(start).take(room));
@@ -177,7 +175,7 @@ impl Detector {
         }
     }
 
-    /// The verdict for bytes without mark.
+    /// The encoding of bytes without a mark.
     pub(crate) fn finish(mut self) -> TextEncoding {
         if !self.carry.is_empty() {
             self.broken += 1;
@@ -192,7 +190,7 @@ impl Detector {
     }
 }
 
-/// One change of a text: a byte range of it and what stands there instead.
+/// One replacement of a byte range in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Splice {
     /// The byte range in the old text.
@@ -206,25 +204,25 @@ pub struct Splice {
 pub struct Decoded {
     /// The text, without byte order mark.
     pub text: String,
-    /// How it was encoded.
+    /// Its encoding.
     pub encoding: TextEncoding,
-    /// Whether the file begins with a byte order mark.
+    /// Whether the file starts with a byte order mark.
     pub bom: bool,
-    /// Whether some bytes made no sense and stand as U+FFFD.
+    /// Whether some bytes were invalid and became U+FFFD.
     pub malformed: bool,
 }
 
-/// Why a text cannot be written back.
+/// Why a text cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EncodeError {
     /// The encoding lacks a character.
     Unmappable(char),
-    /// The file has bytes that would not survive.
+    /// The file has bytes that would be lost.
     NotReversible,
 }
 
 impl EncodeError {
-    /// What the encoding cannot hold, for a message.
+    /// What the encoding cannot represent, for a message.
     pub fn what(&self) -> String {
         match self {
             Self::Unmappable(character) => {
@@ -235,7 +233,7 @@ impl EncodeError {
     }
 }
 
-/// Decodes a whole file: by its mark, as UTF-8, or by a guess.
+/// Decodes a whole file: by its mark, as UTF-8, or by detection.
 pub fn decode(bytes: &[u8]) -> Decoded {
     if let Some((encoding, mark)) = TextEncoding::by_mark(bytes) {
         let (text, malformed) = encoding.decode(bytes.get(mark..).unwrap_or_default());
@@ -249,12 +247,12 @@ pub fn decode(bytes: &[u8]) -> Decoded {
 }
 
 impl Decoded {
-    /// What a new, empty file is: UTF-8 without mark.
+    /// A new, empty file: UTF-8 without mark.
     pub fn empty() -> Self {
         Self { text: String::new(), encoding: TextEncoding::Utf8, bom: false, malformed: false }
     }
 
-    /// Encodes a whole new text as this file is encoded.
+    /// Encodes a whole new text in the file's encoding.
     ///
     /// # Errors
     /// When the encoding lacks a character.
@@ -264,8 +262,8 @@ impl Decoded {
         Ok(bytes)
     }
 
-    /// Applies changes (sorted, not overlapping, on character borders) so that
-    /// every byte outside of them stays as it is. `source` is what was decoded.
+    /// Applies changes (sorted, not overlapping, at character boundaries) so that every byte
+    /// outside of them is preserved. `source` is what was decoded.
     ///
     /// # Errors
     /// When the encoding lacks a character, or the old bytes would change.
@@ -291,7 +289,7 @@ impl Decoded {
     fn splice_damaged(&self, source: &[u8], changes: &[Splice]) -> Result<Vec<u8>, EncodeError> {
         let mark = if self.bom { self.encoding.mark().len() } else { 0 };
         let body = source.get(mark..).unwrap_or_default();
-        // Where text offsets lie in the bytes: (text, bytes) at each chunk.
+        // Maps text offsets to byte offsets: (text, bytes) at each chunk.
         let mut borders = vec![(0usize, mark)];
         let (mut text, mut bytes) = (0, mark);
         for chunk in body.utf8_chunks() {
@@ -321,16 +319,16 @@ impl Decoded {
     }
 }
 
-/// Whether the first bytes of a file (4 KiB are enough) are no text: they have no
-/// byte order mark, and many control characters, or NUL beside bytes that are not
-/// UTF-8. Text with a few NUL is text.
+/// Whether the first bytes of a file (4 KiB are enough) are binary: they have no byte order
+/// mark, and many control characters, or NUL next to bytes that are not UTF-8. Text with a few
+/// NUL characters is text.
 pub fn looks_binary(head: &[u8]) -> bool {
     if head.is_empty() || TextEncoding::by_mark(head).is_some() {
         return false;
     }
     let nul = head.iter().filter(|byte| **byte == 0).count();
     let controls = head.iter().filter(|byte| (1..9).contains(*byte) || (14..32).contains(*byte));
-    // ESC is part of coloured text.
+    // ESC is part of colored text.
     let controls = controls.filter(|byte| **byte != 0x1b).count();
     if nul == 0 {
         return controls * 10 > head.len() * 3;
@@ -340,7 +338,7 @@ pub fn looks_binary(head: &[u8]) -> bool {
     !is_utf8 || nul * 4 > head.len() || controls * 50 > head.len()
 }
 
-/// The character that stands for NUL where text is shown.
+/// The character that represents NUL in displayed text.
 pub const SHOWN_NUL: char = '\u{2400}';
 
 #[cfg(test)]
@@ -408,7 +406,7 @@ mod tests {
             if let Ok(same) = found.splice(&bytes, &[]) {
                 prop_assert_eq!(&same, &bytes);
             }
-            // The verdict does not depend on how the bytes arrive.
+            // The result does not depend on the chunks.
             let mut whole = Detector::default();
             whole.feed(&bytes);
             let mut pieces = Detector::default();

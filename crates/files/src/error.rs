@@ -1,63 +1,63 @@
-//! What can go wrong with a path or a file, and what to do about it.
+//! Errors about paths and files, and what to do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A path that no tool may use.
+/// A path that tools may not use.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// Nothing was given.
+    /// The path is empty.
     #[error("The path must not be empty")]
     Empty,
-    /// The path leaves the folders that are allowed.
+    /// The path leaves the allowed directories.
     #[error(
         "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed}", .path.display()
     )]
     Outside {
-        /// The absolute path that was asked for.
+        /// The absolute path as requested.
         path: PathBuf,
-        /// The allowed folders, as text.
+        /// The allowed directories, as text.
         allowed: String,
     },
-    /// A name on the path is kept from tools.
+    /// A path segment is protected from tools.
     #[error(
         "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed} (`{segment}` is kept from tools)", .path.display()
     )]
     Kept {
-        /// The absolute path that was asked for.
+        /// The absolute path as requested.
         path: PathBuf,
-        /// The name on it that is kept from tools.
+        /// The protected segment.
         segment: String,
-        /// The allowed folders, as text.
+        /// The allowed directories, as text.
         allowed: String,
     },
-    /// It is hidden from tools, or lies in a folder that is, and was moved.
+    /// The path, or a directory above it, is hidden from tools and was moved.
     #[error(
         "`{}` is kept from tools, as it was when it lay at `{}`", .path.display(), .was.display()
     )]
     Hidden {
-        /// The absolute path that was asked for.
+        /// The absolute path as requested.
         path: PathBuf,
-        /// Where it, or the folder, was hidden first.
+        /// Where it, or the directory, was hidden first.
         was: PathBuf,
     },
-    /// Symbolic links in a circle, or too many of them.
+    /// A cycle of symbolic links, or too many of them.
     #[error("Too many symbolic links on the way to `{}`", .path.display())]
     Loop {
-        /// The absolute path that was asked for.
+        /// The absolute path as requested.
         path: PathBuf,
     },
-    /// A folder given as workspace directory that is none.
+    /// A workspace directory is not a directory.
     #[error("`{}` is not a directory that can be opened: {source}", .path.display())]
     NotAFolder {
-        /// The folder.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A file that could not be read or written.
+/// A file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It does not exist.
@@ -78,7 +78,7 @@ pub enum FileError {
         /// The path.
         path: PathBuf,
     },
-    /// It is a pipe, a socket or a device.
+    /// It is a pipe, a socket, or a device.
     #[error("`{}` is a {what}, not a regular file; use a shell command for it", .path.display())]
     NotRegular {
         /// The path.
@@ -86,24 +86,24 @@ pub enum FileError {
         /// What it is.
         what: &'static str,
     },
-    /// The system refuses.
+    /// The system denied access.
     #[error("Permission denied: could not {action} `{}` ({code})", .path.display())]
     PermissionDenied {
         /// The path.
         path: PathBuf,
-        /// What was tried (`read`, `write`, …).
+        /// The action (`read`, `write`, …).
         action: &'static str,
-        /// The system's name of the error.
+        /// The system's error name.
         code: String,
     },
-    /// The disk or the quota is full. The old file is as it was.
+    /// The disk or the quota is full. The old file is unchanged.
     #[error("No space left: could not {action} `{}` ({code}); nothing was changed", .path.display())]
     NoSpace {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The action.
         action: &'static str,
-        /// The system's name of the error.
+        /// The system's error name.
         code: String,
     },
     /// The file system is read-only.
@@ -111,10 +111,10 @@ pub enum FileError {
     ReadOnly {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The action.
         action: &'static str,
     },
-    /// The file is larger than what can be taken.
+    /// The file exceeds a limit.
     #[error("`{}` has {} MB, the limit is {} MB", .path.display(), megabytes(*.size), megabytes(*.limit))]
     TooLarge {
         /// The path.
@@ -124,19 +124,19 @@ pub enum FileError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A symbolic link or a folder on the path was exchanged after the check.
+    /// A link or a directory on the path was replaced after the check.
     #[error("`{}` was moved or replaced by a link while it was being used; try again", .path.display())]
     Moved {
         /// The path.
         path: PathBuf,
     },
-    /// The content is not what the change was made from.
+    /// The content is not the one that the change was based on.
     #[error("`{}` was changed on disk in the meantime; read it again", .path.display())]
     Changed {
         /// The path.
         path: PathBuf,
     },
-    /// A file that should be new is there already.
+    /// A file that should be new already exists.
     #[error("`{}` exists already", .path.display())]
     Exists {
         /// The path.
@@ -149,25 +149,25 @@ pub enum FileError {
         path: PathBuf,
         /// The encoding's name.
         encoding: &'static str,
-        /// What it cannot hold.
+        /// What it cannot represent.
         what: String,
     },
-    /// The caller gave up.
+    /// The caller cancelled.
     #[error("Reading `{}` was cancelled", .path.display())]
     Cancelled {
         /// The path.
         path: PathBuf,
     },
-    /// Anything else that the system reports.
+    /// Any other system error.
     #[error("Could not {action} `{}`: {source} ({code})", .path.display())]
     Io {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The action.
         action: &'static str,
-        /// The system's name of the error.
+        /// The system's error name.
         code: String,
-        /// The system's words.
+        /// The system error.
         source: io::Error,
     },
 }
@@ -178,7 +178,7 @@ fn megabytes(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / (1024.0 * 1024.0))
 }
 
-/// The name that programmers know an error number by.
+/// The symbolic name of an error number.
 fn code_name(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else { return format!("{:?}", error.kind()) };
     let name = match rustix::io::Errno::from_raw_os_error(number) {
@@ -205,7 +205,7 @@ fn code_name(error: &io::Error) -> String {
 }
 
 impl FileError {
-    /// Sorts an error of the system by what can be done about it.
+    /// Classifies a system error by what can be done about it.
     pub fn from_io(path: &Path, action: &'static str, source: io::Error) -> Self {
         use rustix::io::Errno;
         let path = path.to_path_buf();

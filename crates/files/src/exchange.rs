@@ -1,20 +1,20 @@
-//! Two folders change places.
+//! Exchanges two directories.
 
 use std::io;
 use std::path::Path;
 
-/// Puts each of two paths in the place of the other, in one step where the
-/// system can; both are there and on one file system. Blocking.
+/// Exchanges two existing paths on one file system, atomically where the system supports it.
+/// Blocking.
 ///
 /// # Errors
-/// The system's. Without the one step a crash in between can leave `one` in
-/// `other`'s place and `other` beside it, with `.old` behind its name.
+/// The system's error. Without the atomic operation, a crash in between can leave `one` at
+/// `other`'s path and `other` next to it with the suffix `.old`.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
-            // File systems of the network may not know it.
+            // Network file systems may not support it.
             Err(
                 rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP,
             ) => {}

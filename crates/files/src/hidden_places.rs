@@ -1,5 +1,5 @@
-//! The hidden files of a workspace, known again where a command moved them: a
-//! folder above one may be renamed to where no rule names it and no view looks.
+//! Tracks the hidden files of a workspace when commands move them: a parent directory may be
+//! renamed to a path that no rule names.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
@@ -10,16 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// How much of a workspace is looked through for a file that is gone from its
-/// place, and how long.
+/// Limits of searching a workspace for a missing file: entries and time.
 const ENTRIES: usize = 2_000_000;
 const TIME: Duration = Duration::from_secs(8);
-/// The record is no larger, and knows no more files.
+/// Limits of the record: bytes and files.
 const RECORD: u64 = 4 * 1024 * 1024;
 const MOST: usize = 4096;
 
-/// What a file or folder is known by, whatever it is called. Inodes are used
-/// again; with the time of birth (in nanoseconds since 1970) they are not.
+/// Identifies a file or directory independently of its path. Inodes are reused; with the
+/// creation time (in nanoseconds since 1970) they are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Id {
     inode: u64,
@@ -34,7 +33,7 @@ impl Id {
 
 impl From<&std::fs::Metadata> for Id {
     fn from(data: &std::fs::Metadata) -> Self {
-        // Some file systems keep no birth; a move leaves the last change alone.
+        // Some file systems store no creation time; a move does not change the modification time.
         let changed = || data.modified().ok().filter(|_| !data.is_dir());
         let time = data.created().ok().or_else(changed);
         let born = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -46,12 +45,12 @@ impl From<&std::fs::Metadata> for Id {
 struct Known {
     id: Id,
     path: PathBuf,
-    /// It is no longer where it was when it was hidden first.
+    /// It is no longer where it was hidden first.
     moved: bool,
 }
 
-/// What was hidden of a workspace so far. Clones share it; a file keeps it for
-/// sessions to come.
+/// The hidden files of a workspace so far. Clones share them; a file keeps them for later
+/// sessions.
 #[derive(Debug, Clone, Default)]
 pub struct HiddenPlaces {
     record: Option<PathBuf>,
@@ -59,37 +58,37 @@ pub struct HiddenPlaces {
     looked_up: Arc<Mutex<LookedUp>>,
 }
 
-/// What is to be hidden beside what a view found itself.
+/// What to hide in addition to what a view found itself.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// Where remembered files are now.
+    /// Current paths of tracked files.
     pub hidden: Vec<PathBuf>,
-    /// Where files were that are not there and could not be looked for to the end.
+    /// Paths of files that are missing and whose search was not completed.
     pub lost: Vec<PathBuf>,
 }
 
-/// Tells of single files whether they are hidden ones that were moved, as far as
-/// it was known when this was asked for.
+/// Looks up whether single files are hidden ones that were moved, according to a snapshot of
+/// the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Moved(Arc<HashMap<u64, Vec<Known>>>);
 
-/// The record as it was read last, by inodes.
+/// The record as last read, by inode.
 #[derive(Debug, Default)]
 struct LookedUp {
     stamp: Option<Stamp>,
     moved: Moved,
 }
 
-/// Size, time of change and inode of the record.
+/// Size, modification time, and inode of the record.
 type Stamp = (u64, i64, i64, u64);
 
 impl Moved {
-    /// Whether a file of this inode is worth a look: a walker knows the number.
+    /// Whether a file with this inode needs a lookup; a walker knows the inode.
     pub(crate) fn may_hold(&self, inode: Option<u64>) -> bool {
         inode.map_or(!self.0.is_empty(), |inode| self.0.contains_key(&inode))
     }
 
-    /// Where the file or folder itself was, if it is hidden and no longer there.
+    /// The former path of a file or directory, if it is hidden and was moved.
     pub(crate) fn was(&self, path: &Path) -> Option<&Path> {
         if self.0.is_empty() {
             return None;
@@ -99,22 +98,21 @@ impl Moved {
         (known.moved || known.path != path).then_some(&known.path)
     }
 
-    /// The same of a path in which nothing is a link, and of the folders above it.
+    /// The same for a path without links, including its parent directories.
     pub(crate) fn was_with_folders(&self, path: &Path) -> Option<&Path> {
         path.ancestors().find_map(|part| self.was(part))
     }
 }
 
 impl HiddenPlaces {
-    /// Keeps what is hidden in this file, which need not be there yet.
+    /// Stores the record in this file, which need not exist yet.
     pub fn kept_in(record: PathBuf) -> Self {
         Self { record: Some(record), ..Self::default() }
     }
 
-    /// Remembers what a view hides (`found`), and tells what else is to be hidden:
-    /// what was moved below `roots`, and what is in its place but was not found
-    /// this time, if `still` says so of its path. Blocking: where something is gone
-    /// it looks through all of the workspace.
+    /// Records what a view hides (`found`) and returns what else to hide: what was moved below
+    /// `roots`, and what is in place but was not found this time, if `still` accepts its path.
+    /// Blocking: if something is missing, it searches the whole workspace.
     pub fn follow(
         &self,
         roots: &[PathBuf],
@@ -157,7 +155,7 @@ impl HiddenPlaces {
         followed
     }
 
-    /// Remembers more that is hidden.
+    /// Records more hidden paths.
     pub fn remember(&self, paths: &[PathBuf]) {
         let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = memory.clone();
@@ -166,7 +164,7 @@ impl HiddenPlaces {
         self.keep(&before, known, &mut memory);
     }
 
-    /// What was moved, by the record as it is now. Where nothing is kept, nothing is.
+    /// The moved files according to the current record; empty without a record.
     pub(crate) fn moved(&self) -> Moved {
         let Some(record) = &self.record else { return Moved::default() };
         let stamp = record
@@ -194,7 +192,7 @@ impl HiddenPlaces {
         *memory = known;
     }
 
-    /// What other processes know too; `None` where nothing is kept.
+    /// What other processes know too; `None` without a record.
     fn read(&self) -> Option<Vec<Known>> {
         let record = self.record.as_ref()?;
         let data = record.symlink_metadata().ok()?;
@@ -218,7 +216,7 @@ fn add(known: &mut Vec<Known>, paths: &[PathBuf]) {
     }
 }
 
-/// `INODE BORN MOVED PATH`, as it is written: a path may hold any byte but NUL.
+/// `INODE BORN MOVED PATH` as stored: a path may contain any byte but NUL.
 fn parse(line: &[u8]) -> Option<Known> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
     let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u128>().ok();
@@ -237,21 +235,21 @@ fn write(record: &Path, known: &[Known]) -> io::Result<()> {
         bytes.extend(path.as_os_str().as_bytes());
         bytes.push(0);
     }
-    // Another process reads the old record or the new one.
+    // Other processes read either the old record or the new one.
     let new = record.with_extension(format!("{}.new", std::process::id()));
     std::fs::write(&new, bytes)?;
     std::fs::rename(&new, record)
 }
 
-/// The bounds of one look through a workspace.
+/// The limits of one search through a workspace.
 struct Search {
     entries: usize,
     end: Instant,
 }
 
 impl Search {
-    /// Moves from `gone` to `known` what is found, links not followed. Whether all
-    /// of the workspace was seen, or nothing was left to look for.
+    /// Moves entries that are found from `gone` to `known`, without following links. Returns
+    /// whether the whole workspace was searched, or nothing was left to find.
     fn run(mut self, roots: &[PathBuf], gone: &mut Vec<Known>, known: &mut Vec<Known>) -> bool {
         let mut folders = roots.to_vec();
         let mut complete = true;
@@ -293,8 +291,8 @@ impl Search {
     }
 }
 
-/// Whether nothing in a folder that cannot be read is open to a command either:
-/// it is gone, or another user's. The owner can open a folder again.
+/// Whether commands cannot access an unreadable directory either: it is gone, or another
+/// user's. The owner could make a directory readable again.
 fn is_closed_to_commands(folder: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,
@@ -327,13 +325,13 @@ mod tests {
         std::fs::rename(&sub, deep.join("sub")).unwrap();
         let moved = deep.join("sub/.env");
         for places in [places, HiddenPlaces::kept_in(record.clone())] {
-            // Another file in the old place is not it.
+            // Another file at the old path is not the same file.
             std::fs::create_dir_all(&sub).unwrap();
             std::fs::write(sub.join(".env"), "").unwrap();
             let next = places.follow(roots, &[sub.join(".env")], never);
             assert_eq!(next.hidden, std::slice::from_ref(&moved));
         }
-        // What is deleted is forgotten.
+        // Deleted files are forgotten.
         std::fs::remove_file(&moved).unwrap();
         let last = HiddenPlaces::kept_in(record).follow(roots, &[], never);
         assert!(last.hidden.is_empty() && last.lost.is_empty(), "{last:?}");

@@ -1,5 +1,5 @@
-//! Which files the user wants left alone: git's ignore files, `.geminiignore`
-//! and custom ignore files, in rising strength.
+//! Ignore rules: git's ignore files, `.geminiignore`, and custom ignore files, in rising
+//! precedence.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use crate::resolve::real_path;
 use crate::workspace::Filtering;
 
-/// No real ignore file is longer.
+/// Maximum size of an ignore file.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
 
-/// Which kinds of ignore files count for one operation.
+/// Which kinds of ignore files an operation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoreFlags {
     /// Git's files.
@@ -26,10 +26,10 @@ pub struct IgnoreFlags {
 }
 
 impl IgnoreFlags {
-    /// None at all: only `.git` itself stays hidden.
+    /// None: only `.git` itself stays hidden.
     pub const NONE: Self = Self { git: false, gemini: false, custom: false };
 
-    /// As the settings say.
+    /// According to the settings.
     pub fn of(filtering: &Filtering) -> Self {
         Self {
             git: filtering.respect_git_ignore,
@@ -39,10 +39,10 @@ impl IgnoreFlags {
     }
 }
 
-/// The kind of file that a rule stands in.
+/// The kind of file that contains a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleSource {
-    /// Built in: `.git` is never looked into.
+    /// Built in: `.git` is never entered.
     BuiltIn,
     /// `.gitignore`, `.git/info/exclude`, `core.excludesFile`.
     Git,
@@ -52,18 +52,18 @@ pub enum RuleSource {
     Custom,
 }
 
-/// The rule that makes a path ignored.
+/// The rule that ignores a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IgnoredBy {
-    /// The kind of file it stands in.
+    /// The kind of file that contains it.
     pub source: RuleSource,
     /// The pattern as written.
     pub pattern: String,
-    /// The file it stands in.
+    /// The file that contains it.
     pub file: Option<PathBuf>,
 }
 
-/// Parsed ignore files, kept until they change on disk.
+/// Parsed ignore files, cached until they change on disk.
 #[derive(Debug, Default)]
 pub(crate) struct IgnoreCache {
     files: Mutex<HashMap<(PathBuf, PathBuf), Parsed>>,
@@ -75,12 +75,12 @@ struct Parsed {
     rules: Option<Arc<Gitignore>>,
 }
 
-/// Size, time of change and inode of a file.
+/// Size, modification time, and inode of a file.
 type Stamp = (u64, i64, i64, u64);
 
 impl IgnoreCache {
-    /// The rules of one ignore file, relative to `base`. `None` when there is
-    /// no such file or nothing in it.
+    /// The rules of one ignore file, relative to `base`. `None` when the file does not exist or is
+    /// empty.
     fn load(&self, base: &Path, file: &Path, follow: bool) -> Option<Arc<Gitignore>> {
         use std::os::unix::fs::MetadataExt;
         let facts = if follow { std::fs::metadata(file) } else { std::fs::symlink_metadata(file) };
@@ -100,7 +100,7 @@ impl IgnoreCache {
     }
 }
 
-/// Reads a small regular file; anything else is as good as missing.
+/// Reads a small regular file; anything else counts as missing.
 fn read_small(file: &Path) -> Option<String> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
@@ -119,13 +119,13 @@ fn parse(base: &Path, file: &Path) -> Option<Gitignore> {
     let text = read_small(file)?;
     let mut builder = GitignoreBuilder::new(base);
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // A line that is no pattern is passed over, as git does.
+        // Invalid lines are skipped, as git does.
         let _ = builder.add_line(Some(file.to_path_buf()), line);
     }
     builder.build().ok().filter(|rules| !rules.is_empty())
 }
 
-/// The git rules that hold in one folder, weakest first.
+/// The git rules of one directory, in rising precedence.
 #[derive(Debug, Clone, Default)]
 struct GitChain {
     rules: Vec<Arc<Gitignore>>,
@@ -141,14 +141,14 @@ pub struct IgnoreRules {
     cache: Arc<IgnoreCache>,
     flags: IgnoreFlags,
     roots: Vec<PathBuf>,
-    /// Of each root: custom files, strongest first, then `.geminiignore`.
+    /// For each root: custom files, highest precedence first, then `.geminiignore`.
     strong: Vec<(PathBuf, Vec<StrongRules>)>,
     chains: RwLock<HashMap<PathBuf, Arc<GitChain>>>,
 }
 
 impl IgnoreRules {
-    /// The rules of `.geminiignore` in these folders alone; `None` where none of
-    /// them has one. The folders must be resolved. Blocking.
+    /// The rules of `.geminiignore` in these directories only; `None` if none of them has one. The
+    /// directories must be resolved. Blocking.
     pub fn of_gemini(roots: &[PathBuf]) -> Option<Self> {
         static CACHE: OnceLock<Arc<IgnoreCache>> = OnceLock::new();
         let cache = Arc::clone(CACHE.get_or_init(Arc::default));
@@ -183,8 +183,8 @@ impl IgnoreRules {
         Self { cache, flags, roots, strong, chains: RwLock::default() }
     }
 
-    /// Why an absolute path is ignored: by a rule for it, for a folder above
-    /// it, or, if it is a link, for what it points to.
+    /// Why an absolute path is ignored: by a rule for it, for a parent directory, or, if it is a
+    /// link, for its target.
     pub fn why(&self, path: &Path) -> Option<IgnoredBy> {
         let facts = std::fs::symlink_metadata(path).ok();
         let is_folder = facts.as_ref().is_some_and(std::fs::Metadata::is_dir);
@@ -195,7 +195,7 @@ impl IgnoreRules {
         })
     }
 
-    /// As [`why`](Self::why), by name alone.
+    /// As [`why`](Self::why), by name only.
     fn why_named(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
         let root = self
             .roots
@@ -215,7 +215,7 @@ impl IgnoreRules {
         None
     }
 
-    /// Why one entry is ignored, when nothing above it is: what a walker asks.
+    /// Why an entry is ignored, assuming that its parents are not: for walkers.
     pub fn entry(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
         if path.file_name().is_some_and(|name| name == ".git") {
             return Some(IgnoredBy {
@@ -250,7 +250,7 @@ impl IgnoreRules {
         None
     }
 
-    /// The git rules for the entries of a folder.
+    /// The git rules for the entries of a directory.
     fn chain(&self, folder: &Path, depth: usize) -> Arc<GitChain> {
         if let Some(chain) = self.chains.read().unwrap_or_else(PoisonError::into_inner).get(folder)
         {
@@ -289,14 +289,13 @@ fn ignored(source: RuleSource, glob: &ignore::gitignore::Glob) -> IgnoredBy {
     }
 }
 
-/// `core.excludesFile`, or its default place.
+/// `core.excludesFile`, or its default path.
 fn excludes_file() -> Option<PathBuf> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     FILE.get_or_init(gitconfig_excludes_path).clone()
 }
 
-/// The git folder of a working tree whose top is `folder`; of a linked
-/// worktree, the one it shares with the others.
+/// The git directory of the working tree at `folder`; for a linked worktree, the common one.
 fn git_folder(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     let facts = std::fs::symlink_metadata(&git).ok()?;

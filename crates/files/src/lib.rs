@@ -1,8 +1,8 @@
-//! The disk, safely: confined paths, ignore rules, bounded reads, encodings
-//! and atomic replacement of files. Every error carries the path it is about.
+//! Safe disk access: confined paths, ignore rules, bounded reads, encodings, and atomic
+//! replacement of files. Every error contains its path.
 //!
-//! Not responsible for what is done with the text (the tools), for whether a
-//! call may happen (the policy), or for watching files.
+//! This crate does not interpret text (the tools do), decide about calls (the policy does), or
+//! watch files.
 
 pub mod archive;
 mod confined;
@@ -39,5 +39,5 @@ pub use walk::{Passed, WalkOptions, walk};
 pub use workspace::{Access, Filtering, Workspace, WorkspaceOptions};
 pub use write::{Expected, Written, atomic_write};
 
-/// The parallel walker, for crates that drive it themselves.
+/// The parallel walker, for crates that use it directly.
 pub use ignore::{DirEntry, WalkBuilder, WalkParallel, WalkState};

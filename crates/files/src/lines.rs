@@ -1,5 +1,4 @@
-//! Reading a range of lines with bounded memory, however large the file or
-//! long its lines.
+//! Reads a range of lines with bounded memory, however large the file or its lines.
 
 use std::io::Read;
 
@@ -8,60 +7,60 @@ use crate::encoding::{Detector, TextEncoding};
 use crate::error::FileError;
 use crate::seen::{HASHED_SIZE, Hasher, Snapshot};
 
-/// Bytes read at a time.
+/// Bytes per read.
 const CHUNK: usize = 128 * 1024;
-/// Text kept of one read at most.
+/// Maximum bytes of text per read.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
-/// Once the lines are there, the rest is counted up to here.
+/// After the requested lines, lines are counted up to this offset.
 const MAX_COUNTED: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Which lines are wanted.
+/// The requested lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineRange {
     /// The first line, from 1.
     pub first: u64,
     /// The last line, inclusive; `u64::MAX` for all.
     pub last: u64,
-    /// Characters kept of a line; what is cut off is marked.
+    /// Maximum characters per line; truncation is marked.
     pub line_characters: usize,
 }
 
 /// Lines of a text file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// The lines, joined by `\n` (also where the file has `\r\n`).
+    /// The lines, joined by `\n` (even if the file has `\r\n`).
     pub text: String,
     /// The first line's number, from 1.
     pub first: u64,
     /// The last line's number; `first - 1` when there are none.
     pub last: u64,
-    /// Lines in the file; a final line end begins no further one.
+    /// Lines in the file; a final line end does not start another one.
     pub total: u64,
     /// Whether counting stopped early, so that there may be more.
     pub more: bool,
-    /// Whether a long line was cut.
+    /// Whether a long line was truncated.
     pub long_line_cut: bool,
-    /// How the file is encoded.
+    /// The encoding of the file.
     pub encoding: TextEncoding,
-    /// Whether it begins with a byte order mark.
+    /// Whether it starts with a byte order mark.
     pub bom: bool,
-    /// Whether bytes of these lines made no sense.
+    /// Whether these lines contain invalid bytes.
     pub malformed: bool,
     /// The state of the file that was read.
     pub snapshot: Snapshot,
 }
 
 impl Lines {
-    /// Whether anything of the file is not in `text`.
+    /// Whether `text` is not the whole file.
     pub fn is_cut(&self) -> bool {
         self.first > 1 || self.last < self.total || self.long_line_cut || self.more
     }
 }
 
-/// Reads a range of lines. `cancelled` is asked between chunks.
+/// Reads a range of lines. `cancelled` is checked between chunks.
 ///
 /// # Errors
-/// When the file cannot be read, or the caller gave up.
+/// When the file cannot be read, or the caller cancelled.
 pub fn read_lines(
     path: &Confined,
     range: LineRange,
@@ -75,10 +74,10 @@ pub fn read_lines(
     })
 }
 
-/// As [`read_lines`], from content that is at hand.
+/// As [`read_lines`], from content in memory.
 pub fn lines_of(bytes: &[u8], facts: Facts, range: LineRange) -> Lines {
     let empty = Snapshot { facts, hash: None };
-    // Memory does not fail and nobody cancels.
+    // Reading memory cannot fail or be cancelled.
     read_from(bytes, facts, range, &|| false).unwrap_or_else(|_| {
         Splitter::new(range, None).finish(TextEncoding::Utf8, false, false, empty)
     })
@@ -137,8 +136,8 @@ fn read_from(
     Ok(splitter.finish(encoding, mark.is_some(), more, snapshot))
 }
 
-/// Fills the buffer as far as the file goes, so that units of two and four
-/// bytes never lie across two chunks.
+/// Fills the buffer completely if possible, so that units of two and four bytes are never split
+/// across chunks.
 fn fill(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Stop> {
     let mut length = 0;
     while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
@@ -152,13 +151,13 @@ fn fill(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Stop> {
     Ok(length)
 }
 
-/// Splits bytes into lines and keeps those that are wanted.
+/// Splits bytes into lines and keeps the requested ones.
 struct Splitter {
     range: LineRange,
     encoding: Option<TextEncoding>,
-    /// The line that the next byte belongs to, from 1.
+    /// The line of the next byte, from 1.
     line: u64,
-    /// Raw bytes of the wanted lines; each line's end is in `ends`.
+    /// Raw bytes of the requested lines; each line's end is in `ends`.
     kept: Vec<u8>,
     ends: Vec<usize>,
     /// Bytes of the current line that were kept.
@@ -191,7 +190,7 @@ impl Splitter {
         self.full || self.line > self.range.last
     }
 
-    /// No character takes more than eight bytes, whatever the encoding.
+    /// Enough bytes for any encoding.
     fn line_bytes(&self) -> usize {
         self.range.line_characters.saturating_mul(4).saturating_add(64)
     }
@@ -298,7 +297,7 @@ impl Splitter {
         Lines {
             text,
             first: self.range.first,
-            // What follows the final line end is in the text, but no line.
+            // Text after the final line end is included, but not counted as a line.
             last: (self.range.first + count).saturating_sub(1).min(total.max(self.range.first - 1)),
             total,
             more,
@@ -322,7 +321,7 @@ pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, Facts), File
         return Err(too_large(facts.size));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0));
-    // Files of the kernel say size 0 and have content; others may grow.
+    // Kernel files report size 0 and have content; others may grow.
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
@@ -388,7 +387,7 @@ mod tests {
 
     #[test]
     fn wide_units_split_where_the_line_ends() {
-        // U+0A0A and U+0D00 hold the bytes of line ends without being any.
+        // U+0A0A and U+0D00 contain the bytes of line ends without being line ends.
         let text = "a\u{0a0a}\r\n\u{0d00}b\nc";
         for (mark, bytes) in [
             (vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()),

@@ -1,13 +1,13 @@
-//! Names inside a workspace that no tool may touch.
+//! Names inside a workspace that tools may not access.
 
 use std::ffi::OsStr;
 
 use parallax_protocol::protected_names::{fold, is_secret_environment};
 
-/// Whether a path segment names something that is kept from tools: `.git`,
-/// `.env`, `.env.*` (but for examples, samples and templates), `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
-/// and blanks, with a `:stream` suffix, or in its 8.3 short form.
-/// `allow_node_modules` lets `node_modules` pass.
+/// Whether a path segment is protected from tools: `.git`, `.env`, `.env.*` (except examples,
+/// samples, and templates), `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
+/// and spaces, with a `:stream` suffix, or in its 8.3 short form. `allow_node_modules` permits
+/// `node_modules`.
 pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
     let name = fold(segment.split(':').next().unwrap_or_default());
     match name.as_str() {
@@ -15,7 +15,7 @@ pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
         "node_modules" => return !allow_node_modules,
         _ => {}
     }
-    // `.env.local` and its like, but not the samples that a project shares.
+    // `.env.local` and the like, but not the samples that a project shares.
     if let Some(kind) = name.strip_prefix(".env.") {
         let harmless = ["example", "sample", "template", "dist", "defaults"];
         return !kind.split('.').any(|part| harmless.contains(&part));
@@ -36,8 +36,8 @@ pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
     }
 }
 
-/// Whether a file (no folder) of this name holds the secrets of a project, as it does
-/// for commands: copies of `.env` too. Who may write `.envrc` is asked about.
+/// Whether a file (not a directory) of this name contains the secrets of a project, as for
+/// commands: including copies of `.env`. Writing `.envrc` requires approval instead.
 pub fn is_secret_file(name: &OsStr) -> bool {
     let name = fold(&name.to_string_lossy());
     name != ".envrc" && is_secret_environment(&name)

@@ -1,7 +1,7 @@
-//! Opening below a folder without ever following a link out of it.
+//! Opens paths below a directory without ever following a link.
 //!
-//! A confined path was resolved before, so no part of it is a symbolic link;
-//! if one is found while opening, somebody put it there after the check.
+//! A confined path was resolved before, so no part of it is a symbolic link. If one is found
+//! while opening, it was created after the check.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,20 +10,20 @@ use std::path::{Component, Path};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// Opening a folder to walk on from it. Needs only the right to pass.
+/// Flags for opening a directory to continue from. Needs only search permission.
 #[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Opening a folder to walk on from it.
+/// Flags for opening a directory to continue from.
 #[cfg(not(target_os = "linux"))]
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens the folder that all else is opened from.
+/// Opens the directory that all else is opened from.
 pub(crate) fn anchor(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, FOLDER, Mode::empty())
 }
 
-/// Opens the folder `relative` below `root`; no link on the way is followed.
-/// `create` makes the folders that are missing.
+/// Opens the directory `relative` below `root` without following links. `create` creates
+/// missing directories.
 pub(crate) fn folder_beneath(
     root: &OwnedFd,
     relative: &Path,
@@ -35,7 +35,7 @@ pub(crate) fn folder_beneath(
     step_by_step(root, relative, create)
 }
 
-/// One `openat2`; `None` when this kernel (or a filter) does not offer it.
+/// A single `openat2`; `None` when this kernel (or a filter) does not support it.
 #[cfg(target_os = "linux")]
 fn by_kernel(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
     use rustix::fs::{ResolveFlags, openat2};
@@ -43,7 +43,7 @@ fn by_kernel(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<Owned
         return None;
     }
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
-    // EAGAIN: a rename happened meanwhile; the step-wise way ends the race.
+    // EAGAIN: a concurrent rename; opening step by step avoids the race.
     match openat2(root, relative, FOLDER, Mode::empty(), resolve) {
         Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::AGAIN) => None,
         result => Some(result),
@@ -56,7 +56,7 @@ fn by_kernel(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<Own
     None
 }
 
-/// Opens folder after folder, each without following a link.
+/// Opens one directory after the other without following links.
 fn step_by_step(root: &OwnedFd, relative: &Path, create: bool) -> rustix::io::Result<OwnedFd> {
     let mut here = rustix::io::fcntl_dupfd_cloexec(root, 3)?;
     for component in relative.components() {
@@ -91,7 +91,7 @@ fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
     })
 }
 
-/// Opens a name in a folder: no link, no waiting, no controlling terminal.
+/// Opens a name in a directory: no link, no blocking, no controlling terminal.
 pub(crate) fn open_leaf(
     folder: &OwnedFd,
     name: &OsStr,
@@ -102,8 +102,8 @@ pub(crate) fn open_leaf(
     openat(folder.as_fd(), name, flags | always, mode)
 }
 
-/// Splits a path below its anchor into the folder and the last name; the
-/// anchor itself is `.` in itself.
+/// Splits a path below its anchor into the directory and the last name; the anchor itself is
+/// `.`.
 pub(crate) fn split(relative: &Path) -> (&Path, OsString) {
     match (relative.parent(), relative.file_name()) {
         (Some(parent), Some(name)) => (parent, name.to_owned()),

@@ -1,4 +1,4 @@
-//! Removing a directory that others have filled.
+//! Removes a directory that may have been filled by commands.
 
 use std::ffi::CString;
 use std::fs::Permissions;
@@ -15,19 +15,19 @@ const FOLDER: OFlags =
 
 /// A directory on the way down.
 struct Level {
-    /// Its name in the one above.
+    /// Its name in its parent.
     name: CString,
     id: (u64, u64),
-    /// The directories in it that are not removed yet.
+    /// The subdirectories that are not removed yet.
     waiting: Vec<CString>,
 }
 
-/// Removes a directory with all that is in it; links are not followed. Commands can nest
-/// directories so deep that recursion overflows the stack, paths become too long and
-/// descriptors run out: only the current one is open, and the way up is its `..`.
+/// Removes a directory with its contents, without following links. Commands can nest
+/// directories so deep that recursion overflows the stack, paths become too long, and
+/// descriptors run out: therefore only the current directory is open, and `..` leads back up.
 ///
 /// # Errors
-/// Something in it cannot be removed; the rest is removed all the same.
+/// When something cannot be removed; the rest is removed anyway.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let mut failure = None;
     let mut current = open(CWD, path)?;
@@ -52,7 +52,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         let Some(above) = levels.last() else { break };
         current = rustix::fs::openat(&current, c"..", FOLDER, Mode::empty())?;
         if id(&current)? != above.id {
-            // Moved away meanwhile: what is there now is not ours to remove.
+            // It was moved meanwhile: what is there now must not be removed.
             return Err(io::Error::other("a directory was moved while it was removed"));
         }
         if let Err(error) = rustix::fs::unlinkat(&current, &done.name, AtFlags::REMOVEDIR) {
@@ -65,7 +65,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the files of a directory, and notes its directories.
+/// Removes the files of a directory, and lists its subdirectories.
 fn enter(directory: &OwnedFd, name: CString, failure: &mut Option<io::Error>) -> io::Result<Level> {
     let mut waiting = Vec::new();
     for (inner, kind) in entries(directory)? {
@@ -78,13 +78,13 @@ fn enter(directory: &OwnedFd, name: CString, failure: &mut Option<io::Error>) ->
     Ok(Level { name, id: id(directory)?, waiting })
 }
 
-/// The device and the number of a directory.
+/// The device and inode of a directory.
 fn id(directory: &OwnedFd) -> io::Result<(u64, u64)> {
     let facts = std::fs::File::from(directory.try_clone()?).metadata()?;
     Ok((facts.dev(), facts.ino()))
 }
 
-/// Opens a directory; commands and overlays make some that their owner may not enter.
+/// Opens a directory, even one that its owner may not enter, as commands and overlays create.
 fn open(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     let opened = rustix::fs::openat(&at, name, FOLDER, Mode::empty());
     match &opened {
@@ -101,14 +101,13 @@ fn may_write(directory: &OwnedFd) -> bool {
         .is_ok_and(|facts| Mode::from_raw_mode(facts.st_mode).contains(Mode::RWXU))
 }
 
-/// Gives the owner all rights to a directory. By its descriptor: its name may have become
-/// a link since.
+/// Gives the owner all permissions, by descriptor: the name may have become a link.
 #[cfg(target_os = "linux")]
 fn unlock(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(at, name, flags, Mode::empty())?;
     let own = format!("/proc/self/fd/{}", directory.as_raw_fd());
-    // What cannot be unlocked fails where it is used.
+    // If it cannot be unlocked, using it fails.
     let _ = std::fs::set_permissions(own, Permissions::from_mode(0o700));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! From the text of a path to the place it really names.
+//! Resolves paths.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
 
-/// Follows every symbolic link of an absolute path, also when its last parts
-/// do not exist (yet). `None`: links in a circle.
+/// Resolves every symbolic link of an absolute path, even if its last parts do not exist.
+/// `None`: a cycle of links.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = names(path).collect();
@@ -20,7 +20,7 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
         }
         let next = real.join(&name);
         let is_link = std::fs::symlink_metadata(&next).is_ok_and(|facts| facts.is_symlink());
-        // A link that cannot be read leads nowhere: opening it will fail.
+        // Opening a link that cannot be read fails later.
         let target = if is_link { std::fs::read_link(&next).ok() } else { None };
         let Some(target) = target else {
             real = next;
@@ -40,7 +40,7 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
-/// The names of a path, `..` among them, the root and `.` left out.
+/// The components of a path, including `..`, without the root and `.`.
 fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

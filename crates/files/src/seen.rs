@@ -1,4 +1,4 @@
-//! What the model has seen of each file, to notice changes by others.
+//! What the model has seen of each file, to detect changes by others.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,17 @@ use sha2::{Digest, Sha256};
 
 use crate::confined::Facts;
 
-/// Files up to this size are known by their content, larger ones by size,
-/// time and inode.
+/// Files up to this size are identified by content, larger ones by size, time, and inode.
 pub(crate) const HASHED_SIZE: u64 = 16 * 1024 * 1024;
-/// A copy is kept of files up to this size, to show what changed.
+/// Maximum size of a file of which a copy is kept, to show what changed.
 const COPIED_SIZE: usize = 128 * 1024;
-/// All copies together.
+/// Maximum size of all copies.
 const COPIES_SIZE: usize = 8 * 1024 * 1024;
 
 /// The hash of a file's content.
 pub type Hash = [u8; 32];
 
-/// Hashes content that arrives in pieces.
+/// Hashes content in chunks.
 pub(crate) struct Hasher(Sha256);
 
 impl Hasher {
@@ -34,7 +33,7 @@ impl Hasher {
     }
 }
 
-/// The hash of some bytes.
+/// The hash of bytes.
 pub fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
@@ -42,19 +41,19 @@ pub fn hash(bytes: &[u8]) -> Hash {
 /// The state of a file at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Snapshot {
-    /// What the system knew of it.
+    /// Its metadata.
     pub facts: Facts,
     /// Its hash; `None` for very large files.
     pub hash: Option<Hash>,
 }
 
 impl Snapshot {
-    /// The state of a file whose whole content is at hand.
+    /// The state of a file whose content is in memory.
     pub fn of(facts: Facts, bytes: &[u8]) -> Self {
         Self { facts, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
     }
 
-    /// Whether both states have the same content, as far as can be told.
+    /// Whether both states have the same content, as far as known.
     pub fn same_content(&self, other: &Self) -> bool {
         match (self.hash, other.hash) {
             (Some(one), Some(two)) => one == two,
@@ -66,14 +65,14 @@ impl Snapshot {
     }
 }
 
-/// How a file on disk compares with what the model saw of it.
+/// How a file on disk compares with what the model saw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Freshness {
     /// The model never saw it.
     NeverSeen,
     /// It is as the model saw it.
     Fresh,
-    /// Somebody changed it. The old bytes, if they were few enough to keep.
+    /// It was changed. Contains the old bytes, if a copy was kept.
     Changed(Option<Arc<[u8]>>),
 }
 
@@ -84,7 +83,7 @@ struct Seen {
     order: u64,
 }
 
-/// The ledger of a session. Shared.
+/// The files that the model of a session has seen. Shared.
 #[derive(Debug, Default)]
 pub struct SeenFiles {
     ledger: Mutex<Ledger>,
@@ -98,13 +97,13 @@ struct Ledger {
 }
 
 impl SeenFiles {
-    /// An empty ledger.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that the model knows this state of a file (by its real path).
-    /// `bytes`: the whole content, when it is at hand.
+    /// Records that the model knows this state of a file (by its real path). `bytes`: the whole
+    /// content, if in memory.
     pub fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<&[u8]>) {
         let copy = bytes.filter(|bytes| bytes.len() <= COPIED_SIZE).map(Arc::from);
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,14 +126,14 @@ impl SeenFiles {
         ledger.files.contains_key(path)
     }
 
-    /// Forgets a file: what is there now is what a change of it is made to.
+    /// Forgets a file: a change of it applies to its current content.
     pub fn forget(&self, path: &Path) {
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         let old = ledger.files.remove(path);
         ledger.copied -= old.and_then(|old| old.copy).map_or(0, |copy| copy.len());
     }
 
-    /// Forgets all (a new conversation).
+    /// Forgets all files (a new conversation).
     pub fn clear(&self) {
         *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::default();
     }

@@ -1,4 +1,4 @@
-//! The folder tree that the model is shown at the start.
+//! The directory tree that the model gets at the start.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use crate::confined::Kind;
 use crate::ignore_rules::{IgnoreFlags, IgnoreRules};
 use crate::workspace::{Access, Workspace};
 
-/// Entries looked at in one folder; a folder with more is shown as cut.
+/// Entries read per directory; a directory with more is shown as truncated.
 const MAX_ENTRIES: usize = 5_000;
-/// Shown, never entered.
+/// Directories that are listed but never entered.
 const CLOSED: [&str; 4] = ["node_modules", ".git", "dist", "__pycache__"];
 
 #[derive(Default)]
@@ -17,18 +17,18 @@ struct Node {
     name: String,
     files: Vec<String>,
     folders: Vec<usize>,
-    /// Whether there is more in it than is shown.
+    /// Whether it contains more than is shown.
     cut: bool,
 }
 
-/// Draws the workspace folders, breadth first, at most `max_items` files and
-/// folders over all of them. Folders end in `/`; `...` stands for what is not
-/// shown. Ignored files are left out, ignored folders are shown closed.
+/// Draws the workspace directories, breadth first, with at most `max_items` files and
+/// directories in total. Directories end in `/`; `...` marks what is not shown. Ignored files
+/// are omitted, ignored directories are not entered.
 pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
     folder_tree_of(workspace, &workspace.roots(), max_items)
 }
 
-/// The same of some folders of the workspace.
+/// The same for some directories of the workspace.
 pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize) -> String {
     let rules = workspace.ignore_rules(IgnoreFlags::of(workspace.filtering()));
     let mut text = format!(
@@ -50,7 +50,7 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
     text
 }
 
-/// Reads folders breadth first until the items are used up.
+/// Reads directories breadth first until the items are used up.
 fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut usize) -> Vec<Node> {
     let mut nodes = vec![Node::default()];
     let moved = workspace.moved();
@@ -112,7 +112,7 @@ fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut us
     nodes
 }
 
-/// A name on one line: control characters would fake further lines.
+/// A name on one line: control characters could fake further lines.
 fn clean(name: &std::ffi::OsStr) -> String {
     name.to_string_lossy()
         .chars()

@@ -1,4 +1,4 @@
-//! Walking a folder with the ignore rules applied.
+//! Walks directories with the ignore rules applied.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,40 +12,40 @@ use crate::ignore_rules::{IgnoreFlags, IgnoreRules, RuleSource};
 use crate::resolve::real_path;
 use crate::workspace::Workspace;
 
-/// How a walk goes.
+/// Options of a walk.
 #[derive(Debug, Clone, Default)]
 pub struct WalkOptions {
-    /// Overrides of `respectGitIgnore` for this walk.
+    /// Overrides `respectGitIgnore` for this walk.
     pub respect_git_ignore: Option<bool>,
-    /// Override of `respectGeminiIgnore` for this walk.
+    /// Overrides `respectGeminiIgnore` for this walk.
     pub respect_gemini_ignore: Option<bool>,
-    /// No ignore file of git counts. What the user keeps from agents (`.geminiignore`,
-    /// custom files) stays closed, and so does `.git`.
+    /// Disables git's ignore files. What the user keeps from agents (`.geminiignore`, custom files)
+    /// and `.git` stay excluded.
     pub no_ignore: bool,
-    /// Names of folders that are not entered (`node_modules`).
+    /// Names of directories that are not entered (`node_modules`).
     pub exclude_folders: Vec<String>,
     /// Threads of a parallel walk; 0 lets the walker choose.
     pub threads: usize,
-    /// Depth limit; 1 is the entries of the start folders.
+    /// Depth limit; 1 is the entries of the start directories.
     pub max_depth: Option<usize>,
-    /// Where it is noted what `no_ignore`, without `exclude_folders`, would enter.
+    /// Collects what `no_ignore`, without `exclude_folders`, would enter.
     pub passed: Option<Arc<Mutex<Passed>>>,
-    /// Where ignored entries are counted (a folder is one entry).
+    /// Counts ignored entries (a directory is one entry).
     pub ignored: Option<Arc<AtomicU64>>,
 }
 
-/// What a walk did not enter though tools may.
+/// What a walk skipped although tools may access it.
 #[derive(Debug, Default)]
 pub struct Passed {
-    /// Folders of these names.
+    /// Directories with these names.
     pub folders: BTreeSet<String>,
     /// Entries that git ignores.
     pub ignored: u64,
 }
 
-/// A walker over `roots` that leaves out what is ignored and hidden files that were
-/// moved, sees dot files, and follows no links. Build it serial or parallel. A further `filter_entry`
-/// would replace the ignore rules: filter what comes out instead.
+/// A walker over `roots` that skips ignored files and moved hidden files, includes dot files,
+/// and follows no links. Build it serial or parallel. Another `filter_entry` would replace the
+/// ignore rules: filter the results instead.
 pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> WalkBuilder {
     let mut flags = IgnoreFlags::of(workspace.filtering());
     flags.git = options.respect_git_ignore.unwrap_or(flags.git);
@@ -64,7 +64,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
     let excluded = options.exclude_folders.clone();
     let (counter, passed) = (options.ignored.clone(), options.passed.clone());
     builder.filter_entry(move |entry| {
-        // What was asked for by name is entered, whatever the rules say.
+        // What was named explicitly is entered, whatever the rules say.
         if entry.depth() == 0 {
             return true;
         }
@@ -95,7 +95,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
     builder
 }
 
-/// A link is ignored too when what it points to is.
+/// A link is ignored if its target is.
 fn target_is_ignored(rules: &IgnoreRules, moved: &Moved, entry: &DirEntry) -> bool {
     entry.path_is_symlink()
         && real_path(entry.path()).is_some_and(|real: PathBuf| {

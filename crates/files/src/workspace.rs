@@ -1,4 +1,4 @@
-//! The folders a session may touch, and the question whether a path is in them.
+//! The directories that a session may access, and checks of paths against them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
@@ -12,14 +12,14 @@ use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
 use crate::names::{is_kept_from_tools, is_secret_file};
 use crate::resolve::real_path;
 
-/// Which ignore files count (`context.fileFiltering`).
+/// Which ignore files are used (`context.fileFiltering`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filtering {
-    /// `.gitignore`, `.git/info/exclude` and `core.excludesFile`.
+    /// `.gitignore`, `.git/info/exclude`, and `core.excludesFile`.
     pub respect_git_ignore: bool,
-    /// `.geminiignore` in the root of each workspace folder.
+    /// `.geminiignore` in the root of each workspace directory.
     pub respect_gemini_ignore: bool,
-    /// Further ignore files, strongest last; relative ones to the root.
+    /// Additional ignore files, in rising precedence; relative to the root.
     pub custom_ignore_files: Vec<PathBuf>,
 }
 
@@ -33,33 +33,32 @@ impl Default for Filtering {
     }
 }
 
-/// What a [`Workspace`] is made of.
+/// Options of a [`Workspace`].
 #[derive(Debug, Clone, Default)]
 pub struct WorkspaceOptions {
-    /// The folder that relative paths start from.
+    /// The directory that relative paths start from.
     pub root: PathBuf,
-    /// Further workspace folders. They must exist.
+    /// Additional workspace directories. They must exist.
     pub additional: Vec<PathBuf>,
-    /// The session's temporary folder: may be read and written. Empty: none.
+    /// The session's temporary directory: readable and writable. Empty: none.
     pub temp: PathBuf,
-    /// The folder of the user's notes on the project: may be read and written.
-    /// Empty: none.
+    /// The directory of the user's notes on the project: readable and writable. Empty: none.
     pub notes: PathBuf,
-    /// Folders (or single files) that may be read, not written.
+    /// Directories (or single files) that are readable only.
     pub readable: Vec<PathBuf>,
-    /// Single files outside that may be written (the global memory file).
+    /// Single files outside that are writable (the global memory file).
     pub writable_files: Vec<PathBuf>,
-    /// Folders that are refused even inside an allowed one (the memory inbox).
+    /// Directories that are denied even inside an allowed one (the memory inbox).
     pub denied: Vec<PathBuf>,
-    /// Lets tools into `node_modules`.
+    /// Permits access to `node_modules`.
     pub allow_node_modules: bool,
-    /// Which ignore files count.
+    /// Which ignore files are used.
     pub filtering: Filtering,
-    /// Hidden files, which stay refused where they were moved.
+    /// Hidden files, which stay denied where they were moved.
     pub hidden_places: HiddenPlaces,
 }
 
-/// What a path is wanted for.
+/// The access that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading and listing.
@@ -68,7 +67,7 @@ pub enum Access {
     Write,
 }
 
-/// A folder as it was given and where it really is.
+/// A directory as given and resolved.
 #[derive(Debug, Clone)]
 struct Place {
     given: PathBuf,
@@ -83,7 +82,7 @@ impl Place {
     }
 }
 
-/// The folders of a session. Shared; folders can be added while it lives.
+/// The directories of a session. Shared; directories can be added at any time.
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
@@ -99,11 +98,11 @@ pub struct Workspace {
     ignore_cache: Arc<IgnoreCache>,
 }
 
-/// Entries of a folder that are looked through for a name.
+/// Directory entries that are searched for a name.
 const MOST_NAMES: usize = 10_000;
 
-/// A path with U+FFFD in it that is not there: names that are not UTF-8 are shown
-/// so, and the one name that looks like it is meant.
+/// Resolves a path with U+FFFD that does not exist: names that are not UTF-8 are displayed that
+/// way, and the only matching name is meant.
 fn with_real_names(path: PathBuf) -> PathBuf {
     let is_lossy = |name: &std::ffi::OsStr| name.to_string_lossy().contains('\u{fffd}');
     if !path.iter().any(is_lossy) || path.symlink_metadata().is_ok() {
@@ -126,10 +125,10 @@ fn with_real_names(path: PathBuf) -> PathBuf {
 }
 
 impl Workspace {
-    /// Resolves all folders.
+    /// Resolves all directories.
     ///
     /// # Errors
-    /// When the root or an additional folder is not a directory.
+    /// When the root or an additional directory is not a directory.
     pub fn new(options: WorkspaceOptions) -> Result<Self, PathError> {
         let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = folder(&base, &options.root)?;
@@ -154,27 +153,27 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The folder that relative paths start from, links resolved.
+    /// The directory that relative paths start from, links resolved.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All workspace folders, the root first, links resolved.
+    /// All workspace directories, the root first, links resolved.
     pub fn roots(&self) -> Vec<PathBuf> {
         read(&self.folders).iter().map(|place| place.real.clone()).collect()
     }
 
-    /// The session's temporary folder, or the root when there is none.
+    /// The session's temporary directory, or the root when there is none.
     pub fn temp(&self) -> &Path {
         self.temp.as_ref().map_or(&self.root, |place| &place.real)
     }
 
-    /// Which ignore files count.
+    /// Which ignore files are used.
     pub fn filtering(&self) -> &Filtering {
         &self.filtering
     }
 
-    /// Adds a workspace folder and gives its real path.
+    /// Adds a workspace directory and returns its real path.
     ///
     /// # Errors
     /// When it is not a directory.
@@ -188,16 +187,16 @@ impl Workspace {
         Ok(real)
     }
 
-    /// Lets a folder or a single file be read (a person said so).
+    /// Makes a directory or a single file readable (with the user's approval).
     pub fn add_readable(&self, path: &Path) {
         let place = Place::new(&self.root, path);
         self.readable.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(place);
     }
 
-    /// Finds the place that a path names and checks that it may be used.
+    /// Resolves a path and checks that it may be accessed.
     ///
     /// # Errors
-    /// When it is empty, outside, kept from tools, or a hidden file that was moved.
+    /// When it is empty, outside, protected from tools, or a hidden file that was moved.
     pub fn resolve(&self, text: &str, access: Access) -> Result<Confined, PathError> {
         let cleaned = text.replace('\0', "");
         if cleaned.is_empty() {
@@ -207,11 +206,11 @@ impl Workspace {
         self.confine(&with_real_names(lexical(&self.root, &path)), access)
     }
 
-    /// As [`resolve`](Self::resolve), for an absolute path that came from the
-    /// disk (a walker), which is not cleaned.
+    /// As [`resolve`](Self::resolve), for an absolute path from the disk (a walker), which is not
+    /// normalized.
     ///
     /// # Errors
-    /// When it is outside, kept from tools, or a hidden file that was moved.
+    /// When it is outside, protected from tools, or a hidden file that was moved.
     pub fn confine(&self, path: &Path, access: Access) -> Result<Confined, PathError> {
         let shown = lexical(&self.root, path);
         let real = real_path(&shown).ok_or_else(|| PathError::Loop { path: shown.clone() })?;
@@ -226,8 +225,8 @@ impl Workspace {
         if let Some(was) = self.moved().was_with_folders(&real) {
             return Err(PathError::Hidden { path: shown, was: was.to_path_buf() });
         }
-        // The outermost folder: opening walks from there without following
-        // links, so that the more of the path is walked the better.
+        // Use the outermost directory: opening walks from there without following links, so more of
+        // the path is checked.
         let mut anchors: Vec<PathBuf> = folders.into_iter().map(|place| place.real).collect();
         anchors.extend(self.temp.iter().chain(&self.notes).map(|place| place.real.clone()));
         if access == Access::Read {
@@ -238,7 +237,7 @@ impl Workspace {
             .filter(|anchor| real.starts_with(anchor))
             .min_by_key(|anchor| anchor.as_os_str().len());
         let anchor = match anchor {
-            // A single file is opened from its folder.
+            // A single file is opened from its directory.
             Some(anchor) if anchor == real && !anchor.is_dir() => {
                 anchor.parent().map(Path::to_path_buf)
             }
@@ -254,12 +253,12 @@ impl Workspace {
         Ok(confined.own(own))
     }
 
-    /// Whether a path is inside the workspace folders proper.
+    /// Whether a path is inside the workspace directories.
     pub fn contains(&self, path: &Path) -> bool {
         read(&self.folders).iter().any(|place| path.starts_with(&place.real))
     }
 
-    /// A short name for people: relative to the workspace folder it is in.
+    /// A short name for display: relative to the workspace directory.
     pub fn relative(&self, path: &Path) -> PathBuf {
         let folders = read(&self.folders);
         let best = folders
@@ -275,13 +274,13 @@ impl Workspace {
         }
     }
 
-    /// Which hidden files were moved, as it is known now.
+    /// The hidden files that were moved, as currently known.
     pub(crate) fn moved(&self) -> Moved {
         self.hidden_places.moved()
     }
 
-    /// The ignore rules as they are now. Keep the value for one operation
-    /// only: within it, no ignore file is read twice.
+    /// The current ignore rules. Use the value for one operation only: it reads no ignore file
+    /// twice.
     pub fn ignore_rules(&self, flags: IgnoreFlags) -> IgnoreRules {
         IgnoreRules::new(Arc::clone(&self.ignore_cache), self.roots(), &self.filtering, flags)
     }
@@ -291,8 +290,8 @@ impl Workspace {
         self.ignore_rules(IgnoreFlags::of(&self.filtering)).why(path)
     }
 
-    /// The same for a path that may lie above the session's folders, below the `top` of
-    /// the project.
+    /// The same for a path that may be above the session's directories, below the `top` of the
+    /// project.
     pub fn is_ignored_beneath(&self, top: &Path, path: &Path) -> Option<IgnoredBy> {
         let mut roots = self.roots();
         if !roots.iter().any(|root| path.starts_with(root)) {
@@ -321,7 +320,7 @@ impl Workspace {
         }
     }
 
-    /// The first name below the innermost workspace folder that is kept.
+    /// The first protected name below the innermost workspace directory.
     fn kept_segment(&self, folders: &[Place], shown: &Path, real: &Path) -> Option<String> {
         let below = |path: &Path, of: fn(&Place) -> &PathBuf| {
             folders
@@ -358,7 +357,7 @@ impl Workspace {
     }
 }
 
-/// Resolves a workspace folder, which must be there.
+/// Resolves a workspace directory, which must exist.
 fn folder(base: &Path, path: &Path) -> Result<Place, PathError> {
     let given = lexical(base, path);
     let not_a_folder = |source| PathError::NotAFolder { path: given.clone(), source };

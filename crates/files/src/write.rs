@@ -1,8 +1,7 @@
-//! Replacing a file so that at every moment either the old or the new content
-//! is there, whole.
+//! Replaces a file so that at any moment either the old or the new content is there, complete.
 //!
-//! A process whose file size is limited (`RLIMIT_FSIZE`) must ignore `SIGXFSZ`
-//! to get the error reported here instead of being killed.
+//! A process whose file size is limited (`RLIMIT_FSIZE`) must ignore `SIGXFSZ` to get the error
+//! reported here instead of being killed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,44 +16,44 @@ use crate::error::FileError;
 use crate::open::open_leaf;
 use crate::seen::{Hash, Hasher, Snapshot, hash};
 
-/// A hard-linked file up to this size is kept in memory while it is rewritten.
+/// Maximum size of a hard-linked file, which is kept in memory while it is rewritten.
 const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
 
-/// Names that are tried for a temporary file.
+/// Attempts to find a name for a temporary file.
 const MOST_NAMES: u32 = 16;
 
-/// What must be there for the write to happen.
+/// The required state of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Whatever.
+    /// Any.
     Anything,
-    /// Nothing: the file is new.
+    /// The file does not exist.
     Absent,
-    /// A file with this content.
+    /// The file has this content.
     Content(Hash),
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written {
     /// Whether the file is new.
     pub created: bool,
-    /// Whether it was rewritten in place (hard links, foreign owner), not
-    /// exchanged by a rename.
+    /// Whether it was rewritten in place (hard links, foreign owner) instead of being replaced by a
+    /// rename.
     pub in_place: bool,
     /// The state of the file now.
     pub snapshot: Snapshot,
 }
 
-/// Writes a whole file: into a temporary file beside it, made durable, then
-/// renamed over it. Mode, owner and extended attributes stay; a new file gets
-/// the usual mode, missing folders are made. A file with several hard links,
-/// or one whose owner or folder forbids the exchange, is rewritten in place,
-/// with the old content put back if that fails.
+/// Writes a whole file: to a temporary file next to it, synced, then renamed over it. Mode,
+/// owner, and extended attributes are preserved; a new file gets the usual mode, and missing
+/// directories are created. A file with several hard links, or one whose owner or directory
+/// prevents the replacement, is rewritten in place, and the old content is restored if that
+/// fails.
 ///
 /// # Errors
-/// When something else is there than expected, or the system refuses. The old
-/// content is then as it was, and nothing is left behind.
+/// When the file is not in the expected state, or the system refuses. The old content is then
+/// unchanged, and nothing is left behind.
 pub fn atomic_write(
     target: &Confined,
     bytes: &[u8],
@@ -66,10 +65,10 @@ pub fn atomic_write(
         Err(FileError::NotFound { .. }) => return write.create(),
         result => result?,
     };
-    // Also tells a read-only file apart, which a rename would not.
+    // Also detects a read-only file, which a rename would not.
     let (file, facts) = match target.open_in(&folder, &name, OFlags::RDWR) {
         Ok(opened) => (Some(opened.0), opened.1),
-        // Execute-only or write-only files, and programs that run: the rename works.
+        // Execute-only or write-only files, and running programs: the rename works.
         Err(FileError::Io { code, .. }) if code == "ETXTBSY" => (None, facts),
         Err(FileError::PermissionDenied { .. }) => {
             let (file, facts) = target.open_in(&folder, &name, OFlags::WRONLY)?;
@@ -94,8 +93,7 @@ pub fn atomic_write(
 }
 
 enum Failure {
-    /// The folder does not let files be exchanged; the file itself may be
-    /// written all the same.
+    /// The directory does not permit the replacement; the file itself may still be writable.
     NotExchangeable(FileError),
     Final(FileError),
 }
@@ -108,9 +106,9 @@ impl From<FileError> for Failure {
 
 /// Why there is no temporary file.
 enum Unfilled {
-    /// It could not be made.
+    /// It could not be created.
     System(Errno),
-    /// It could not be filled.
+    /// It could not be written.
     Told(FileError),
 }
 
@@ -138,7 +136,7 @@ struct Temporary<'a> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if self.armed {
-            // Nothing more can be done about a file that does not go away.
+            // Nothing more can be done about a file that cannot be removed.
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -157,9 +155,8 @@ impl Job<'_> {
         FileError::Changed { path: self.target.shown().to_path_buf() }
     }
 
-    /// A temporary file with all of the content, durable. It gets its name when
-    /// the content is in it, where the system can do that: a process that is
-    /// killed meanwhile leaves nothing behind.
+    /// A temporary file with all of the content, synced. Where supported, it gets its name only
+    /// when it is complete, so that a killed process leaves nothing behind.
     fn temporary(&self, mode: u32) -> Result<(Temporary<'_>, File), Unfilled> {
         if let Some(file) = self.nameless(mode) {
             self.fill(&file)?;
@@ -188,7 +185,7 @@ impl Job<'_> {
         Err(Errno::EXIST)
     }
 
-    /// A file in the folder that has no name; `None` where there are none.
+    /// An unnamed file in the directory; `None` where not supported.
     #[cfg(target_os = "linux")]
     fn nameless(&self, mode: u32) -> Option<File> {
         let flags = OFlags::WRONLY | OFlags::TMPFILE;
@@ -200,7 +197,7 @@ impl Job<'_> {
         None
     }
 
-    /// Gives a nameless file a name; `None` where that cannot be done.
+    /// Names an unnamed file; `None` where not supported.
     fn give_name(&self, file: &File) -> Option<Temporary<'_>> {
         use std::os::fd::AsRawFd as _;
         let file = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -243,7 +240,7 @@ impl Job<'_> {
         let refused = |error: Errno| {
             let wrapped = self.error(error);
             match error {
-                // Busy: the file is a mount of its own, as containers have them.
+                // Busy: the file is a mount point, as in containers.
                 Errno::ACCESS | Errno::PERM | Errno::BUSY => Failure::NotExchangeable(wrapped),
                 _ => Failure::Final(wrapped),
             }
@@ -260,8 +257,8 @@ impl Job<'_> {
         Ok(self.finish(&file, false, false)?)
     }
 
-    /// Owner, attributes and mode of the old file. A foreign owner that cannot
-    /// be kept speaks against the exchange.
+    /// Preserves owner, attributes, and mode of the old file. A foreign owner that cannot be
+    /// preserved prevents the replacement.
     fn keep_properties(&self, file: &File, facts: Facts) -> Result<(), Failure> {
         let stat = rustix::fs::fstat(file).map_err(|error| self.error(error))?;
         if Facts::of(&stat).owner != facts.owner {
@@ -278,7 +275,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Right before the rename: is the file still the one that was meant?
+    /// Checks the expected state immediately before the rename.
     fn check_expected(&self) -> Result<(), FileError> {
         match self.expected {
             Expected::Anything => Ok(()),
@@ -312,13 +309,13 @@ impl Job<'_> {
             Expected::Content(wanted) if hash(&old) != wanted => return Err(self.changed()),
             _ => {}
         }
-        // Takes the room before the first byte is overwritten.
+        // Reserve the space before overwriting the first byte.
         let missing = (self.bytes.len() as u64).saturating_sub(old.len() as u64);
         if missing > 0 {
             self.reserve(&file, old.len() as u64, missing)?;
         }
         if let Err(error) = overwrite(&mut file, self.bytes) {
-            // The room of the old content is still there.
+            // The space of the old content is still reserved.
             let _ = overwrite(&mut file, &old);
             return Err(self.io_error(error));
         }
@@ -329,7 +326,7 @@ impl Job<'_> {
     fn reserve(&self, file: &File, offset: u64, length: u64) -> Result<(), FileError> {
         use rustix::fs::{FallocateFlags, fallocate};
         match fallocate(file, FallocateFlags::KEEP_SIZE, offset, length) {
-            // Not every file system can.
+            // Not supported by every file system.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(error) => Err(self.error(error)),
         }
@@ -341,7 +338,7 @@ impl Job<'_> {
     }
 
     fn finish(&self, file: &File, created: bool, in_place: bool) -> Result<Written, FileError> {
-        // The name is durable when the folder is; some folders cannot be synced.
+        // The name is durable when the directory is synced; some directories cannot be.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         if let Ok(folder) = open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()) {
             let _ = rustix::fs::fsync(folder);
@@ -372,7 +369,7 @@ fn hash_file(mut file: File) -> std::io::Result<Hash> {
     }
 }
 
-/// Gives a file its name unless the name is taken.
+/// Renames a file unless the target exists.
 fn rename_new(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
@@ -382,7 +379,7 @@ fn rename_new(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result
             result => return result,
         }
     }
-    // Where the rename cannot say "only if new", a hard link can.
+    // Where a rename cannot be limited to new names, a hard link can.
     match rustix::fs::linkat(folder, from, folder, to, AtFlags::empty()) {
         Ok(()) => rustix::fs::unlinkat(folder, from, AtFlags::empty()),
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
@@ -408,7 +405,7 @@ fn mode_of(mode: u32) -> Mode {
     Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
 }
 
-/// Copies extended attributes as far as the system lets us.
+/// Copies extended attributes as far as the system permits.
 fn copy_attributes(from: &OwnedFd, to: &File) {
     const MAX: usize = 64 * 1024;
     let mut names = vec![0u8; MAX];

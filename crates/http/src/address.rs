@@ -1,19 +1,19 @@
-//! Which addresses and host names are on the public internet.
+//! Classifies addresses and host names as public or private.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// Why an address is refused.
+/// Why an address is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Neither `http` nor `https`.
     #[error("`{scheme}:` addresses cannot be fetched, only `http:` and `https:`")]
     Scheme {
-        /// What stood there.
+        /// The scheme.
         scheme: String,
     },
-    /// There is no host in the address.
+    /// The address has no host.
     #[error("the address names no host")]
     NoHost,
     /// The host is a name of this machine or of a local network.
@@ -22,21 +22,21 @@ pub enum AddressError {
         /// The host as written.
         host: String,
     },
-    /// The name leads to a private address.
+    /// The name resolves to a private address.
     #[error(
         "`{host}` resolves to {address}, which is not a public address; only public hosts may be fetched"
     )]
     PrivateAddress {
         /// The host's name.
         host: String,
-        /// Where it leads.
+        /// The resolved address.
         address: IpAddr,
     },
 }
 
-/// Whether an address is reachable on the public internet: not loopback,
-/// private, link-local, shared (CGNAT), documentation, benchmarking, multicast
-/// or reserved. IPv6 forms that carry an IPv4 address are judged by it.
+/// Whether an address is reachable on the public internet: not loopback, private, link-local,
+/// shared (CGNAT), documentation, benchmarking, multicast, or reserved. IPv6 forms that embed
+/// an IPv4 address are classified by it.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -67,31 +67,31 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
-        // Unspecified and loopback fall out here too: 0.0.0.0 and 0.0.0.1 are
-        // not public. Compatible, mapped, translated, NAT64:
+        // Unspecified and loopback are included: 0.0.0.0 and 0.0.0.1 are not public. Compatible,
+        // mapped, translated, NAT64:
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => from_halves(high, low),
-        // 6to4 carries its gateway's address.
+        // 6to4 embeds its gateway's address.
         [0x2002, high, low, ..] => from_halves(high, low),
-        // Teredo (client address inverted, server in front) and the other
-        // protocol assignments: nothing there serves pages.
+        // Teredo (client address inverted, server in front) and the other protocol assignments
+        // serve no pages.
         [0x2001, 0..=0x1ff, ..] => false,
         // Documentation.
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // Only global unicast is left: unique local, link-local, site-local,
-        // multicast, discard and local NAT64 prefixes are outside of it.
+        // Only global unicast is left: unique local, link-local, site-local, multicast, discard,
+        // and local NAT64 prefixes are outside of it.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// Whether a host, as written in an address, is a name or literal of this
-/// machine or of a local network. Names are not looked up. Decimal, octal and
-/// hexadecimal spellings of IPv4 addresses are understood.
+/// Whether a host, as written in an address, is a name or literal of this machine or of a local
+/// network. Names are not resolved. Decimal, octal, and hexadecimal spellings of IPv4 addresses
+/// are supported.
 pub fn blocked_host_name(host: &str) -> bool {
     match Host::parse(host) {
         Ok(host) => blocked_host(&host),
-        // The URL parser refuses such a host as well.
+        // The URL parser rejects such a host as well.
         Err(_) => true,
     }
 }
@@ -113,8 +113,8 @@ fn blocked_host<S: AsRef<str>>(host: &Host<S>) -> bool {
     }
 }
 
-/// Checks what can be checked without looking a name up: the scheme, literal
-/// addresses, names of local hosts.
+/// Checks what can be checked without resolving a name: the scheme, literal addresses, names of
+/// local hosts.
 ///
 /// # Errors
 /// When the address may not be fetched.
@@ -247,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// However an IPv4 address is wrapped, the verdict is its own.
+        /// However an IPv4 address is embedded, it is classified the same.
         #[test]
         fn wrapped_addresses_are_judged_by_what_they_carry(bits: u32) {
             let v4 = Ipv4Addr::from(bits);

@@ -1,4 +1,4 @@
-//! Building the one client.
+//! Builds the HTTP client.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,30 +8,29 @@ use reqwest::{Certificate, Proxy};
 
 use crate::proxy;
 
-/// How a client is to be built. `Default` gives a client for `https://` with
-/// the system's trust store and proxies, and without redirects.
+/// Client options. `Default` gives a client for `https://` with the system's trust store and
+/// proxies, and without redirects.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// `User-Agent`; empty = none. A request may set its own.
     pub user_agent: String,
-    /// The proxy for all requests (`NO_PROXY` still applies); `None` = what the
-    /// system says (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+    /// The proxy for all requests (`NO_PROXY` still applies); `None` = the system's (`HTTPS_PROXY`,
+    /// `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
     pub proxy: Option<String>,
-    /// Whether the system's proxies count when `proxy` is `None`. Switch it off
-    /// for an address on this machine.
+    /// Whether the system's proxies are used when `proxy` is `None`. Disable this for an address on
+    /// this machine.
     pub system_proxy: bool,
-    /// PEM files whose certificates are trusted beside the system's. One that
-    /// cannot be read or parsed is left out with a warning in the log.
+    /// PEM files with certificates that are trusted in addition to the system's. One that cannot be
+    /// read or parsed is skipped with a warning in the log.
     pub extra_roots: Vec<PathBuf>,
-    /// How long connecting may take.
+    /// Time limit for connecting.
     pub connect_timeout: Duration,
-    /// How long a request may take with its answer read to the end; `None` = as
-    /// long as it does.
+    /// Time limit for a request including its response; `None` = no limit.
     pub timeout: Option<Duration>,
-    /// What redirects are followed.
+    /// Which redirects are followed.
     pub redirects: Redirects,
-    /// Only `http://` addresses will be asked, so no trust store is loaded
-    /// (that costs milliseconds at start-up). An `https://` address fails.
+    /// Only `http://` addresses will be requested, so no trust store is loaded (which takes
+    /// milliseconds at startup). An `https://` address fails.
     pub plain_http: bool,
 }
 
@@ -50,35 +49,35 @@ impl Default for ClientOptions {
     }
 }
 
-/// What redirects a client follows.
+/// Which redirects a client follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirects {
-    /// None: the 3xx answer is given to the caller.
+    /// None: the 3xx response is returned to the caller.
     None,
-    /// At most so many, and only to the same host and port (or from `http` to
-    /// `https` of the same host): for requests that carry secrets in headers.
+    /// At most this many, and only to the same host and port (or from `http` to `https` of the same
+    /// host): for requests with secrets in headers.
     SameHost(usize),
-    /// At most so many, anywhere: for requests without secrets of their own.
-    /// (`Authorization` and cookies are dropped on the way to another host, a
-    /// private header such as `x-goog-api-key` would not be.)
+    /// At most this many, to any host: for requests without secrets of their own. (`Authorization`
+    /// and cookies are dropped when the host changes; a private header such as `x-goog-api-key`
+    /// would not be.)
     Any(usize),
 }
 
 /// A client cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The proxy's address does not parse.
+    /// The proxy's address is invalid.
     #[error(
         "the proxy address is not valid ({why}): check the `proxy` setting; it looks like `http://host:port`"
     )]
     Proxy {
-        /// The parser's words (never the address itself: it may hold a password).
+        /// The parser's message (never the address itself, which may contain a password).
         why: String,
     },
-    /// The TLS or trust-store set-up failed.
+    /// Setting up TLS or the trust store failed.
     #[error("cannot set up the HTTP client: {why}")]
     Build {
-        /// What the library said.
+        /// The library's message.
         why: String,
     },
 }
@@ -86,7 +85,7 @@ pub enum HttpError {
 /// Builds a client.
 ///
 /// # Errors
-/// When the proxy's address is not valid or the system's trust store fails.
+/// When the proxy's address is invalid or the system's trust store fails.
 pub fn client(options: &ClientOptions) -> Result<reqwest::Client, HttpError> {
     finish(builder(options)?)
 }
@@ -145,7 +144,7 @@ pub fn extra_roots_from_env(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf
         .collect()
 }
 
-/// The proxies that the environment names.
+/// The proxies in the environment.
 pub(crate) fn system_proxies() -> impl Iterator<Item = String> {
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
         .into_iter()
@@ -155,7 +154,7 @@ pub(crate) fn system_proxies() -> impl Iterator<Item = String> {
 
 fn install_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Losing the race against another thread is as good as winning it.
+        // Another thread may have installed it first.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
@@ -188,8 +187,7 @@ fn policy(redirects: Redirects) -> Policy {
     }
 }
 
-/// Whether a request to `to` reaches the same server as one to `from`, with no
-/// less protection.
+/// Whether a request to `to` reaches the same server as one to `from`, with no less protection.
 fn same_host(from: &url::Url, to: &url::Url) -> bool {
     if from.host_str() != to.host_str() {
         return false;
@@ -201,8 +199,7 @@ fn same_host(from: &url::Url, to: &url::Url) -> bool {
     }
 }
 
-/// An error and its causes in one line; a cause that repeats what was said is
-/// left out.
+/// An error and its causes on one line, without repetitions.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

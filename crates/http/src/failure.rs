@@ -1,11 +1,11 @@
-//! What went wrong with a request, by who can act.
+//! Classifies failed requests by who can act.
 
 use std::error::Error;
 use std::io::ErrorKind;
 
 use crate::client::chain;
 
-/// How deep the chain of causes is searched.
+/// Maximum depth of the chain of causes.
 const DEPTH: usize = 8;
 
 /// The kind of a failed request.
@@ -13,31 +13,30 @@ const DEPTH: usize = 8;
 pub enum FailureKind {
     /// Connecting or waiting took too long.
     Timeout,
-    /// The name could not be looked up.
+    /// The name could not be resolved.
     Dns,
-    /// Nobody listens at the address.
+    /// The connection was refused.
     Refused,
     /// The connection was reset or closed too early.
     Connection,
-    /// The other side's certificate is not trusted: repeating is useless.
+    /// The server's certificate is not trusted: retrying is useless.
     Certificate,
     /// TLS failed in another way.
     Tls,
-    /// The request itself is not valid: repeating is useless.
+    /// The request itself is invalid: retrying is useless.
     Request,
-    /// Something else on the way.
+    /// Another failure.
     Other,
 }
 
 impl FailureKind {
-    /// Whether the same request may work a moment later.
+    /// Whether the same request may succeed later.
     pub fn is_transient(self) -> bool {
         !matches!(self, Self::Certificate | Self::Request)
     }
 }
 
-/// A failed request: its kind and one line that holds neither the address's
-/// query nor any header.
+/// A failed request: its kind, and one line without the address's query or any header.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The kind.

@@ -11,11 +11,10 @@ use url::Url;
 use crate::address::{AddressError, blocked_host_name, check_url, is_public};
 use crate::client::{ClientOptions, HttpError, Redirects, builder, finish, system_proxies};
 
-/// A client whose every connection goes to a public address: literal addresses
-/// and local names are refused, names are looked up once, checked, and the
-/// connection goes to the checked address; redirects are checked hop by hop.
-/// Through a proxy only what stands in the address can be checked: the proxy
-/// does the looking up.
+/// A client whose connections all go to public addresses: literal addresses and local names are
+/// rejected; names are resolved once and checked, and the connection goes to the checked
+/// address; redirects are checked one by one. Through a proxy only the address itself can be
+/// checked, since the proxy resolves names.
 #[derive(Debug, Clone)]
 pub struct GuardedClient {
     client: reqwest::Client,
@@ -23,8 +22,7 @@ pub struct GuardedClient {
 }
 
 impl GuardedClient {
-    /// Starts a request. Put no secrets into headers of your own: a redirect
-    /// may lead to another host.
+    /// Starts a request. Put no secrets into custom headers: a redirect may lead to another host.
     ///
     /// # Errors
     /// When the address may not be fetched.
@@ -37,15 +35,14 @@ impl GuardedClient {
         Ok(self.client.request(method, url.clone()))
     }
 
-    /// The client itself, for a library that takes one: names are checked by it,
-    /// literal addresses and the names of this machine are for the library to check.
+    /// The client itself, for a library that needs one: it checks names; literal addresses and
+    /// names of this machine must be checked by the library.
     pub fn into_inner(self) -> reqwest::Client {
         self.client
     }
 }
 
-/// Whether a host, as written in an address, leads to this machine or into a
-/// private network, and nowhere else.
+/// Whether a host, as written in an address, leads only to this machine or a private network.
 pub async fn is_private_host(host: &str) -> bool {
     if blocked_host_name(host) {
         return true;
@@ -67,10 +64,9 @@ pub fn refusal(error: &reqwest::Error) -> Option<AddressError> {
     None
 }
 
-/// Builds a guarded client. `allowed` are addresses that may be reached though
-/// they are not public (granted by the user, or a test's own server).
-/// [`Redirects::SameHost`] and [`Redirects::Any`] both mean: so many, each
-/// checked.
+/// Builds a guarded client. `allowed` are addresses that may be reached although they are not
+/// public (granted by the user, or a test's own server). [`Redirects::SameHost`] and
+/// [`Redirects::Any`] both mean this many redirects, each checked.
 ///
 /// # Errors
 /// As [`crate::client`].
@@ -113,7 +109,7 @@ fn proxy_host(address: &str) -> Option<String> {
 
 struct GuardedResolver {
     allowed: Arc<[IpAddr]>,
-    /// Hosts of proxies: they may well be inside the company's network.
+    /// Hosts of proxies, which may be inside a private network.
     proxies: HashSet<String>,
 }
 
@@ -136,8 +132,7 @@ impl Resolve for GuardedResolver {
     }
 }
 
-/// One private address among several spoils the name: a rebinding server would
-/// mix them.
+/// A single private address makes the name private: a rebinding server would mix them.
 fn check_found(host: &str, found: &[SocketAddr], allowed: &[IpAddr]) -> Result<(), AddressError> {
     match found.iter().map(SocketAddr::ip).find(|ip| !is_public(*ip) && !allowed.contains(ip)) {
         Some(address) => Err(AddressError::PrivateAddress { host: host.to_owned(), address }),

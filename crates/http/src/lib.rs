@@ -1,9 +1,9 @@
-//! The way out: the one HTTP client of the program, and the check that keeps
-//! fetches away from private addresses.
+//! Outgoing HTTP: the program's only HTTP client, and the check that keeps fetches away from
+//! private addresses.
 //!
-//! Every client comes from [`client`] or [`guarded_client`], so TLS, proxies,
-//! roots and redirects are decided in one place. This crate knows no service:
-//! keys, retries and formats are the business of its callers.
+//! Every client comes from [`client`] or [`guarded_client`], so TLS, proxies, roots, and
+//! redirects are configured in one place. This crate knows no service: keys, retries, and
+//! formats belong to its callers.
 
 pub mod address;
 mod client;

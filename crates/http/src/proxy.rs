@@ -1,23 +1,23 @@
-//! Which proxy a request goes through, by the variables and the setting.
+//! Selects the proxy of a request by environment and setting.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::NoProxy;
 
 use crate::client::ClientOptions;
 
-/// The list of hosts that are reached without a proxy. The first variable that is set
-/// counts, as in the HTTP library.
+/// The hosts that are reached without a proxy. The first variable that is set counts, as in the
+/// HTTP library.
 fn direct_hosts() -> Option<String> {
     ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| std::env::var(name).ok())
 }
 
-/// Whether every host is reached without a proxy: `*` means addresses too, which the
-/// HTTP library takes for names only.
+/// Whether every host is reached without a proxy: `*` includes addresses, while the HTTP
+/// library applies it to names only.
 fn is_direct(hosts: Option<&str>) -> bool {
     hosts.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
 }
 
-/// Whether `NO_PROXY` switches proxies off.
+/// Whether `NO_PROXY` disables all proxies.
 pub(crate) fn are_off() -> bool {
     is_direct(direct_hosts().as_deref())
 }
@@ -27,8 +27,8 @@ pub(crate) fn exceptions() -> Option<NoProxy> {
     NoProxy::from_env()
 }
 
-/// The proxy that a request to the address goes through, without user name and
-/// password: `http://proxy.example:3128`. `None`: it goes directly.
+/// The proxy for a request to the address, without user name and password:
+/// `http://proxy.example:3128`. `None`: direct.
 pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
     if are_off() {
         return None;

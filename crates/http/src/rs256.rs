@@ -1,4 +1,4 @@
-//! Signatures of assertions, with the key of a service account.
+//! Signs assertions with the key of a service account.
 
 use rustls::SignatureScheme;
 use rustls::crypto::ring::sign::any_supported_type;
@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject as _;
 /// Signs a message with RSA and SHA-256 (`RS256`); the key is PEM.
 ///
 /// # Errors
-/// The key cannot be read or is none of RSA, in words that do not show it.
+/// When the key cannot be read or is not an RSA key; the message does not contain it.
 pub fn sign_rs256(key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|_| "its private key is not valid PEM".to_owned())?;

@@ -1,4 +1,4 @@
-//! The programs of the stores, and how each is talked to.
+//! The programs of the system stores.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,25 @@ use crate::hexadecimal::{from_hexadecimal, hexadecimal};
 use crate::place::Place;
 use crate::program::{Ended, run};
 
-/// How long a store may take that is known to have something: the person may
-/// have to unlock it.
+/// Time limit for a store that is known to respond: the user may have to unlock it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// What `security` ends with when it has no such item.
+/// Exit code of `security` when the item does not exist.
 const NOT_FOUND: i32 = 44;
 
 /// A store.
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
-    /// The Secret Service, by this `secret-tool`.
+    /// The Secret Service, through this `secret-tool`.
     SecretTool(PathBuf),
-    /// The keychain of macOS, by this `security`.
+    /// The keychain of macOS, through this `security`.
     Security(PathBuf),
 }
 
 impl Backend {
-    /// The one of this system.
+    /// The store of this system.
     pub(crate) fn find(path: Option<&OsStr>) -> Option<Self> {
         if cfg!(target_os = "macos") {
-            // Not what a `PATH` says: this one is asked for passwords.
+            // Not from `PATH`: this program is asked for passwords.
             let program = Path::new("/usr/bin/security");
             return program.is_file().then(|| Self::Security(program.to_owned()));
         }
@@ -38,14 +37,14 @@ impl Backend {
             .map(Self::SecretTool)
     }
 
-    /// The secret of an account, if it is there.
+    /// The secret of an account, if it exists.
     pub(crate) fn get(&self, at: Place<'_>, limit: Duration) -> Result<Option<String>, String> {
         match self {
             Self::SecretTool(program) => {
                 let ended = run(program, &attributes("lookup", at), "", limit)?;
                 match (ended.code, ended.stderr.trim()) {
                     (Some(0), _) => Ok(Some(ended.stdout)),
-                    // Nothing is there; a store that cannot be reached says so.
+                    // Not found; a store that cannot be reached prints an error.
                     (Some(1), "") => Ok(None),
                     _ => Err(ended.why()),
                 }
@@ -57,7 +56,7 @@ impl Backend {
                 match ended.code {
                     Some(0) => {
                         let told = ended.stdout.trim_end_matches('\n');
-                        // Other programs keep the text itself.
+                        // Other programs store the text itself.
                         if at.is_ours() { text(told) } else { Ok(told.to_owned()) }.map(Some)
                     }
                     Some(NOT_FOUND) => Ok(None),
@@ -67,7 +66,7 @@ impl Backend {
         }
     }
 
-    /// Keeps a secret. Whether it is there must be read.
+    /// Stores a secret. The caller must verify it by reading.
     pub(crate) fn set(&self, at: Place<'_>, label: &str, secret: &str) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
@@ -77,7 +76,7 @@ impl Backend {
                 run(program, &words, secret, PATIENCE)?.well()
             }
             Self::Security(program) => {
-                // All of it hexadecimal or plain, so that nothing needs quotes.
+                // Hexadecimal or plain words only, so that nothing needs quotes.
                 let (service, account, label) = (at.service, plain(at.account), plain(label));
                 let secret = hexadecimal(secret.as_bytes());
                 let order = format!(
@@ -88,7 +87,7 @@ impl Backend {
         }
     }
 
-    /// Forgets a secret, if it is there.
+    /// Deletes a secret, if it exists.
     pub(crate) fn forget(&self, at: Place<'_>) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
@@ -113,7 +112,7 @@ impl Ended {
         if self.code == Some(0) { Ok(()) } else { Err(self.why()) }
     }
 
-    /// Its own words, for people.
+    /// Its error message.
     fn why(&self) -> String {
         let words: String =
             self.stderr.trim().chars().filter(|char| !char.is_control()).take(300).collect();
@@ -143,7 +142,7 @@ fn plain(name: &str) -> String {
     word
 }
 
-/// What was kept as hexadecimal digits.
+/// Decodes hexadecimal digits.
 fn text(digits: &str) -> Result<String, String> {
     let bytes = from_hexadecimal(digits);
     let bytes = bytes.ok_or("what it holds is not of this program")?;

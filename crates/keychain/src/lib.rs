@@ -1,13 +1,12 @@
-//! The system's own store of secrets, where there is one: the Secret Service of
-//! a Linux desktop (by `secret-tool`), the keychain of macOS (by `security`).
+//! The system's secret store, where there is one: the Secret Service of a Linux desktop
+//! (through `secret-tool`), the keychain of macOS (through `security`).
 //!
-//! Nothing is started before a secret is kept or needed. A secret goes to these
-//! programs on their standard input, never as an argument, which others could
-//! read.
+//! Nothing is started before a secret is stored or needed. Secrets are passed to these programs
+//! on standard input, never as an argument, which others could read.
 //!
-//! Where there is none, an encrypted file may stand in for it, if the person asks
-//! for one; else where secrets are kept is the business of callers. What Gemini CLI
-//! left in such a file, or in the system's store, can be read.
+//! Without a system store, an encrypted file can be used if the user asks for one; otherwise
+//! callers decide where secrets are stored. Secrets that Gemini CLI stored in such a file or in
+//! the system's store can be read.
 
 mod backend;
 mod hexadecimal;
@@ -27,23 +26,23 @@ pub use place::Name;
 use place::Place;
 use sealed::SealedFile;
 
-/// A store that takes longer to say what it has is as good as none: nobody
-/// should wait for a desktop that is not there.
+/// A store that takes longer to respond counts as missing: do not wait for a desktop that is
+/// not there.
 const PROBE: Duration = Duration::from_millis(300);
 
-/// Why the store did not do it.
+/// Why a store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KeychainError {
-    /// There is none here.
+    /// There is no store here.
     #[error("the keychain of the system cannot be reached from here")]
     Missing,
-    /// It refused, or gave no answer in time.
+    /// It refused, or did not respond in time.
     #[error("the keychain of the system: {0}")]
     Failed(String),
 }
 
-/// The store, for the secrets of one home of ours. Cheap to clone; what was read
-/// once is remembered.
+/// The store for the secrets of one home directory. Cheap to clone; secrets are cached after
+/// the first read.
 #[derive(Clone, Default)]
 pub struct Keychain {
     inner: Option<Arc<Inner>>,
@@ -51,27 +50,27 @@ pub struct Keychain {
 
 struct Inner {
     home: String,
-    /// `None`: the system's store is not to be used.
+    /// `None`: the system's store is not used.
     find: Option<Find>,
     backend: OnceLock<Option<Backend>>,
     usable: OnceLock<bool>,
-    /// Stands in where the system has none.
+    /// Used when the system has no store.
     sealed: Option<SealedFile>,
-    /// Those of other programs, which are only read.
+    /// Files of other programs, which are only read.
     theirs: Vec<SealedFile>,
     known: Mutex<HashMap<Name, Option<Secret>>>,
 }
 
-/// Where secrets may be.
+/// Where secrets may be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
-    /// Whose secrets they are: the folder of this program's files.
+    /// The directory of this program's files, which identifies the secrets.
     pub home: &'a Path,
-    /// Whether the system's store is used, where there is one.
+    /// Whether the system's store is used, if there is one.
     pub system: bool,
-    /// Whether an encrypted file in `home` stands in for it.
+    /// Whether an encrypted file in `home` is used instead.
     pub encrypted_file: bool,
-    /// Homes of other programs of the family: their encrypted files are read.
+    /// Home directories of compatible programs: their encrypted files are read.
     pub others: &'a [PathBuf],
 }
 
@@ -88,8 +87,8 @@ impl std::fmt::Debug for Keychain {
 }
 
 impl Keychain {
-    /// The secrets of these places. `variable` gives the variables of the process;
-    /// nothing is looked for yet.
+    /// Creates a keychain for these locations. `variable` returns environment variables; nothing is
+    /// searched yet.
     pub fn of_places(places: Places<'_>, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let named = variable("DBUS_SESSION_BUS_ADDRESS").is_some_and(|value| !value.is_empty());
         let usual =
@@ -101,12 +100,12 @@ impl Keychain {
         Self::made(places.home, find, sealed, theirs)
     }
 
-    /// The Secret Service by this `secret-tool`.
+    /// The Secret Service through this `secret-tool`.
     pub fn secret_tool(home: &Path, program: PathBuf) -> Self {
         Self::made(home, Some(Find::Known(Backend::SecretTool(program))), None, Vec::new())
     }
 
-    /// The keychain of macOS by this `security`.
+    /// The keychain of macOS through this `security`.
     pub fn security(home: &Path, program: PathBuf) -> Self {
         Self::made(home, Some(Find::Known(Backend::Security(program))), None, Vec::new())
     }
@@ -129,22 +128,21 @@ impl Keychain {
         Self { inner: Some(Arc::new(inner)) }
     }
 
-    /// Whether secrets can be kept there. Asks the store, once. Blocking, for a
-    /// third of a second at most.
+    /// Whether secrets can be stored. Queries the store once. Blocking, for at most a third of a
+    /// second.
     pub fn is_usable(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.sealed.is_some() || inner.has_system())
     }
 
-    /// Whether the person asked that secrets be encrypted, system's store or not.
+    /// Whether the user requires encryption, whether or not there is a system store.
     pub fn must_encrypt(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.sealed.is_some())
     }
 
-    /// The secret of a name, if it is there. Blocking: the person may be asked to
-    /// unlock the store.
+    /// The secret of a name, if it exists. Blocking: the user may have to unlock the store.
     ///
     /// # Errors
-    /// There is no store, or it gave no answer.
+    /// When there is no store, or it did not respond.
     pub fn get(&self, name: impl Into<Name>) -> Result<Option<Secret>, KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
@@ -156,11 +154,10 @@ impl Keychain {
         Ok(found)
     }
 
-    /// The same, whatever was read before: another process may have kept one since.
-    /// Blocking.
+    /// The same without the cache: another process may have stored one since. Blocking.
     ///
     /// # Errors
-    /// There is no store, or it gave no answer.
+    /// When there is no store, or it did not respond.
     pub fn get_anew(&self, name: impl Into<Name>) -> Result<Option<Secret>, KeychainError> {
         let name = name.into();
         if let Some(inner) = &self.inner {
@@ -169,11 +166,11 @@ impl Keychain {
         self.get(name)
     }
 
-    /// Keeps a secret in the place of what has the name, and reads it back. `label`
-    /// is what people see in the programs of the store. Blocking.
+    /// Stores or replaces a secret and reads it back. `label` is shown in the store's programs.
+    /// Blocking.
     ///
     /// # Errors
-    /// There is no store, or it does not hold the secret now.
+    /// When there is no store, or it does not return the secret.
     pub fn set(
         &self,
         name: impl Into<Name>,
@@ -188,7 +185,7 @@ impl Keychain {
         match &inner.sealed {
             Some(file) if !inner.has_system() => file.set(in_file, secret.expose()),
             sealed => {
-                // The file is looked at first: nothing old may stay in it.
+                // Check the file first: it must not keep an old secret.
                 let forgotten = sealed.as_ref().map_or(Ok(false), |file| file.forget(in_file));
                 forgotten.and_then(|_| inner.keep_in_system(&name, label, secret))
             }
@@ -198,10 +195,10 @@ impl Keychain {
         Ok(())
     }
 
-    /// Forgets a secret; one that is not there is forgotten already. Blocking.
+    /// Deletes a secret; it is not an error if it does not exist. Blocking.
     ///
     /// # Errors
-    /// There is no store, or it refused.
+    /// When there is no store, or it refused.
     pub fn forget(&self, name: impl Into<Name>) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
@@ -218,9 +215,8 @@ impl Keychain {
         backend.forget(Place::ours(&inner.account(&name))).map_err(KeychainError::Failed)
     }
 
-    /// What Gemini CLI keeps under the name: in an encrypted file of its home, or,
-    /// if `in_system`, in the system's store. What cannot be read is not there.
-    /// Blocking.
+    /// The secret that Gemini CLI stored under the name: in an encrypted file of its home or, if
+    /// `in_system`, in the system's store. Unreadable secrets count as missing. Blocking.
     pub fn of_reference(&self, name: &Name, in_system: bool) -> Option<Secret> {
         let inner = self.inner.as_ref()?;
         let (service, account) = name.of_family();
@@ -238,7 +234,7 @@ impl Keychain {
 }
 
 impl Inner {
-    /// Whether the system's store answers; asked once.
+    /// Whether the system's store responds; checked once.
     fn has_system(&self) -> bool {
         *self.usable.get_or_init(|| {
             let probe = Name::from("probe");
@@ -290,7 +286,7 @@ impl Inner {
         found.as_ref()
     }
 
-    /// Two homes of one person do not share secrets.
+    /// Two home directories of one user do not share secrets.
     fn account(&self, name: &Name) -> String {
         format!("{} {}", name.text(), self.home)
     }

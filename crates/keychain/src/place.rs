@@ -1,18 +1,18 @@
-//! Under which names secrets lie.
+//! The names under which secrets are stored.
 
 use std::borrow::Cow;
 
-/// What our own secrets are filed under.
+/// The service of our own secrets.
 const OURS: &str = "parallax";
-/// The reference's names: a service and an account in it.
+/// The reference's names: a service and its account.
 const API_KEYS: &str = "gemini-cli-api-key";
 const API_KEY: &str = "default-api-key";
 const SIGN_INS: &str = "gemini-cli-oauth";
 const EXTENSIONS: &str = "Gemini CLI Extensions";
-/// How accounts of single secrets begin there.
+/// Account prefix of single secrets there.
 const SECRET: &str = "__secret__";
 
-/// Where a store has a secret.
+/// The location of a secret in a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) service: &'a str,
@@ -20,7 +20,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// One of ours.
+    /// A location of our own.
     pub(crate) fn ours(account: &'a str) -> Self {
         Self { service: OURS, account }
     }
@@ -33,22 +33,22 @@ impl<'a> Place<'a> {
 /// The name of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// The key to the model's service.
+    /// The API key of the model service.
     ApiKey,
-    /// The tokens of a sign-in to this MCP server.
+    /// The OAuth tokens for this MCP server.
     SignIn(String),
-    /// What the reference keeps of a setting of an extension.
+    /// A setting of an extension, as the reference stores it.
     ExtensionSetting {
         /// The extension's name.
         extension: String,
         /// Its id.
         id: String,
-        /// The folder that it is set for; `None`: all of the user's.
+        /// The workspace that it is set for; `None`: all of the user's.
         workspace: Option<String>,
-        /// The variable that it is given in.
+        /// Its environment variable.
         variable: String,
     },
-    /// One that only this program knows.
+    /// A secret that only this program knows.
     Own(String),
 }
 
@@ -65,7 +65,7 @@ impl From<&String> for Name {
 }
 
 impl Name {
-    /// The name in the system's store, unique in one home.
+    /// The name in the system's store, unique within one home directory.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::ApiKey => "api-key".to_owned(),
@@ -77,7 +77,7 @@ impl Name {
         }
     }
 
-    /// Service and account as all programs of the family have them.
+    /// Service and account as all compatible programs use them.
     pub(crate) fn of_family(&self) -> (Cow<'static, str>, String) {
         match self {
             Self::ApiKey => (API_KEYS.into(), API_KEY.to_owned()),

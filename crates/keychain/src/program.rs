@@ -1,4 +1,4 @@
-//! A program run to its end: a text on its input, its outputs, a limit on time.
+//! Runs a program to its end, with input, outputs, and a time limit.
 
 use std::io::{Read, Write as _};
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-/// Bytes of each output.
+/// Maximum bytes of each output.
 const LIMIT: u64 = 256 * 1024;
-/// How often an ended program is looked for.
+/// How often the program is polled.
 const POLL: Duration = Duration::from_millis(1);
-/// What it started may hold its outputs open: they are waited for only so long.
+/// How long to wait for outputs that its children may hold open.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// What came of it.
+/// The result.
 pub(crate) struct Ended {
     /// Its exit code; `None`: a signal.
     pub(crate) code: Option<i32>,
@@ -44,7 +44,7 @@ pub(crate) fn run(
     let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
-        // One that does not read it is told of by its end.
+        // A program that does not read its input fails by itself.
         std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     }
     let status = loop {
@@ -52,7 +52,7 @@ pub(crate) fn run(
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
             _ => {
-                // Gone already is as good as killed.
+                // It may have exited already.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("it gave no answer within {} ms", limit.as_millis()));
@@ -69,10 +69,10 @@ fn read(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(output) = output {
-            // What came before it broke is all there is.
+            // Keep what was read before an error.
             let _ = output.take(LIMIT).read_to_end(&mut bytes);
         }
-        // Nobody waits for it any more.
+        // The receiver may be gone.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver

@@ -1,9 +1,9 @@
-//! The encrypted file of secrets, `gemini-credentials.json`: what Gemini CLI keeps
-//! where there is no keychain, and what is kept in the same form in our home.
+//! The encrypted file of secrets, `gemini-credentials.json`: used by Gemini CLI where there is
+//! no keychain, and in the same format in our home directory.
 //!
-//! AES-256-GCM; its key is made by scrypt of the names of the machine and the user,
-//! which are no secret. It hides what is in it from a glance and from a copy of the
-//! folder, not from who can read it as this user.
+//! AES-256-GCM; its key is derived by scrypt from the names of the machine and the user, which
+//! are not secret. It protects against a glance and against copies of the directory, but not
+//! against programs that run as this user.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,10 +20,10 @@ use serde_json::{Map, Value};
 use crate::hexadecimal::{from_hexadecimal, hexadecimal};
 use crate::place::Place;
 
-/// The name of the file in a home.
+/// The file name in a home directory.
 const FILE: &str = "gemini-credentials.json";
 const LIMIT: u64 = 4 * 1024 * 1024;
-/// What the key is made of, besides the names of machine and user.
+/// The password of the key; machine and user names are the salt.
 const PASSWORD: &str = "gemini-cli-oauth";
 /// scrypt's cost: 2^14 rounds over blocks of 8.
 const COST: (u8, u32, u32) = (14, 8, 1);
@@ -31,10 +31,10 @@ const TAG: usize = 16;
 
 type Bytes = [u8; 32];
 
-/// Services, in each accounts with their secrets.
+/// Services with their accounts and secrets.
 type Secrets = Map<String, Value>;
 
-/// The file of one home.
+/// The file of one home directory.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedFile {
     path: PathBuf,
@@ -45,14 +45,14 @@ impl SealedFile {
         Self { path: home.join(FILE) }
     }
 
-    /// The secret, if it is there. Blocking; slow the first time in a process.
+    /// The secret, if it exists. Blocking; slow the first time in a process.
     pub(crate) fn get(&self, at: Place<'_>) -> Result<Option<String>, String> {
         let Some(secrets) = self.read()? else { return Ok(None) };
         let found = secrets.get(at.service).and_then(|accounts| accounts.get(at.account));
         Ok(found.and_then(Value::as_str).map(str::to_owned))
     }
 
-    /// Keeps a secret. A file that cannot be opened is put aside.
+    /// Stores a secret. A file that cannot be decrypted is set aside.
     pub(crate) fn set(&self, at: Place<'_>, secret: &str) -> Result<(), String> {
         let _held = self.hold()?;
         let mut secrets = match self.read() {
@@ -74,7 +74,7 @@ impl SealedFile {
         self.write(&secrets)
     }
 
-    /// Forgets a secret; `false`: it was not there.
+    /// Deletes a secret; `false`: it did not exist.
     pub(crate) fn forget(&self, at: Place<'_>) -> Result<bool, String> {
         if !self.path.exists() {
             return Ok(false);
@@ -114,7 +114,7 @@ impl SealedFile {
         secrets.map(Some).ok_or_else(|| self.told(&why))
     }
 
-    /// Replaces the file in one step, readable by its owner alone.
+    /// Replaces the file atomically, readable by its owner only.
     fn write(&self, secrets: &Secrets) -> Result<(), String> {
         let text = serde_json::to_string_pretty(secrets).map_err(|error| self.told(&error))?;
         let user = users().into_iter().next().unwrap_or_default();
@@ -129,7 +129,7 @@ impl SealedFile {
         write().map(drop).map_err(|error| self.told(&error))
     }
 
-    /// Keeps other processes of ours from writing in between.
+    /// Locks out other processes of ours.
     fn hold(&self) -> Result<File, String> {
         let held = || {
             let folder = self.path.parent().unwrap_or(Path::new("."));
@@ -154,8 +154,8 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// The text of nonce, tag and cipher. Fresh files have a nonce of 12 bytes, those
-/// of older versions one of 16.
+/// Decrypts nonce, tag, and ciphertext. New files have a nonce of 12 bytes, those of older
+/// versions one of 16.
 fn unseal(text: &str, key: &Bytes) -> Option<Vec<u8>> {
     let mut parts = text.split(':').map(from_hexadecimal);
     let (nonce, tag, mut sealed) = (parts.next()??, parts.next()??, parts.next()??);
@@ -186,7 +186,7 @@ fn seal(plain: &[u8], key: &Bytes) -> Option<String> {
     Some([&nonce, tag, sealed].map(hexadecimal).join(":"))
 }
 
-/// The key for a user of this machine. Made once: it takes some 50 ms.
+/// The key for a user of this machine. Cached: deriving it takes about 50 ms.
 fn key(user: &str) -> Bytes {
     static KEYS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
     let salt =
@@ -196,15 +196,14 @@ fn key(user: &str) -> Bytes {
         let mut key = Bytes::default();
         let (log_n, r, p) = COST;
         if let Ok(params) = scrypt::Params::new(log_n, r, p) {
-            // Fails only for keys of other lengths.
+            // Fails only for other key lengths.
             let _ = scrypt::scrypt(PASSWORD.as_bytes(), salt.as_bytes(), &params, &mut key);
         }
         key
     })
 }
 
-/// The names that this user may have had when the file was written, the likeliest
-/// first.
+/// The possible user names when the file was written, the likeliest first.
 fn users() -> Vec<String> {
     let id = rustix::process::geteuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -1,17 +1,16 @@
-//! Whether a program of ours needs a loader and a C library of the image that it
-//! is mounted into. The format is that of the System V ABI: the program headers of
-//! an ELF file of 64 bits, little end first.
+//! Detects whether our binary needs the loader and C library of the image that it is mounted
+//! into. It reads the program headers of a 64-bit little-endian ELF file (System V ABI).
 
 use std::io::Read as _;
 use std::path::Path;
 
-/// Bytes in which the headers stand.
+/// Bytes that contain the headers.
 const HEAD: u64 = 4096;
-/// The kind of the header that names the loader (`PT_INTERP`).
+/// The type of the header that names the loader (`PT_INTERP`).
 const INTERPRETER: u32 = 3;
 
-/// Whether the file names a loader. `false` also of what cannot be read: then the
-/// engine says more than we could. Blocking; one small read.
+/// Whether the file names a loader; `false` if it cannot be read, since the engine reports that
+/// better. Blocking; one small read.
 pub(super) fn needs_loader(binary: &Path) -> bool {
     let mut head = Vec::new();
     let read = std::fs::File::open(binary).and_then(|file| file.take(HEAD).read_to_end(&mut head));

@@ -1,41 +1,41 @@
-//! What a container is asked to be.
+//! The configuration of a container.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::program_sandbox::{Engine, ProgramSandboxError};
 
-/// Everything the command line is made of. Nothing else is looked at.
+/// Everything that the command line depends on.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The program that runs containers.
+    /// The container engine.
     pub engine: Engine,
     /// Our own binary.
     pub binary: PathBuf,
     /// Our own arguments.
     pub arguments: Vec<OsString>,
-    /// The working folder.
+    /// The working directory.
     pub directory: PathBuf,
-    /// The home folder.
+    /// The home directory.
     pub home: PathBuf,
     /// `~/.gemini`.
     pub gemini: PathBuf,
-    /// `~/.parallax`, which must exist with the folders [`super::WRITTEN`].
+    /// `~/.parallax`, which must exist with the directories in [`super::WRITABLE_DIRECTORIES`].
     pub parallax: PathBuf,
-    /// The folder for temporary files.
+    /// The directory for temporary files.
     pub temporary: PathBuf,
-    /// The variables of the process, never those of a `.env` file: a project
-    /// does not say how it is confined.
+    /// The variables of the process, never those of a `.env` file: a project must not configure its
+    /// own sandbox.
     pub variables: Vec<(String, String)>,
-    /// Those of [`Request::candidates`] that exist.
+    /// The paths of [`ContainerRequest::candidates`] that exist.
     pub there: Vec<PathBuf>,
     /// `tools.sandbox.image`.
     pub image: Option<String>,
     /// `tools.sandbox.allowedPaths`, absolute.
     pub allowed_paths: Vec<PathBuf>,
-    /// Whether the network is on; `None`: nothing is said, so it is.
+    /// Whether the network is enabled; `None`: not configured, so it is.
     pub network: Option<bool>,
-    /// The user and group that things run as inside; `None`: the image's.
+    /// The user and group inside; `None`: the image's.
     pub user: Option<(u32, u32)>,
     /// Whether stdin is a terminal.
     pub terminal: bool,
@@ -55,7 +55,7 @@ pub struct Mount {
 }
 
 impl Request {
-    /// Paths whose existence matters for the command line.
+    /// Paths whose existence affects the command line.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.gemini.clone(), self.home.join(".config/gcloud")];
         paths.extend(self.variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from));
@@ -70,13 +70,13 @@ impl Request {
         Some(found.1.as_str()).filter(|value| !value.trim().is_empty())
     }
 
-    /// The entries of a variable, which are parted by commas.
+    /// The comma-separated entries of a variable.
     pub(super) fn list(&self, name: &str) -> Vec<&str> {
         let entries = self.variable(name).unwrap_or_default().split(',');
         entries.map(str::trim).filter(|entry| !entry.is_empty()).collect()
     }
 
-    /// The image. One that looks like a flag would be taken for one.
+    /// The image. One that starts like a flag would be parsed as one.
     pub(super) fn image(&self) -> Option<&str> {
         self.variable("GEMINI_SANDBOX_IMAGE")
             .or_else(|| self.variable("GEMINI_SANDBOX_IMAGE_DEFAULT"))
@@ -85,7 +85,7 @@ impl Request {
             .filter(|image| !image.is_empty() && !image.starts_with('-'))
     }
 
-    /// `SANDBOX_MOUNTS`: `from[:to[:options]]`, several with commas.
+    /// `SANDBOX_MOUNTS`: `from[:to[:options]]`, separated by commas.
     pub(super) fn sandbox_mounts(&self) -> Result<Vec<Mount>, ProgramSandboxError> {
         let entries = self.list("SANDBOX_MOUNTS");
         let read = |entry: &&str| {

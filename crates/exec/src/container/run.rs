@@ -1,4 +1,4 @@
-//! Starting what was planned, and ending as it ends.
+//! Starts the planned containers and follows them to the end.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::{NETWORK, PROXY, PROXY_PORT, Plan};
 use crate::Ending;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
-/// How long a proxy has until it listens.
+/// Time limit for the proxy to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(100);
-/// By these codes an engine says that nothing ran inside.
+/// Exit codes of an engine when nothing ran inside.
 const NOT_STARTED: std::ops::RangeInclusive<i32> = 125..=127;
 
-/// By these it says that the program inside was not there, or not to be started.
+/// Exit codes when the program inside was not found or could not be started.
 const NOT_FOUND: std::ops::RangeInclusive<i32> = 126..=127;
 
-/// Runs the plan: stdin, stdout and stderr are those of this process, signals
-/// are handed on. Gives how the program inside ended.
+/// Runs the plan with stdin, stdout, and stderr of this process and forwards signals. Returns
+/// how the program inside ended.
 ///
 /// # Errors
 /// When it could not be started (exit code 44).
@@ -50,7 +50,7 @@ async fn start(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
             Ok(()) => supervise(&plan.main, plan.terminal).await,
             Err(error) => Err(error),
         };
-        // Made with `--rm`: stopped is gone. What cannot be stopped has ended.
+        // Created with `--rm`: stopping removes it. If it cannot be stopped, it has ended.
         let _ = step(&line(program, &["rm", "-f", PROXY])).await;
         return ended;
     }
@@ -74,7 +74,7 @@ async fn make_network(
     step(&line(program, &words)).await
 }
 
-/// Waits until the proxy listens, and puts it into the closed network too.
+/// Waits until the proxy listens, and connects it to the internal network.
 async fn reach_proxy(program: &'static str) -> Result<(), ProgramSandboxError> {
     let listening = async {
         while tokio::net::TcpStream::connect(("127.0.0.1", PROXY_PORT)).await.is_err() {
@@ -115,7 +115,7 @@ fn start_error(program: &'static str, source: std::io::Error) -> ProgramSandboxE
     }
 }
 
-/// A command before the start, with nothing of it shown unless it fails.
+/// A preparation command whose output is shown only if it fails.
 async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     let mut command = command(line);
     command.stdin(Stdio::null()).kill_on_drop(true);
@@ -132,8 +132,8 @@ async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     })
 }
 
-/// Runs it to its end. Without a terminal it leads a group of its own, so that
-/// a signal comes once: by us.
+/// Runs it to its end. Without a terminal it leads its own process group, so that a signal
+/// arrives only once, from us.
 pub(crate) async fn supervise(
     line: &CommandLine,
     terminal: bool,
@@ -156,7 +156,7 @@ pub(crate) async fn supervise(
         };
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-            // Gone already is as good.
+            // It may have exited already.
             let _ = rustix::process::kill_process(pid, number);
         }
     };

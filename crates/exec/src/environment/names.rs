@@ -1,8 +1,8 @@
-//! Names of variables, and what they are taken for.
+//! Names of environment variables and their classification.
 
-/// Credentials of the product itself, also behind `PARALLAX_` and with that in
-/// place of `GEMINI_`. They go to no child, whatever is set.
-/// Custom headers may hold an `Authorization`.
+/// Credentials of the product itself, also with `PARALLAX_` as a prefix or instead of
+/// `GEMINI_`. They are never passed to a child. Custom headers may contain an `Authorization`
+/// header.
 pub(super) const OWN_CREDENTIALS: [&str; 4] = [
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
@@ -10,7 +10,7 @@ pub(super) const OWN_CREDENTIALS: [&str; 4] = [
     "GEMINI_CLI_CUSTOM_HEADERS",
 ];
 
-/// Variables that pass whatever their names look like.
+/// Variables that always pass.
 pub(super) const ALWAYS_ALLOWED: &[&str] = &[
     "PATH",
     "SYSTEMROOT",
@@ -29,7 +29,7 @@ pub(super) const ALWAYS_ALLOWED: &[&str] = &[
     "LOGNAME",
     "TERM",
     "COLORTERM",
-    // What the published GitHub action hands to its prompts.
+    // Set by the published GitHub action for its prompts.
     "ADDITIONAL_CONTEXT",
     "AVAILABLE_LABELS",
     "BRANCH_NAME",
@@ -45,7 +45,7 @@ pub(super) const ALWAYS_ALLOWED: &[&str] = &[
     "REPOSITORY",
     "TITLE",
     "TRIGGERING_ACTOR",
-    // Harmless names that the patterns below would hit.
+    // Harmless names that match the patterns below.
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
@@ -61,10 +61,10 @@ pub(super) const ALWAYS_ALLOWED: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// The same, by how they begin.
+/// The same, by prefix.
 pub(super) const ALWAYS_ALLOWED_PREFIXES: [&str; 2] = ["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
-/// Variables that stay here though nothing in their names says why.
+/// Variables that are withheld although their names match no pattern.
 pub(super) const NEVER_ALLOWED: &[&str] = &[
     "CLIENT_ID",
     "DB_URI",
@@ -78,7 +78,7 @@ pub(super) const NEVER_ALLOWED: &[&str] = &[
     "GOOGLE_CLOUD_PROJECT",
     "GOOGLE_CLOUD_ACCOUNT",
     "FIREBASE_PROJECT_ID",
-    // Files with keys, and doors to a machine.
+    // Files with keys, and access to machines.
     "ACCESS",
     "BOTO_CONFIG",
     "DOCKER_HOST",
@@ -89,7 +89,7 @@ pub(super) const NEVER_ALLOWED: &[&str] = &[
     "PIN",
 ];
 
-/// Those that tell of the machine and the person's session. In upper case.
+/// Variables that describe the machine and the user's session. In upper case.
 pub(super) const OF_SYSTEM: [&str; 29] = [
     "PATH",
     "HOME",

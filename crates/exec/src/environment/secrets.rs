@@ -1,4 +1,4 @@
-//! Names and values that tell of a secret by their look.
+//! Recognizes secrets by variable name and by value.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ const SECRET_NAME_PARTS: [&str; 10] = [
     "CERT",
 ];
 
-/// Words of a name, parted by `_`, that tell of a secret by themselves.
+/// Words of a name, separated by `_`, that indicate a secret.
 const SECRET_WORDS: [&str; 20] = [
     "PASS",
     "PAT",
@@ -41,10 +41,10 @@ const SECRET_WORDS: [&str; 20] = [
     "TOTP",
 ];
 
-/// Names with such a word that tell of none.
+/// Names that contain such a word but are not secrets.
 const PLAIN_NAMES: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// The part of a name that tells of a secret.
+/// The part of a name that indicates a secret.
 pub(super) fn secret_part(name: &str) -> Option<&'static str> {
     if let Some(part) = SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)) {
         return Some(part);
@@ -52,14 +52,14 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
     if PLAIN_NAMES.contains(&name) {
         return None;
     }
-    // `MYPASS` is one, `BYPASS` and `COMPASS` are none.
+    // `MYPASS` is a secret; `BYPASS` and `COMPASS` are not.
     let joined = |word: &str| {
         word.ends_with("PASS") && !word.ends_with("BYPASS") && !word.ends_with("COMPASS")
     };
     if name.split('_').any(joined) {
         return Some("PASS");
     }
-    // Those of password managers; sessions of desktops are none.
+    // Password managers use these names; desktop sessions are not secrets.
     if name == "BW_SESSION" || name.starts_with("OP_SESSION") {
         return Some("SESSION");
     }
@@ -70,8 +70,8 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
     SECRET_WORDS.into_iter().find(|secret| name.split('_').any(|word| word == *secret))
 }
 
-/// Whether a name that says nothing for itself (`API`: a key, or where a service is)
-/// is one of a secret, by the look of its value: one long word, no address, no path.
+/// Whether an ambiguous name (`API` may be a key or an address) is a secret, judging by its
+/// value: one long word that is neither an address nor a path.
 pub(super) fn is_bare_key(name: &str, value: &str) -> bool {
     const SHORTEST: usize = 8;
     let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
@@ -82,12 +82,12 @@ pub(super) fn is_bare_key(name: &str, value: &str) -> bool {
     name == "API" && one_word || seed && !counted && (one_word || value.split(' ').count() > 2)
 }
 
-/// Values that are secrets by their look.
+/// Values that are secrets by their format.
 static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
         r"(?i)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)",
         r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
-        // A token stands in the user's place, and is not told from a user.
+        // A token in the user's place looks like a user name.
         r"(?i)\bhttps?://[^/\s@]+@",
         r"(?i)\bgh[a-z]_[a-z0-9_]{36,}",
         r"(?i)\bgithub_pat_[a-z0-9_]{22,}",
@@ -101,8 +101,8 @@ static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
         r"(?i)\bhooks\.(?:slack\.com/services|zapier\.com/hooks)/",
         r"(?i)\bdiscord(?:app)?\.com/api/webhooks/",
         r"(?i)\bwebhook\.office\.com/",
-        // Keys of services, by the beginnings that they gave them. Folders and
-        // packages have dashes too: what follows has to be long.
+        // Service keys with known prefixes. Directories and packages contain dashes too, so the
+        // rest must be long.
         r"\bsk-(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,}",
         r"\bsk-[A-Za-z0-9]{32,}",
         r"\bgl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[A-Za-z0-9_-]{16,}",
@@ -133,7 +133,7 @@ static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Whether the value is a secret by its look.
+/// Whether the value looks like a secret.
 pub(super) fn is_secret_value(value: &str) -> bool {
     SECRET_VALUES.as_ref().is_some_and(|set| set.is_match(value))
 }

@@ -1,15 +1,14 @@
-//! Tar: blocks of 512 bytes, a header before each file; with the long names of
-//! GNU and of POSIX.
+//! Tar: blocks of 512 bytes, a header before each file, with the long names of GNU and POSIX.
 
 use std::io::{self, Read};
 
 use super::{ArchiveError, Target, shown};
 
 const BLOCK: usize = 512;
-/// Bytes of a header that says more about the next file.
+/// Maximum bytes of an extended header.
 const EXTENDED: u64 = 1024 * 1024;
 
-/// What extended headers say of the next entry.
+/// What extended headers define for the next entry.
 #[derive(Default)]
 struct Said {
     path: Option<String>,
@@ -38,7 +37,7 @@ pub(super) fn unpack(mut from: impl Read, target: &mut Target<'_>) -> Result<(),
             return Err(ArchiveError::Broken("it is neither a zip nor a tar archive"));
         }
         headers += 1;
-        // Headers without files are bounded as well.
+        // Headers without files are limited as well.
         if headers > target.limits.entries.saturating_mul(4).saturating_add(16) {
             return Err(target.too_large());
         }
@@ -69,7 +68,7 @@ fn entry(
     target: &mut Target<'_>,
 ) -> Result<(), ArchiveError> {
     match kind {
-        // Old archives mark a folder only by its name.
+        // Old archives mark a directory only by its name.
         Some(b'0' | b'\0') if name.ends_with('/') => target.folder(name),
         Some(b'0' | b'\0' | b'7') => {
             let mode = number(field(block, 100, 8)).unwrap_or(0);
@@ -104,7 +103,7 @@ fn field(block: &[u8; BLOCK], start: usize, length: usize) -> &[u8] {
     block.get(start..start + length).unwrap_or_default()
 }
 
-/// Octal digits, or a number in 256s.
+/// Octal digits, or a base-256 number.
 fn number(field: &[u8]) -> Option<u64> {
     if field.first().is_some_and(|first| first & 0x80 != 0) {
         let (first, rest) = field.split_first()?;
@@ -118,7 +117,7 @@ fn number(field: &[u8]) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
 }
 
-/// The sum of a header's bytes, its own field taken for blanks.
+/// Verifies a header's checksum, with its own field counted as spaces.
 fn checks(block: &[u8; BLOCK]) -> bool {
     let own = 148..156;
     let byte = |(at, byte): (usize, &u8)| if own.contains(&at) { 32 } else { u64::from(*byte) };
@@ -157,7 +156,7 @@ fn text_of(from: &mut impl Read, size: u64) -> Result<String, ArchiveError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `LENGTH KEY=VALUE` lines; the last of a key counts.
+/// `LENGTH KEY=VALUE` lines; the last one of a key counts.
 fn extended(lines: &str, said: &mut Said) {
     for line in lines.split('\n') {
         let Some((_, pair)) = line.split_once(' ') else { continue };

@@ -8,7 +8,7 @@ use super::*;
 
 const LIMITS: ArchiveLimits = ArchiveLimits { entries: 20, bytes: 100_000 };
 
-/// A header of tar and the padded bytes behind it.
+/// A tar header and the padded bytes after it.
 fn tar_entry(name: &str, kind: u8, bytes: &[u8], mode: u32) -> Vec<u8> {
     let mut block = vec![0u8; 512];
     let mut put =
@@ -41,7 +41,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("packed")
 }
 
-/// A zip with one entry of each (name, mode, bytes); `told` as its size.
+/// A zip with an entry for each (name, mode, bytes), with `told` as its size.
 fn zip(entries: &[(&str, u32, &[u8], Option<u32>)]) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, mode, bytes, told) in entries {
@@ -82,7 +82,7 @@ fn zip(entries: &[(&str, u32, &[u8], Option<u32>)]) -> Vec<u8> {
     archive
 }
 
-/// Unpacks bytes; gives the folder, which holds another one for what escapes.
+/// Unpacks bytes; returns the directory, whose parent catches what escapes.
 fn unpacked(archive: &[u8]) -> (tempfile::TempDir, Result<(), ArchiveError>) {
     let folder = tempfile::tempdir().expect("folder");
     let (file, into) = (folder.path().join("archive"), folder.path().join("deep/into"));
@@ -172,7 +172,7 @@ fn bombs_and_lies_end_at_the_limit() {
         (gzip(&tar(&[tar_entry("a", b'0', &zeros, 0o644)])), "more than"),
         (zip(&[("a", 0o100_644, &zeros, None)]), "more than"),
         (gzip(&tar(&many)), "more than 20 files"),
-        // It says that it is small.
+        // It declares a small size.
         (zip(&[("a", 0o100_644, &zeros, Some(10))]), "damaged"),
         (zip(&[("a", 0o100_644, b"short", Some(50_000))]), "unpacked: "),
         (gzip(&vec![7; 5_000]), "neither a zip nor a tar"),

@@ -1,4 +1,4 @@
-//! Zip: a directory at the end says where each file begins.
+//! Zip: a directory at the end lists the position of each file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -10,13 +10,13 @@ use super::{ArchiveError, Target, shown};
 
 /// The end of the directory, without its comment.
 const END: usize = 22;
-/// Bytes of a comment.
+/// Maximum bytes of a comment.
 const COMMENT: u64 = 65_535;
-/// An entry of the directory, without its name.
+/// A directory entry, without its name.
 const ENTRY: usize = 46;
 /// The header before a file, without its name.
 const LOCAL: usize = 30;
-/// Bytes of a directory.
+/// Maximum bytes of a directory.
 const DIRECTORY: u64 = 64 * 1024 * 1024;
 
 /// Unpacks a file.
@@ -73,7 +73,7 @@ fn take(
     let wrong = |why| ArchiveError::Entry { name: shown(name), why };
     let (flags, method) = (u16_at(entry, 8), u16_at(entry, 10));
     let (crc, packed, size) = (u32_at(entry, 16), u32_at(entry, 20), u32_at(entry, 24));
-    // The upper half is the mode of Unix, where the writer knew one.
+    // The upper half is the Unix mode, if the writer set one.
     let mode = u32_at(entry, 38) >> 16;
     let offset = u32_at(entry, 42);
     match mode & 0o170_000 {
@@ -106,7 +106,7 @@ fn take(
     };
     let mut checked = Checked { from: &mut *data, crc: Crc::new() };
     target.file(name, u64::from(size), mode & 0o111 != 0, &mut checked)?;
-    // More than was told would be no file that anybody looked at.
+    // More data than declared was not checked.
     let more = checked.from.read(&mut [0; 1])? > 0;
     if more || checked.crc.sum() != crc {
         return Err(wrong("is damaged"));
@@ -114,7 +114,7 @@ fn take(
     Ok(())
 }
 
-/// Sums up what is read.
+/// Computes the checksum of what is read.
 struct Checked<'a> {
     from: &'a mut dyn Read,
     crc: Crc,
