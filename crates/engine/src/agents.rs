@@ -1,18 +1,17 @@
-//! Sub-agents: sessions inside a session. Each runs the same loop with a
-//! history, tools and a system prompt of its own; what it asks reaches the same
-//! person, what it may do is judged by the same rules, and in the end only its
-//! result is kept.
+//! Subagents: nested sessions. Each runs the same loop with its own history, tools, and system
+//! prompt. Its approval requests go to the same user, the same policy engine decides about its
+//! calls, and only its result is kept.
 
-mod child;
-mod clock;
-mod family;
-mod invoke;
+mod deadline;
+mod invoke_tool;
+mod manager;
 mod progress;
-mod quiet_hooks;
 mod role;
-mod shared_judge;
+mod run;
+mod shared_policy;
+mod subagent_hooks;
 
-pub(crate) use child::{SUBAGENT, how_to_go_on};
-pub(crate) use family::Family;
-pub(crate) use invoke::{INVOKE_AGENT, InvokeAgent};
+pub(crate) use invoke_tool::{INVOKE_AGENT, InvokeAgent};
+pub(crate) use manager::SubagentManager;
 pub(crate) use role::AgentRole;
+pub(crate) use run::{SUBAGENT, resume_hint};

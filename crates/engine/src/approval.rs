@@ -1,4 +1,4 @@
-//! Questions whether a call may run, and what an answer means.
+//! Approval requests and the handling of their responses.
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Question};
@@ -8,15 +8,17 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
 use parallax_protocol::tool::{Outcome, Preview, ToolError, ToolErrorKind, ToolKind};
 
-use crate::board::{Again, Board, Call, Finish, Prepared, Refused};
-use crate::guarded::{changes_files, not_undoable};
-use crate::scheduler::{add_note, asks_itself, refusal_note};
+use crate::checkpointed_call::{changes_files, irreversible_changes};
+use crate::scheduler::{add_note, denial_note, is_user_question};
 use crate::session::Session;
+use crate::tool_batch::{
+    CallSummary, PreparedCall, RerunContext, SandboxDenial, ToolBatch, ToolCall,
+};
 
-/// What answers may hold for longer than one call.
+/// How long responses may apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Approvals {
-    /// For the session (`security.disableAlwaysAllow` switches it off).
+    /// For the whole session (`security.disableAlwaysAllow` disables this).
     pub lasting: bool,
     /// On disk (`security.enablePermanentToolApproval`, in a trusted folder).
     pub permanent: bool,
@@ -28,9 +30,8 @@ impl Default for Approvals {
     }
 }
 
-/// What a command is asked about that ran and lacked something: it may have failed
-/// for another reason, and what was hidden is told to the model.
-fn asked_again(lacked: &Permissions) -> String {
+/// The reason shown when a command that the sandbox denied something is offered to run again.
+fn sandbox_denial_reason(lacked: &Permissions) -> String {
     let shown = match lacked.file_system.read.is_empty() || lacked.outside {
         true => "",
         false => "; what it reads there is hidden from commands, and the model sees what it prints",
@@ -43,15 +44,20 @@ fn asked_again(lacked: &Permissions) -> String {
 }
 
 impl Session {
-    /// Puts the question whether a prepared call may run.
-    pub(crate) async fn put(&mut self, board: &mut Board<'_>, call: &Call, prepared: Prepared) {
+    /// Asks the user to approve a prepared call.
+    pub(crate) async fn put(
+        &mut self,
+        board: &mut ToolBatch<'_>,
+        call: &ToolCall,
+        prepared: PreparedCall,
+    ) {
         let mut prepared = prepared;
         let spec = prepared.tool.spec();
         let is_expansion = prepared.again.refused.is_some();
         let question = match spec.kind {
             _ if is_expansion => Question::SandboxExpansion,
             ToolKind::Plan if is_plan(&prepared) => Question::ExitPlanMode,
-            _ if asks_itself(&prepared) => Question::AskUser,
+            _ if is_user_question(&prepared) => Question::AskUser,
             ToolKind::Edit => Question::Edit,
             ToolKind::Execute => Question::Exec,
             _ if call.name.starts_with("mcp_") => Question::Mcp,
@@ -59,16 +65,17 @@ impl Session {
         };
         prepared.outcomes = self.outcomes(question, &prepared);
         if is_expansion {
-            prepared.verdict.why = asked_again(&prepared.effects.permissions);
+            prepared.verdict.why = sandbox_denial_reason(&prepared.effects.permissions);
         }
-        let not_undoable = match &self.checkpoints {
+        let irreversible_changes = match &self.checkpoints {
             Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
-                let looking = not_undoable(std::sync::Arc::clone(checkpoints), &prepared.effects);
-                self.inbox.during(looking).await
+                let looking =
+                    irreversible_changes(std::sync::Arc::clone(checkpoints), &prepared.effects);
+                self.inbox.while_receiving(looking).await
             }
             _ => Vec::new(),
         };
-        // A call may be asked about more than once.
+        // A call may need approval more than once.
         self.asks += 1;
         let ask = match (prepared.again.runs, &prepared.again.arguments) {
             (0, None) => AskId::new(format!("ask-{}", call.id)),
@@ -89,19 +96,19 @@ impl Session {
             no_rule: prepared.no_rule.clone(),
             permissions: prepared.effects.permissions.clone(),
             wider: prepared.invocation.wider(&prepared.effects.permissions),
-            not_undoable,
+            not_undoable: irreversible_changes,
         };
-        self.hook_notify(&asked);
+        self.notify_hooks_of_approval(&asked);
         if let Some(Preview::Diff(diff)) = &mut asked.preview {
             diff.texts = None;
         }
         self.hub.send(EventBody::Ask(Box::new(asked)));
-        self.tell_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
+        self.emit_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
         board.exclusive = self.is_exclusive(call);
-        board.asking.insert(ask, prepared);
+        board.awaiting_approval.insert(ask, prepared);
     }
 
-    fn outcomes(&self, question: Question, prepared: &Prepared) -> Vec<AskOutcome> {
+    fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<AskOutcome> {
         let lasting =
             self.approvals.lasting && !prepared.verdict.each_time && question != Question::AskUser;
         let has_rule = !prepared.rules.is_empty();
@@ -114,7 +121,7 @@ impl Session {
         let is_edit = question == Question::Edit;
         let is_mcp = question == Question::Mcp;
         if question == Question::ExitPlanMode {
-            // "Always" lets the edits of the plan through.
+            // "Always" also allows the edits that carry out the plan.
             offer(AskOutcome::ProceedAlways, self.approvals.lasting && self.trusted);
             offer(AskOutcome::ModifyWithEditor, true);
             offer(AskOutcome::Cancel, true);
@@ -133,10 +140,10 @@ impl Session {
         outcomes
     }
 
-    /// Takes the answers to open questions.
-    pub(crate) async fn decide(&mut self, board: &mut Board<'_>, cancel: &CancellationToken) {
+    /// Handles responses to open approval requests.
+    pub(crate) async fn decide(&mut self, board: &mut ToolBatch<'_>, cancel: &CancellationToken) {
         for decide in std::mem::take(&mut self.inbox.decisions) {
-            let Some(mut prepared) = board.asking.remove(&decide.ask) else {
+            let Some(mut prepared) = board.awaiting_approval.remove(&decide.ask) else {
                 let text = format!("there is no open question `{}`", decide.ask);
                 self.inbox.notice(Level::Error, text);
                 continue;
@@ -144,15 +151,15 @@ impl Session {
             if let Err(why) = check(&decide, &prepared) {
                 let text = format!("the question `{}` stays open: {why}", decide.ask);
                 self.inbox.notice(Level::Error, text);
-                board.asking.insert(decide.ask, prepared);
+                board.awaiting_approval.insert(decide.ask, prepared);
                 continue;
             }
             let outcome = decide.outcome;
             prepared.decided = Some(outcome);
             self.hub.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome: Some(outcome) });
             match outcome {
-                // No answer is one too.
-                AskOutcome::Cancel if asks_itself(&prepared) => {
+                // Dismissing a user question is a valid answer.
+                AskOutcome::Cancel if is_user_question(&prepared) => {
                     self.start(board, prepared, CallDecision::Accept, None, cancel);
                 }
                 AskOutcome::Cancel | AskOutcome::Retry => {
@@ -162,8 +169,11 @@ impl Session {
                     self.declined(board, prepared, decide.feedback);
                 }
                 AskOutcome::ModifyWithEditor => {
-                    let again =
-                        Again { arguments: decide.arguments, changed: true, ..prepared.again };
+                    let again = RerunContext {
+                        arguments: decide.arguments,
+                        changed: true,
+                        ..prepared.again
+                    };
                     board.exclusive = false;
                     self.begin(board, prepared.index, again, cancel).await;
                 }
@@ -188,9 +198,13 @@ impl Session {
         }
     }
 
-    /// Makes the answer hold for the calls to come, and gives what is to be saved.
-    /// What cannot be kept is told; this call runs all the same.
-    fn remember(&mut self, decide: &Decide, prepared: &Prepared) -> Option<(RuleDraft, RuleScope)> {
+    /// Applies a response to future calls and returns the rule to save. If the rule cannot be
+    /// applied, the user is notified and this call runs anyway.
+    fn remember(
+        &mut self,
+        decide: &Decide,
+        prepared: &PreparedCall,
+    ) -> Option<(RuleDraft, RuleScope)> {
         let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
         let asked_for = match decide.outcome {
             AskOutcome::ProceedAlwaysAndSave => RuleScope::Always,
@@ -199,7 +213,7 @@ impl Session {
         let scope = decide.scope.unwrap_or(asked_for);
         if is_edit && self.trusted && decide.rule.is_none() && scope == RuleScope::Session {
             self.inbox.mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
-            self.inbox.tell_state();
+            self.inbox.emit_state();
             return None;
         }
         let offered = match decide.outcome {
@@ -209,7 +223,7 @@ impl Session {
             }
         };
         let mut rule = decide.rule.as_ref().or(offered).cloned()?;
-        // A rule that names no modes holds in those of the one offered.
+        // A rule without modes applies in the modes of the suggested rule.
         if rule.modes.is_empty() {
             rule.modes = offered.map(|offered| offered.modes.clone()).unwrap_or_default();
         }
@@ -220,8 +234,8 @@ impl Session {
                 return None;
             }
         }
-        // A rule that a person wrote may miss what it was written for.
-        if decide.rule.is_some() && !self.is_spared(prepared) {
+        // A rule edited by the user may not match the call it was written for.
+        if decide.rule.is_some() && !self.is_allowed_now(prepared) {
             let text = "the rule does not cover this call, which will be asked about again";
             self.inbox.notice(Level::Warning, text);
         }
@@ -236,7 +250,7 @@ impl Session {
             return;
         };
         let saving = tokio::task::spawn_blocking(move || keeper.keep(&rule, scope));
-        match self.inbox.during(saving).await {
+        match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
                 self.inbox.notice(Level::Info, format!("rule saved to `{}`", path.display()));
             }
@@ -248,27 +262,27 @@ impl Session {
         }
     }
 
-    /// A person said no.
+    /// Rejects a call that the user denied.
     fn declined(
         &mut self,
-        board: &mut Board<'_>,
-        mut prepared: Prepared,
+        board: &mut ToolBatch<'_>,
+        mut prepared: PreparedCall,
         feedback: Option<String>,
     ) {
         let index = prepared.index;
         let feedback = feedback.filter(|text| !text.trim().is_empty());
         board.exclusive = false;
         if let Some(refused) = prepared.again.refused.take() {
-            let Refused { mut outcome, finish } = *refused;
+            let SandboxDenial { mut outcome, finish } = *refused;
             let mut why = "The user did not agree to give it that.".to_owned();
             if let Some(feedback) = feedback {
                 why.push_str(&format!(" The user says: {feedback}"));
             }
-            add_note(&mut outcome, &refusal_note(&prepared, &why));
+            add_note(&mut outcome, &denial_note(&prepared, &why));
             self.finish(board, index, outcome, finish);
             return;
         }
-        let finish = Finish::rejected(&prepared, false);
+        let finish = CallSummary::rejected(&prepared, false);
         if let Some(outcome) = prepared.invocation.declined(feedback.as_deref()) {
             self.finish(board, index, outcome, finish);
             return;
@@ -278,17 +292,22 @@ impl Session {
             message.push_str(&format!(" The user says: {feedback}"));
         }
         let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
-        self.finish(board, index, Outcome::failure(error), Finish { cancelled: true, ..finish });
+        self.finish(
+            board,
+            index,
+            Outcome::failure(error),
+            CallSummary { cancelled: true, ..finish },
+        );
     }
 }
 
-/// Whether the call puts a plan before a person.
-fn is_plan(prepared: &Prepared) -> bool {
+/// Whether the call asks the user to approve a plan.
+fn is_plan(prepared: &PreparedCall) -> bool {
     matches!(prepared.invocation.preview(), Some(Preview::Plan { .. }))
 }
 
-/// Whether the answer is one that the question takes.
-fn check(decide: &Decide, prepared: &Prepared) -> Result<(), &'static str> {
+/// Validates a response against the request.
+fn check(decide: &Decide, prepared: &PreparedCall) -> Result<(), &'static str> {
     if !prepared.outcomes.contains(&decide.outcome) {
         return Err("this answer is not offered");
     }

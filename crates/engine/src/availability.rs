@@ -1,4 +1,4 @@
-//! Which models can answer now, and for how long others cannot.
+//! Which models are available, and how long the others are not.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,33 +6,33 @@ use std::time::Duration;
 use parallax_protocol::routing::FallbackCause;
 use tokio::time::Instant;
 
-/// How long a model without capacity is left alone.
-const CAPACITY: Duration = Duration::from_secs(30);
+/// How long a model without capacity is not used.
+const CAPACITY_COOLDOWN: Duration = Duration::from_secs(30);
 
-/// Why a model is not asked.
+/// Why a model is unavailable.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct Outage {
     cause: FallbackCause,
-    /// What the service said.
+    /// The service's message.
     message: String,
-    /// When it may be asked again; `None`: not in this session.
+    /// When it may be used again; `None`: not in this session.
     until: Option<Instant>,
-    /// It may be asked once in a prompt, with one attempt.
+    /// Each turn may try it once, with a single attempt.
     one_attempt: bool,
 }
 
-/// The health of models: one that is not in here is well.
+/// The availability of models: a model without an entry is available.
 #[derive(Debug, Default)]
-pub(crate) struct Availability {
-    troubles: HashMap<String, Trouble>,
-    /// Those that failed in this prompt: they do not stand in for others.
-    left: Vec<String>,
+pub(crate) struct ModelAvailability {
+    outages: HashMap<String, Outage>,
+    /// Models that failed in this turn: they are not used as a fallback.
+    failed: Vec<String>,
 }
 
-impl Availability {
-    /// A model could not answer. `retried`: the next prompt tries it once, since
-    /// another model is ready to take its place.
-    pub(crate) fn failed(
+impl ModelAvailability {
+    /// Records a failure of a model. `retried`: the next turn tries it once, since a fallback is
+    /// ready.
+    pub(crate) fn mark_failed(
         &mut self,
         model: &str,
         cause: FallbackCause,
@@ -40,51 +40,51 @@ impl Availability {
         retried: bool,
     ) {
         let passing = cause == FallbackCause::Capacity;
-        let trouble = Trouble {
+        let outage = Outage {
             cause,
             message: message.to_owned(),
             until: match (passing, retried) {
                 (false, _) => None,
                 (true, true) => Some(Instant::now()),
-                (true, false) => Some(Instant::now() + CAPACITY),
+                (true, false) => Some(Instant::now() + CAPACITY_COOLDOWN),
             },
             one_attempt: passing && retried,
         };
-        self.troubles.insert(model.to_owned(), trouble);
-        self.left.push(model.to_owned());
+        self.outages.insert(model.to_owned(), outage);
+        self.failed.push(model.to_owned());
     }
 
-    /// A prompt begins.
-    pub(crate) fn begin(&mut self) {
-        self.left.clear();
+    /// Starts a new turn.
+    pub(crate) fn start_turn(&mut self) {
+        self.failed.clear();
     }
 
-    /// Whether the model may stand in for another now.
+    /// Whether the model may be used as a fallback now.
     pub(crate) fn is_ready(&self, model: &str) -> bool {
-        self.trouble(model).is_none() && !self.was_left(model)
+        self.outage(model).is_none() && !self.failed_this_turn(model)
     }
 
-    /// Whether the model failed in this prompt.
-    pub(crate) fn was_left(&self, model: &str) -> bool {
-        self.left.iter().any(|left| left == model)
+    /// Whether the model failed in this turn.
+    pub(crate) fn failed_this_turn(&self, model: &str) -> bool {
+        self.failed.iter().any(|failed| failed == model)
     }
 
-    /// A model answered.
-    pub(crate) fn well(&mut self, model: &str) {
-        self.troubles.remove(model);
-        self.left.retain(|left| left != model);
+    /// Records that a model responded.
+    pub(crate) fn mark_available(&mut self, model: &str) {
+        self.outages.remove(model);
+        self.failed.retain(|failed| failed != model);
     }
 
-    /// Why a model is not asked now, and what the service said.
-    pub(crate) fn trouble(&self, model: &str) -> Option<(FallbackCause, String)> {
-        let trouble = self.troubles.get(model)?;
-        let open = trouble.until.is_some_and(|until| until <= Instant::now());
-        (!open).then(|| (trouble.cause, trouble.message.clone()))
+    /// Why a model is unavailable now, and the service's message.
+    pub(crate) fn outage(&self, model: &str) -> Option<(FallbackCause, String)> {
+        let outage = self.outages.get(model)?;
+        let open = outage.until.is_some_and(|until| until <= Instant::now());
+        (!open).then(|| (outage.cause, outage.message.clone()))
     }
 
-    /// Whether the model gets one attempt only.
-    pub(crate) fn one_attempt(&self, model: &str) -> bool {
-        self.troubles.get(model).is_some_and(|trouble| trouble.one_attempt)
+    /// Whether the model gets only one attempt.
+    pub(crate) fn is_limited_to_one_attempt(&self, model: &str) -> bool {
+        self.outages.get(model).is_some_and(|outage| outage.one_attempt)
     }
 }
 
@@ -94,20 +94,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn capacity_comes_back_and_a_quota_does_not() {
-        let mut models = Availability::default();
-        models.failed("a", FallbackCause::Capacity, "busy", false);
-        models.failed("b", FallbackCause::Quota, "spent", true);
-        models.failed("c", FallbackCause::Capacity, "busy", true);
-        assert_eq!(models.trouble("a"), Some((FallbackCause::Capacity, "busy".into())));
-        assert_eq!(models.trouble("c"), None);
+        let mut models = ModelAvailability::default();
+        models.mark_failed("a", FallbackCause::Capacity, "busy", false);
+        models.mark_failed("b", FallbackCause::Quota, "spent", true);
+        models.mark_failed("c", FallbackCause::Capacity, "busy", true);
+        assert_eq!(models.outage("a"), Some((FallbackCause::Capacity, "busy".into())));
+        assert_eq!(models.outage("c"), None);
         assert!(!models.is_ready("c"));
-        models.begin();
+        models.start_turn();
         assert!(models.is_ready("c") && !models.is_ready("b"));
-        assert!(models.one_attempt("c") && !models.one_attempt("a") && !models.one_attempt("b"));
+        assert!(
+            models.is_limited_to_one_attempt("c")
+                && !models.is_limited_to_one_attempt("a")
+                && !models.is_limited_to_one_attempt("b")
+        );
         tokio::time::advance(Duration::from_secs(31)).await;
-        assert_eq!(models.trouble("a"), None);
-        assert!(models.trouble("b").is_some());
-        models.well("b");
-        assert_eq!(models.trouble("b"), None);
+        assert_eq!(models.outage("a"), None);
+        assert!(models.outage("b").is_some());
+        models.mark_available("b");
+        assert_eq!(models.outage("b"), None);
     }
 }

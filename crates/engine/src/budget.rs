@@ -1,7 +1,7 @@
-//! What a session may spend, and what it has spent: money, tokens, time.
+//! What a session may spend and has spent: cost, tokens, time.
 
+mod increase;
 mod ledger;
-mod raise;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,127 +18,125 @@ pub use self::ledger::Ledger;
 use crate::history::now;
 use crate::session::Session;
 
-/// The share of a budget from which people are told.
-const NEAR: f64 = 0.8;
+/// The share of a budget from which the user is warned.
+const NEAR_SHARE: f64 = 0.8;
 
-/// What may be spent. Nothing set: no limit.
+/// Budget limits. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BudgetLimits {
     /// US dollars.
     pub cost: Option<f64>,
-    /// Tokens sent and received, cached ones included.
+    /// Tokens sent and received, including cached ones.
     pub tokens: Option<u64>,
-    /// Time in which turns run.
+    /// Running time of turns.
     pub time: Option<Duration>,
 }
 
 /// What was spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spent {
+pub struct Spending {
     /// US dollars.
     pub cost: f64,
     /// Tokens sent and received.
     pub tokens: u64,
-    /// Time in which turns ran.
+    /// Running time of turns.
     pub time: Duration,
 }
 
-/// The limits of a session and of each of its prompts, with what is spent.
+/// The limits of a session and of each prompt, with what is spent.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     ledger: Ledger,
-    /// Whether a person is there to raise what is spent.
+    /// Whether the user can be asked to raise a spent budget.
     pub(crate) asks: bool,
-    /// The budget of a session inside another, whose prompts are none.
+    /// Whether this is the budget of a nested session, whose prompts do not count as prompts.
     inner: bool,
-    /// What was told to be nearly spent.
-    told: Option<BudgetSpent>,
-    /// The requests that the journal tells of.
-    noted: Vec<Requests>,
+    /// The warning that was shown last.
+    reported: Option<BudgetSpent>,
+    /// The request counts already saved in the journal.
+    saved_requests: Vec<Requests>,
 }
 
 impl Budget {
-    /// A budget with these limits, of which so much is spent already.
-    pub fn new(session: BudgetLimits, prompt: BudgetLimits, spent: Spent) -> Self {
+    /// Creates a budget with limits and the amount already spent.
+    pub fn new(session: BudgetLimits, prompt: BudgetLimits, spent: Spending) -> Self {
         Self { ledger: Ledger::new(session, prompt, spent), ..Self::default() }
     }
 
-    /// The same budget for a session that has spent so much before, with these
-    /// requests, which its limits need not count.
+    /// Adds the session's earlier spending and requests, which its limits do not count.
     #[must_use]
-    pub fn after(self, total: Spent, requests: Vec<Requests>) -> Self {
+    pub fn after(self, total: Spending, requests: Vec<Requests>) -> Self {
         self.ledger.set_total(total, requests.clone());
-        Self { noted: requests, ..self }
+        Self { saved_requests: requests, ..self }
     }
 
-    /// The same budget; `asks`: whether a person is there who is asked to raise
-    /// it when it is spent, so that turns go on.
+    /// Sets whether the user can be asked to raise a spent budget, so that the turn can continue.
     #[must_use]
-    pub fn asking(self, asks: bool) -> Self {
+    pub fn with_user_prompts(self, asks: bool) -> Self {
         Self { asks, ..self }
     }
 
-    /// Where what is spent is counted, and limits are set.
+    /// The shared ledger, where spending is counted and limits are set.
     pub fn ledger(&self) -> Ledger {
         self.ledger.clone()
     }
 
-    /// The same budget for a session inside this one (a subagent): what it
-    /// spends counts here, and its prompts are part of the prompt that runs.
+    /// The same budget for a nested session (a subagent): its spending counts here, and its prompts
+    /// belong to the running prompt.
     #[must_use]
     pub fn within(&self) -> Self {
         Self { inner: true, ..self.clone() }
     }
 
-    /// A turn begins.
-    pub(crate) fn begin(&mut self) {
+    /// Starts a turn.
+    pub(crate) fn start_turn(&mut self) {
         if !self.inner {
             self.ledger.begin();
         }
     }
 
-    /// The turn's time runs on.
-    pub(crate) fn go_on(&self) {
+    /// Resumes the clock of the turn.
+    pub(crate) fn resume_clock(&self) {
         self.ledger.go();
     }
 
-    /// The turn's time stands still: it is over, or a person is asked.
-    pub(crate) fn stop(&self) {
+    /// Pauses the clock: the turn is over, or the user is asked.
+    pub(crate) fn pause_clock(&self) {
         self.ledger.stop();
     }
 
-    /// What is spent, if something is.
-    pub(crate) fn over(&self) -> Option<BudgetSpent> {
+    /// The exceeded limit, if any.
+    pub(crate) fn exceeded(&self) -> Option<BudgetSpent> {
         self.limited().find(|spent| spent.used >= spent.limit)
     }
 
-    /// Whether something would be nearly spent with that much more.
+    /// Whether spending this much more would approach a limit.
     #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
-    pub(crate) fn would_be_near(&self, tokens: u64, dollars: f64) -> bool {
+    pub(crate) fn would_approach_limit(&self, tokens: u64, dollars: f64) -> bool {
         self.limited().any(|spent| {
             let more = match spent.kind {
                 BudgetKind::Tokens => tokens as f64,
                 BudgetKind::Cost => dollars,
                 BudgetKind::Time => 0.0,
             };
-            spent.used + more >= spent.limit * NEAR
+            spent.used + more >= spent.limit * NEAR_SHARE
         })
     }
 
-    /// What is nearly spent; told once for a limit.
-    pub(crate) fn near(&mut self) -> Option<BudgetSpent> {
-        let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR)?;
-        let same = |told: &BudgetSpent| {
-            (told.kind, told.scope, told.limit) == (near.kind, near.scope, near.limit)
+    /// A limit that is nearly reached; returned once per limit.
+    pub(crate) fn approaching_limit(&mut self) -> Option<BudgetSpent> {
+        let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR_SHARE)?;
+        let same = |reported: &BudgetSpent| {
+            (reported.kind, reported.scope, reported.limit) == (near.kind, near.scope, near.limit)
         };
-        if self.told.as_ref().is_some_and(same) {
+        if self.reported.as_ref().is_some_and(same) {
             return None;
         }
-        self.told = Some(near);
+        self.reported = Some(near);
         Some(near)
     }
 
-    /// What is limited and looked at between requests. Time has its own watch.
+    /// The limits checked between requests. Time has its own timer.
     fn limited(&self) -> impl Iterator<Item = BudgetSpent> + use<> {
         let limited = |BudgetUse { kind, scope, limit, used }| {
             Some(BudgetSpent { kind, scope, limit: limit?, used })
@@ -148,35 +146,34 @@ impl Budget {
     }
 }
 
-/// Ends a turn when its time is over. Dropped, it does not.
-pub(crate) struct Timer(JoinHandle<()>);
+/// Ends a turn when its time is up, unless dropped before.
+pub(crate) struct TurnTimer(JoinHandle<()>);
 
-impl Drop for Timer {
+impl Drop for TurnTimer {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 impl Session {
-    /// Watches the time of the turn. Inside another session that one's watch
-    /// ends both.
-    fn start_timer(&mut self, cancel: &CancellationToken) -> Option<Timer> {
+    /// Starts the timer of the turn. In a nested session the outer timer ends both.
+    fn start_timer(&mut self, cancel: &CancellationToken) -> Option<TurnTimer> {
         self.timed_out = Arc::default();
         if self.budget.inner {
             return None;
         }
         let (timed_out, cancel) = (Arc::clone(&self.timed_out), cancel.clone());
         let ledger = self.budget.ledger();
-        Some(Timer(tokio::spawn(async move {
-            // Set once: the turn was not timed out before.
-            let _ = timed_out.set(ledger.time_is_up().await);
+        Some(TurnTimer(tokio::spawn(async move {
+            // The cell is new, so the turn has not timed out before.
+            let _ = timed_out.set(ledger.wait_for_time_limit().await);
             cancel.cancel();
         })))
     }
 
-    /// Notes limits that a person set, for when the session is resumed. One that
-    /// has no prompt yet has no journal either: they wait for it.
-    pub(crate) fn keep_budgets(&mut self) {
+    /// Saves limits that the user set, so that a resumed session has them. A session without a
+    /// prompt has no journal yet; its limits wait.
+    pub(crate) fn save_budgets(&mut self) {
         if self.history.len() == 0 {
             return;
         }
@@ -185,42 +182,42 @@ impl Session {
         }
     }
 
-    /// Notes what the session has spent, for when it is resumed: at the end of a
-    /// turn, and before anything is taken back, which it does not earn again.
-    pub(crate) fn note_spent(&mut self) {
+    /// Saves the session's spending: at the end of a turn, and before anything is rewound, which
+    /// does not refund it.
+    pub(crate) fn save_spending(&mut self) {
         let requests = self.budget.ledger.requests();
-        if self.budget.inner || requests == self.budget.noted || self.history.len() == 0 {
+        if self.budget.inner || requests == self.budget.saved_requests || self.history.len() == 0 {
             return;
         }
-        self.budget.noted.clone_from(&requests);
-        let Spent { cost, tokens, .. } = self.budget.ledger.total();
+        self.budget.saved_requests.clone_from(&requests);
+        let Spending { cost, tokens, .. } = self.budget.ledger.total();
         let record = SpentRecord { time: now(), cost, tokens, requests };
         self.history.record(&Record::Spent(record));
     }
 
-    /// Whether what the model costs is known, where money is limited.
-    pub(crate) fn is_priced(&self, model: &str) -> bool {
+    /// Whether the price of the model is known, if cost is limited.
+    pub(crate) fn can_enforce_cost(&self, model: &str) -> bool {
         !self.budget.ledger.limits_cost() || self.model.price(model).is_some()
     }
 
-    /// Whether another request may be made with that model. A person who is
-    /// there is asked first.
+    /// Checks that another request may be sent to the model. Asks the user to raise a spent budget
+    /// if possible.
     ///
     /// # Errors
-    /// When a budget is spent, or cannot be kept since nobody knows the price,
-    /// and when the turn is interrupted.
-    pub(crate) async fn may_spend(
+    /// When a budget is spent, a cost budget cannot be enforced because the price is unknown, or
+    /// the turn is interrupted.
+    pub(crate) async fn check_budget(
         &mut self,
         model: &str,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        self.keep_budgets();
-        while let Some(spent) = self.budget.over() {
-            if !self.is_raised(spent, cancel).await? {
+        self.save_budgets();
+        while let Some(spent) = self.budget.exceeded() {
+            if !self.request_increase(spent, cancel).await? {
                 return Err(EndReason::Budget(spent));
             }
         }
-        if !self.is_priced(model) {
+        if !self.can_enforce_cost(model) {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Config,
                 message: format!(
@@ -230,7 +227,7 @@ impl Session {
                 status: None,
             }));
         }
-        if let Some(spent) = self.budget.near() {
+        if let Some(spent) = self.budget.approaching_limit() {
             let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
             let text = format!("{used} of the budget of {limit} are spent");
             self.inbox.notice(Level::Warning, text);
@@ -263,7 +260,7 @@ mod tests {
     #[test]
     fn a_service_that_tells_no_usage_does_not_escape_a_budget() {
         let limits = BudgetLimits { tokens: Some(1_000), ..BudgetLimits::default() };
-        let budget = Budget::new(limits, BudgetLimits::default(), Spent::default());
+        let budget = Budget::new(limits, BudgetLimits::default(), Spending::default());
         let silent = |error: Option<&str>| ModelCall {
             usage: Usage::default(),
             request_bytes: 4_000,
@@ -271,12 +268,12 @@ mod tests {
             ..call(0.0, 0)
         };
         budget.ledger().count(&silent(Some("network")));
-        assert_eq!(budget.over(), None);
+        assert_eq!(budget.exceeded(), None);
         budget.ledger().count(&silent(None));
-        assert!(budget.over().is_some());
+        assert!(budget.exceeded().is_some());
         let rates = parallax_protocol::price::Rates { input: 4.0, cached: 1.0, output: 9.0 };
         let price = Some(parallax_protocol::price::Price { short: rates, long: None });
-        let cost = crate::meter::cost(price, &Usage::default(), 4_000_000);
+        let cost = crate::usage_tracking::cost(price, &Usage::default(), 4_000_000);
         assert!((cost.expect("a price").total() - 4.0).abs() < 1e-9);
     }
 
@@ -284,26 +281,27 @@ mod tests {
     fn a_prompt_begins_anew_and_the_session_does_not() {
         let session = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
         let prompt = BudgetLimits { tokens: Some(100), ..BudgetLimits::default() };
-        let mut budget = Budget::new(session, prompt, Spent { cost: 0.5, ..Spent::default() });
-        budget.begin();
+        let mut budget =
+            Budget::new(session, prompt, Spending { cost: 0.5, ..Spending::default() });
+        budget.start_turn();
         budget.ledger().count(&call(0.25, 60));
-        assert_eq!((budget.over(), budget.near()), (None, None));
+        assert_eq!((budget.exceeded(), budget.approaching_limit()), (None, None));
         budget.ledger().count(&call(0.0, 60));
-        let over = budget.over().expect("spent");
+        let over = budget.exceeded().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Tokens, BudgetScope::Prompt));
-        assert!(budget.near().is_some() && budget.near().is_none());
-        budget.stop();
-        budget.begin();
-        assert_eq!(budget.over(), None);
+        assert!(budget.approaching_limit().is_some() && budget.approaching_limit().is_none());
+        budget.pause_clock();
+        budget.start_turn();
+        assert_eq!(budget.exceeded(), None);
         budget.within().ledger().count(&call(0.25, 0));
-        let over = budget.over().expect("spent");
+        let over = budget.exceeded().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Cost, BudgetScope::Session));
-        // A raised limit holds inside too, and is told of anew.
+        // A raised limit applies inside too, and warns again.
         budget.within().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
-        assert_eq!(budget.over(), None);
-        assert!(budget.near().is_some());
+        assert_eq!(budget.exceeded(), None);
+        assert!(budget.approaching_limit().is_some());
         budget.ledger().set(BudgetKind::Cost, BudgetScope::Session, None);
-        assert_eq!(budget.near(), None);
+        assert_eq!(budget.approaching_limit(), None);
     }
 
     #[test]
@@ -312,16 +310,16 @@ mod tests {
             time: Some(Duration::from_secs(seconds)),
             ..BudgetLimits::default()
         };
-        let spent = Spent { time: Duration::from_secs(8), ..Spent::default() };
+        let spent = Spending { time: Duration::from_secs(8), ..Spending::default() };
         let mut budget = Budget::new(time(10), time(5), spent);
         assert_eq!(budget.ledger.time_left(), None, "no time runs");
-        budget.begin();
+        budget.start_turn();
         let (left, spent) = budget.ledger.time_left().expect("a limit");
         assert_eq!((left.as_secs_f64().ceil(), spent.scope), (2.0, BudgetScope::Session));
         budget.ledger().set(BudgetKind::Time, BudgetScope::Session, Some(60.0));
         let (_, spent) = budget.ledger.time_left().expect("a limit");
         assert_eq!(spent.scope, BudgetScope::Prompt);
-        budget.stop();
+        budget.pause_clock();
         assert_eq!(budget.ledger.time_left(), None);
     }
 }

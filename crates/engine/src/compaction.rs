@@ -1,21 +1,21 @@
-//! Keeps the history within the window: old results are shortened first, then
-//! the older part becomes an account by the model, and where the model cannot,
-//! by the program. Nothing is lost: the journal holds all of it.
+//! Keeps the history within the context window: old results are masked first, then the older
+//! part is replaced by a summary from the model, or from the program if the model fails.
+//! Nothing is lost: the journal keeps everything.
 //!
-//! Requests share their beginning, which the provider's cache needs; so this
-//! happens rarely, and then by much.
+//! Requests share a prefix, which the provider's cache depends on; so compaction is rare and
+//! removes a lot at once.
 
-mod account;
-mod ahead;
-mod calls;
-mod leave_out;
-mod room;
-mod shorten;
-mod snapshot;
+mod background_summary;
+mod call_results;
+mod drop_results;
+mod full_output;
+mod masking;
+mod model_summary;
+mod options;
 mod split;
+mod summary;
+mod thresholds;
 mod transcript;
-mod when;
-mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,218 +27,218 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::tool::ToolKind;
 
-pub(crate) use account::call_words;
-pub(crate) use calls::{Answered, answered};
-pub use room::Room;
-pub use shorten::KeepOutput;
-pub(crate) use shorten::place_of;
+pub(crate) use call_results::{CallResult, answered};
+pub use masking::KeepOutput;
+pub(crate) use masking::result_place;
+pub use options::CompactionOptions;
+pub(crate) use summary::call_title;
 
-use self::account::{Facts, Held};
-use self::ahead::{Job, until};
-use self::shorten::Reach;
+use self::background_summary::{BackgroundSummary, until};
+use self::masking::MaskingLimits;
 use self::split::Split;
-use self::when::{Accounts, goal, is_gain};
-use crate::inbox::Wanted;
+use self::summary::{HistoryFacts, PinnedResults};
+use self::thresholds::{SummaryUsefulness, goal, is_gain};
+use crate::inbox::ContextEdit;
 use crate::invariants;
-use crate::meter::Metered;
 use crate::session::Session;
-use crate::view::{Entry, contents_of, tokens_of};
+use crate::usage_tracking::UsageTrackingModel;
+use crate::view::{ViewEntry, contents_of, tokens_of};
 
-/// Answers that stay with their results whatever their size is.
+/// Model messages that always keep their results.
 const ANSWERS: usize = 2;
-/// What stays word for word behind an account, in percent of the history: together
-/// they are to leave no more than the goal.
+/// Size of the unsummarized tail in percent of the history: together with the summary it must
+/// stay below the goal.
 const TAIL_PERCENT: u64 = 20;
-/// An account has at most this part of what it stands for, in percent.
+/// Maximum size of a summary in percent of what it replaces.
 const ACCOUNT_PERCENT: u64 = 50;
-/// Tokens that an account may have in any case, and at most.
+/// Minimum and maximum size of a summary in tokens.
 const ACCOUNT: (u64, u64) = (400, 12_000);
-/// Tokens that must have come or gone before old results are looked through again.
+/// Change in tokens after which old results are scanned again.
 const LOOK_AGAIN: u64 = 2_000;
-/// What a session knows of its compactions.
-pub(crate) struct Compacting {
-    pub(crate) room: Room,
-    /// The account that is being written.
-    job: Option<Job>,
-    /// No threshold counts below so many tokens: the last compaction did not
-    /// get below the mark.
-    next_at: u64,
-    /// A person took a compaction back: only they, or a full window, make one.
-    held: bool,
-    /// The tokens when old results were looked through last.
-    looked: u64,
-    /// How often the way to the next compaction was doubled, since they brought
-    /// little.
-    doubled: u32,
-    /// How many in a row brought much since.
-    won: u32,
-    /// Whether accounts of the model are worth their requests.
-    accounts: Accounts,
-    /// It was told that the mark is too low.
-    told_low: bool,
-    /// It was told that the newest answers alone are above the mark.
-    told_above: bool,
+/// The compaction state of a session.
+pub(crate) struct CompactionState {
+    pub(crate) room: CompactionOptions,
+    /// The summary being written in the background.
+    job: Option<BackgroundSummary>,
+    /// Thresholds below this token count do not apply: the last compaction did not get below the
+    /// threshold.
+    next_threshold: u64,
+    /// The user undid a compaction: only the user or a full window triggers another.
+    is_paused: bool,
+    /// The token count of the last scan of old results.
+    scanned_at: u64,
+    /// How often the distance to the next compaction was doubled because the gains were small.
+    backoff_doublings: u32,
+    /// Large gains in a row since then.
+    large_gains: u32,
+    /// Whether summaries are worth their requests.
+    accounts: SummaryUsefulness,
+    /// The user was warned that the threshold is too low.
+    warned_low: bool,
+    /// The user was warned that the newest messages alone exceed the threshold.
+    warned_above: bool,
 }
 
-impl Compacting {
-    pub(crate) fn new(room: Room) -> Self {
+impl CompactionState {
+    pub(crate) fn new(room: CompactionOptions) -> Self {
         Self {
             room,
             job: None,
-            next_at: 0,
-            held: false,
-            looked: 0,
-            doubled: 0,
-            won: 0,
-            accounts: Accounts::default(),
-            told_low: false,
-            told_above: false,
+            next_threshold: 0,
+            is_paused: false,
+            scanned_at: 0,
+            backoff_doublings: 0,
+            large_gains: 0,
+            accounts: SummaryUsefulness::default(),
+            warned_low: false,
+            warned_above: false,
         }
     }
 
-    /// Whether old results are to be looked through again: not for every request,
-    /// since that reads all of them.
-    fn looks(&mut self, tokens: u64) -> bool {
-        let changed = tokens.abs_diff(self.looked) >= LOOK_AGAIN;
+    /// Whether to scan old results again: not on every request, since a scan reads all of them.
+    fn should_scan(&mut self, tokens: u64) -> bool {
+        let changed = tokens.abs_diff(self.scanned_at) >= LOOK_AGAIN;
         if changed {
-            self.looked = tokens;
+            self.scanned_at = tokens;
         }
         changed
     }
 }
 
-/// What a compaction is made of.
-struct Material {
-    /// The view as it is.
-    view: Vec<Entry>,
-    /// The same with shorter results.
-    short: Vec<Entry>,
+/// The input of a compaction.
+struct CompactionInput {
+    /// The current view.
+    view: Vec<ViewEntry>,
+    /// The view with masked results.
+    short: Vec<ViewEntry>,
     kinds: HashMap<String, ToolKind>,
     active: Option<usize>,
-    /// Tokens of the request beside the view.
+    /// Tokens of the request outside the view.
     fixed: u64,
-    /// The estimate of the whole request, by the service's count.
+    /// The estimate of the whole request, based on the service's count.
     before: u64,
-    /// What the model takes.
+    /// The context window of the model.
     window: u64,
 }
 
-impl Material {
-    /// The estimate of a request with another view, calibrated like `before`.
-    fn estimate(&self, view: &[Entry]) -> u64 {
+impl CompactionInput {
+    /// Estimates a request with another view, calibrated like `before`.
+    fn estimate(&self, view: &[ViewEntry]) -> u64 {
         let raw = u128::from(self.fixed + tokens_of(&self.view)).max(1);
         let new = u128::from(self.fixed + tokens_of(view));
         u64::try_from(u128::from(self.before) * new / raw).unwrap_or(u64::MAX)
     }
 
-    /// Tokens that a view has too many, as they are counted here.
-    fn over(&self, view: &[Entry], fits: u64) -> u64 {
+    /// By how many tokens, in local estimates, a view exceeds the limit.
+    fn over(&self, view: &[ViewEntry], fits: u64) -> u64 {
         let raw = u128::from(self.fixed + tokens_of(&self.view));
         let over = u128::from(self.estimate(view).saturating_sub(fits));
         u64::try_from((over * raw).div_ceil(u128::from(self.before.max(1)))).unwrap_or(u64::MAX)
     }
 
-    /// Whether an account of so much would make it noticeably shorter than short
-    /// results do.
+    /// Whether a summary would save noticeably more than masking alone.
     fn pays(&self, split: Split) -> bool {
         let raw = self.fixed + tokens_of(&self.short);
         let account = split.dropped(&self.short) * ACCOUNT_PERCENT / 100;
         is_gain(raw, raw - account.min(raw))
     }
 
-    /// The tokens that the account of a cut may have.
-    fn account_limit(&self, split: Split) -> u64 {
+    /// The maximum size of the summary for a split.
+    fn summary_limit(&self, split: Split) -> u64 {
         let dropped = split.dropped(&self.view);
         (dropped * ACCOUNT_PERCENT / 100).clamp(ACCOUNT.0.min(dropped), ACCOUNT.1)
     }
 }
 
 impl Session {
-    /// Makes the next request fit: what a person wanted first, then what the
-    /// thresholds say.
+    /// Makes the next request fit: first the user's edits, then the thresholds.
     ///
     /// # Errors
-    /// When the turn was interrupted meanwhile; the history is as before.
-    pub(crate) async fn make_room(&mut self, cancel: &CancellationToken) -> Result<(), EndReason> {
+    /// When the turn was interrupted; the history is then unchanged.
+    pub(crate) async fn compact_if_needed(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
         while let Some(wanted) = self.inbox.compactions.pop_front() {
-            self.carry_out(wanted, cancel).await;
+            self.apply_edit(wanted, cancel).await;
         }
-        self.describe_context();
+        self.emit_context_breakdown();
         let model = self.main_model();
         let ContextUsed { tokens, window } = self.context(&model);
         let mark = self.mark(window);
-        self.tell_low_mark(mark, window);
+        self.warn_low_threshold(mark, window);
         if tokens > window {
             self.compact(CompactionCause::Overflow, None, cancel).await;
-        } else if tokens >= mark.max(self.compacting.next_at) && !self.compacting.held {
-            // A little over the mark nobody waits for an account that is
-            // being written.
+        } else if tokens >= mark.max(self.compacting.next_threshold) && !self.compacting.is_paused {
+            // Slightly above the threshold, do not wait for a summary that is still being written.
             let patient = tokens < (mark + mark / 4).min(window - window / 10);
-            if !(patient && self.is_writing()) {
+            if !(patient && self.is_summary_running()) {
                 self.compact(CompactionCause::Threshold, None, cancel).await;
             }
-        } else if tokens >= (mark / 2).min(self.compacting.room.shortens_from()) {
-            if self.compacting.looks(tokens) {
-                self.shorten_old(mark.max(self.compacting.next_at)).await;
+        } else if tokens >= (mark / 2).min(self.compacting.room.masking_threshold()) {
+            if self.compacting.should_scan(tokens) {
+                self.mask_old_results(mark.max(self.compacting.next_threshold)).await;
             }
-            if tokens >= mark.max(self.compacting.next_at) / 5 * 4 && !self.compacting.held {
-                self.write_ahead(&model, mark).await;
+            if tokens >= mark.max(self.compacting.next_threshold) / 5 * 4
+                && !self.compacting.is_paused
+            {
+                self.start_background_summary(&model, mark).await;
             }
         }
         if cancel.is_cancelled() { Err(EndReason::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether the next request to the model fits, and nothing is shortened before it.
-    pub(crate) fn has_room(&mut self, model: &str) -> bool {
+    /// Whether the next request fits without any compaction.
+    pub(crate) fn fits_without_compaction(&mut self, model: &str) -> bool {
         let ContextUsed { tokens, window } = self.context(model);
         let mark = self.mark(window);
         self.inbox.compactions.is_empty()
-            && tokens < (mark / 2).min(self.compacting.room.shortens_from())
+            && tokens < (mark / 2).min(self.compacting.room.masking_threshold())
     }
 
-    /// Makes room after the service said that the request is too long. Gives
-    /// whether it is shorter now.
-    pub(crate) async fn make_room_by_force(&mut self, cancel: &CancellationToken) -> bool {
+    /// Compacts after the service rejected the request as too long. Returns whether the history is
+    /// shorter now.
+    pub(crate) async fn compact_after_overflow(&mut self, cancel: &CancellationToken) -> bool {
         self.compact(CompactionCause::Overflow, None, cancel).await
     }
 
-    /// Carries out what a person wanted between turns.
+    /// Applies the user's edits between turns.
     pub(crate) async fn compact_between_turns(&mut self) {
         while let Some(wanted) = self.inbox.compactions.pop_front() {
             let cancel = CancellationToken::new();
             self.inbox.compacting = Some(cancel.clone());
-            self.carry_out(wanted, &cancel).await;
+            self.apply_edit(wanted, &cancel).await;
             self.inbox.compacting = None;
-            self.note_spent();
+            self.save_spending();
             let store = self.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
-            if let Ok(Err(error)) = self.inbox.during(synced).await {
-                self.history.note_trouble(error.message);
+            if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
+                self.history.record_storage_error(error.message);
             }
-            self.tell_trouble();
+            self.report_storage_error();
         }
     }
 
-    async fn carry_out(&mut self, wanted: Wanted, cancel: &CancellationToken) {
+    async fn apply_edit(&mut self, wanted: ContextEdit, cancel: &CancellationToken) {
         match wanted {
-            Wanted::Shorter { focus } => {
-                self.compacting.held = false;
+            ContextEdit::Compact { focus } => {
+                self.compacting.is_paused = false;
                 self.compact(CompactionCause::Manual, focus, cancel).await;
             }
-            Wanted::Without(places) => self.leave_out_results(places).await,
-            Wanted::WithoutSkill(name) => self.unload_skill(&name).await,
-            Wanted::Pin(place, on) => self.pin(place, on),
-            Wanted::Whole => {
-                let before = self.tokens_now();
+            ContextEdit::DropResults(places) => self.drop_results(places).await,
+            ContextEdit::UnloadSkill(name) => self.unload_skill(&name).await,
+            ContextEdit::Pin(place, on) => self.pin(place, on),
+            ContextEdit::UndoCompaction => {
+                let before = self.current_tokens();
                 let undone = self.history.undo_compaction();
-                self.compacting.held |= undone;
+                self.compacting.is_paused |= undone;
                 self.compacting.job = None;
                 if let (true, Some(context)) = (undone, &self.folder_context) {
                     context.resume(&contents_of(self.history.view()));
                 }
                 let remark = (!undone).then(|| "there is no compaction to take back".to_owned());
-                let after = self.tokens_now();
-                self.tell_compaction(Compaction {
+                let after = self.current_tokens();
+                self.emit_compaction(Compaction {
                     cause: CompactionCause::Undo,
                     how: None,
                     before,
@@ -249,40 +249,40 @@ impl Session {
         }
     }
 
-    fn tokens_now(&mut self) -> u64 {
+    fn current_tokens(&mut self) -> u64 {
         let model = self.main_model();
         self.context(&model).tokens
     }
 
-    fn tell_compaction(&mut self, compaction: Compaction) {
+    fn emit_compaction(&mut self, compaction: Compaction) {
         self.hub.send(EventBody::Compaction(compaction));
-        self.tell_context();
+        self.emit_context_usage();
     }
 
-    /// Makes the history shorter and tells what came of it. Gives whether it is
-    /// shorter.
+    /// Compacts the history and reports the result. Returns whether it is shorter.
     async fn compact(
         &mut self,
         cause: CompactionCause,
         focus: Option<String>,
         cancel: &CancellationToken,
     ) -> bool {
-        let hooked = self.hook_compress(cause, cancel).await;
+        let hooked = self.run_compress_hooks(cause, cancel).await;
         let focus = focus.into_iter().chain(hooked).reduce(|all, one| format!("{all}\n{one}"));
         let model = self.main_model();
         let window = self.context(&model).window;
         let mark = self.mark(window);
-        let mut reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
+        let mut reach =
+            MaskingLimits { min_masked: 0, notes: true, ..self.compacting.room.reach(mark) };
         let mut material = self.material(reach).await;
         let before = material.before;
-        // What the service refused though it fits our window must become much less:
-        // its real limit is not known.
-        let is_refused = cause == CompactionCause::Overflow && before <= window;
-        let fits = if is_refused { before / 2 } else { window / 10 * 9 };
+        // A request that the service refused although it fits our window must shrink a lot, since
+        // the real limit is unknown.
+        let is_declined = cause == CompactionCause::Overflow && before <= window;
+        let fits = if is_declined { before / 2 } else { window / 10 * 9 };
         let (mut how, mut remark) = (None, None);
         let mut shorter = material.short.clone();
         let by_results = material.estimate(&shorter);
-        // 60 % less is enough; a person wants an account.
+        // Saving 60 % is enough, unless the user asked for a summary.
         let enough = cause == CompactionCause::Threshold && by_results <= goal(before);
         if is_gain(before, by_results) {
             how = Some(CompactionHow::Results);
@@ -295,43 +295,42 @@ impl Session {
                 || (pays || self.compacting.job.is_some()) && self.compacting.accounts.is_due();
             if asks
                 && let Some((view, made, why)) =
-                    self.with_account(&material, split, focus, &model, cancel).await
+                    self.summarized_view(&material, split, focus, &model, cancel).await
             {
                 let used = is_gain(material.estimate(&shorter), material.estimate(&view));
-                self.note_account(used || cause != CompactionCause::Threshold);
+                self.record_summary_use(used || cause != CompactionCause::Threshold);
                 if used {
                     (shorter, how, remark) = (view, Some(made), why);
                 }
             }
             if material.estimate(&shorter) > goal(before) {
-                // What is bulky in the last answers as well, but for the newest.
-                let tighter = Reach { protect: 0, ..reach };
+                // Mask large results among the last messages too, except the newest.
+                let tighter = MaskingLimits { protect: 0, ..reach };
                 if let Some(view) = self.shortened(&shorter, tighter).await {
                     how = how.or(Some(CompactionHow::Results));
                     shorter = view;
                 }
             }
-            // The model has not seen the newest results yet: it gets as much of them
-            // as fits.
+            // The model has not seen the newest results yet: it gets as much of them as fits.
             if material.estimate(&shorter) > fits && reach.protect_newest {
                 let over = material.over(&shorter, fits);
-                if let Some(view) = self.newest_shortened(&shorter, over).await {
+                if let Some(view) = self.mask_newest(&shorter, over).await {
                     how = how.or(Some(CompactionHow::Results));
                     shorter = view;
                 }
             }
         }
         if cancel.is_cancelled() {
-            self.tell_compaction(unchanged(cause, before, "it was interrupted"));
+            self.emit_compaction(unchanged(cause, before, "it was interrupted"));
             return false;
         }
         if cause == CompactionCause::Overflow && material.estimate(&shorter) > fits {
-            // The last resort: no model, one answer, no result in full.
-            reach = Reach { protect: 0, protect_newest: false, ..reach };
+            // Last resort: no model, one message, no full result.
+            reach = MaskingLimits { protect: 0, protect_newest: false, ..reach };
             material = self.material(reach).await;
             let split = Split::by_size(&material.short, material.active, 0, 1);
             if let Some(split) = split {
-                let view = self.mechanically(&material, split);
+                let view = self.mechanical_view(&material, split);
                 if material.estimate(&view) < material.estimate(&shorter) {
                     (shorter, how) = (view, Some(CompactionHow::Mechanical));
                 }
@@ -343,10 +342,10 @@ impl Session {
         let after = material.estimate(&shorter);
         let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
         else {
-            self.compacting.next_at = before + mark / 4;
+            self.compacting.next_threshold = before + mark / 4;
             let why =
                 format!("{NOTHING_TO_COMPRESS} The history is short, or all of it is recent.");
-            self.tell_compaction(unchanged(cause, before, &why));
+            self.emit_compaction(unchanged(cause, before, &why));
             return false;
         };
         if after > goal(before) && remark.is_none() {
@@ -358,32 +357,32 @@ impl Session {
         }
         self.take(shorter, how, before, after);
         self.compacting.learn(cause, (before, after), mark, window);
-        self.tell_above(cause, after, mark);
-        self.tell_compaction(Compaction { cause, how: Some(how), before, after, remark });
+        self.warn_above_threshold(cause, after, mark);
+        self.emit_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
 
-    fn take(&mut self, view: Vec<Entry>, how: CompactionHow, before: u64, after: u64) {
+    fn take(&mut self, view: Vec<ViewEntry>, how: CompactionHow, before: u64, after: u64) {
         let job = self.compacting.job.take();
         self.history.compact(view, how, before, after);
-        // What an account covers is still there where only results became short.
+        // A background summary stays valid if only results were masked.
         self.compacting.job = job.filter(|_| how == CompactionHow::Results).map(|mut job| {
             job.epoch = self.history.epoch();
             job
         });
-        self.forget_lost_context();
-        self.tell_trouble();
+        self.drop_lost_context();
+        self.report_storage_error();
     }
 
-    /// Context of folders that the history no longer holds may be told again.
-    pub(crate) fn forget_lost_context(&self) {
+    /// Lets directory context that the history no longer contains be added again.
+    pub(crate) fn drop_lost_context(&self) {
         if let Some(context) = &self.folder_context {
             context.keep_what_is_in(&contents_of(self.history.view()));
         }
     }
 
-    /// Shortens old results alone, once they are many.
-    async fn shorten_old(&mut self, mark: u64) {
+    /// Masks old results alone once there are enough of them.
+    async fn mask_old_results(&mut self, mark: u64) {
         let reach = self.compacting.room.reach(mark);
         let material = self.material(reach).await;
         let (before, after) = (material.before, material.estimate(&material.short));
@@ -391,7 +390,7 @@ impl Session {
             return;
         }
         self.take(material.short, CompactionHow::Results, before, after);
-        self.tell_compaction(Compaction {
+        self.emit_compaction(Compaction {
             cause: CompactionCause::Threshold,
             how: Some(CompactionHow::Results),
             before,
@@ -406,8 +405,8 @@ impl Session {
         });
     }
 
-    /// Gathers what a compaction needs; the cheap pass is in it.
-    async fn material(&mut self, reach: Reach) -> Material {
+    /// Collects the input of a compaction, including the masked view.
+    async fn material(&mut self, reach: MaskingLimits) -> CompactionInput {
         let model = self.main_model();
         let ContextUsed { tokens: before, window } = self.context(&model);
         let fixed = self.fixed_tokens();
@@ -418,7 +417,7 @@ impl Session {
             self.prompts.marks().last().and_then(|mark| {
                 view.iter().position(|entry| entry.origin.place() == Some(mark.at))
             });
-        Material {
+        CompactionInput {
             short: short.unwrap_or_else(|| view.clone()),
             view,
             kinds,
@@ -429,38 +428,42 @@ impl Session {
         }
     }
 
-    /// The view with shorter results; `None` when there is nothing to shorten.
-    async fn shortened(&mut self, view: &[Entry], reach: Reach) -> Option<Vec<Entry>> {
-        let keep_output = self.compacting.room.keep_output.clone();
-        let (entries, kinds) = (view.to_vec(), self.registry.kinds());
-        let pins = self.history.pins().clone();
-        let shortening = tokio::task::spawn_blocking(move || {
-            shorten::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
-        });
-        self.inbox.during(shortening).await.ok().flatten()
-    }
-
-    /// The view with so much less of the newest results; `None` when there is nothing
-    /// to shorten.
-    async fn newest_shortened(&mut self, view: &[Entry], over: u64) -> Option<Vec<Entry>> {
-        let keep_output = self.compacting.room.keep_output.clone();
-        let (entries, kinds) = (view.to_vec(), self.registry.kinds());
-        let pins = self.history.pins().clone();
-        let shortening = tokio::task::spawn_blocking(move || {
-            shorten::shorten_newest(&entries, over, &kinds, &pins, keep_output.as_ref())
-        });
-        self.inbox.during(shortening).await.ok().flatten()
-    }
-
-    /// The view with an account, how that was made, and what to say of it.
-    async fn with_account(
+    /// The view with masked results; `None` when there is nothing to mask.
+    async fn shortened(
         &mut self,
-        material: &Material,
+        view: &[ViewEntry],
+        reach: MaskingLimits,
+    ) -> Option<Vec<ViewEntry>> {
+        let keep_output = self.compacting.room.keep_output.clone();
+        let (entries, kinds) = (view.to_vec(), self.registry.kinds());
+        let pins = self.history.pins().clone();
+        let shortening = tokio::task::spawn_blocking(move || {
+            masking::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
+        });
+        self.inbox.while_receiving(shortening).await.ok().flatten()
+    }
+
+    /// The view with the newest results reduced by `over` tokens; `None` when there is nothing to
+    /// mask.
+    async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
+        let keep_output = self.compacting.room.keep_output.clone();
+        let (entries, kinds) = (view.to_vec(), self.registry.kinds());
+        let pins = self.history.pins().clone();
+        let shortening = tokio::task::spawn_blocking(move || {
+            masking::mask_newest_results(&entries, over, &kinds, &pins, keep_output.as_ref())
+        });
+        self.inbox.while_receiving(shortening).await.ok().flatten()
+    }
+
+    /// The view with a summary, how it was made, and a remark.
+    async fn summarized_view(
+        &mut self,
+        material: &CompactionInput,
         split: Option<Split>,
         focus: Option<String>,
         model: &str,
         cancel: &CancellationToken,
-    ) -> Option<(Vec<Entry>, CompactionHow, Option<String>)> {
+    ) -> Option<(Vec<ViewEntry>, CompactionHow, Option<String>)> {
         let ahead = match self.compacting.job.take() {
             Some(job) if focus.is_none() && job.epoch == self.history.epoch() => {
                 self.written(job, material, cancel).await
@@ -472,76 +475,86 @@ impl Session {
             None => {
                 let split = split?;
                 let order = self.order(material, split, focus, model);
-                let writing = snapshot::write(&order, cancel);
-                (split, self.inbox.during(until(writing, cancel)).await)
+                let writing = model_summary::write(&order, cancel);
+                (split, self.inbox.while_receiving(until(writing, cancel)).await)
             }
         };
         match snapshot {
             Ok(snapshot) => {
                 let facts = self.facts(material, split);
-                let view = account::replace(&material.short, split, &facts, &snapshot);
+                let view = summary::replace(&material.short, split, &facts, &snapshot);
                 Some((view, CompactionHow::Snapshot, None))
             }
             Err(_) if cancel.is_cancelled() => None,
             Err(why) => {
                 let remark = format!("the model wrote no account ({why}); the program did");
-                Some((self.mechanically(material, split), CompactionHow::Mechanical, Some(remark)))
+                Some((
+                    self.mechanical_view(material, split),
+                    CompactionHow::Mechanical,
+                    Some(remark),
+                ))
             }
         }
     }
 
-    /// What the model is asked for. It gets the results in full where they fit.
+    /// The request for a summary. It includes the full results where they fit.
     fn order(
         &self,
-        material: &Material,
+        material: &CompactionInput,
         split: Split,
         focus: Option<String>,
         model: &str,
-    ) -> snapshot::Order {
-        let name = self.model.utility(snapshot::ROLE, model);
+    ) -> model_summary::SummaryRequest {
+        let name = self.model.utility(model_summary::ROLE, model);
         let window = self.model.limits(&name).context;
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
         let whole = material.view.iter().take(split.tail);
-        snapshot::Order {
+        model_summary::SummaryRequest {
             model: Arc::new(
-                Metered::new(Arc::clone(&self.model), self.hub.clone())
+                UsageTrackingModel::new(Arc::clone(&self.model), self.hub.clone())
                     .counted(self.budget.ledger()),
             ),
             name,
-            alias: self.model.utility_alias(snapshot::ROLE, model),
+            alias: self.model.utility_alias(model_summary::ROLE, model),
             transcript: transcript::transcript(whole, characters),
-            limit: material.account_limit(split),
+            limit: material.summary_limit(split),
             focus,
             probe: self.compacting.room.probe,
         }
     }
 
-    fn mechanically(&self, material: &Material, split: Split) -> Vec<Entry> {
-        let calls = calls::answered(material.view.iter().map(|entry| &entry.content));
-        let characters = usize::try_from(material.account_limit(split)).unwrap_or(usize::MAX);
-        let account = account::mechanical(
+    fn mechanical_view(&self, material: &CompactionInput, split: Split) -> Vec<ViewEntry> {
+        let calls = call_results::answered(material.view.iter().map(|entry| &entry.content));
+        let characters = usize::try_from(material.summary_limit(split)).unwrap_or(usize::MAX);
+        let account = summary::mechanical_summary(
             &material.view,
             split,
             &calls,
             characters.saturating_mul(3).max(600),
         );
         let facts = self.facts(material, split);
-        account::replace(&material.short, split, &facts, &account)
+        summary::replace(&material.short, split, &facts, &account)
     }
 
-    /// What the program knows word for word, from the whole session.
-    fn facts(&self, material: &Material, split: Split) -> Facts {
-        let calls: Vec<Answered> = calls::answered(self.history.contents().iter());
+    /// Facts that the program knows verbatim, from the whole session.
+    fn facts(&self, material: &CompactionInput, split: Split) -> HistoryFacts {
+        let calls: Vec<CallResult> = call_results::answered(self.history.contents().iter());
         let changes = |name: &str| {
             matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete))
         };
-        let files = calls::files(&calls, changes);
-        let held = Held {
+        let files = call_results::files(&calls, changes);
+        let is_paused = PinnedResults {
             pins: self.history.pins(),
             characters: usize::try_from(material.window).unwrap_or(usize::MAX),
         };
-        let facts =
-            Facts::gather(&material.view, split, self.prompts.marks(), &calls, files, &held);
+        let facts = HistoryFacts::gather(
+            &material.view,
+            split,
+            self.prompts.marks(),
+            &calls,
+            files,
+            &is_paused,
+        );
         facts.with_plan(self.plan())
     }
 }

@@ -1,6 +1,5 @@
-//! The folders that a session works in beside the project's: the model is told of
-//! those that were added, and the journal, so that they are there again when the
-//! session is resumed.
+//! The workspace directories besides the project's: the model learns about added ones, and the
+//! journal records them for a resumed session.
 
 use parallax_protocol::store::{DirectoriesRecord, Record};
 
@@ -8,16 +7,16 @@ use crate::history::now;
 use crate::session::Session;
 
 impl Session {
-    /// Puts what the model should know of added folders before the next prompt.
-    pub(crate) async fn describe_added(&mut self) {
+    /// Adds a description of new directories to the next prompt.
+    pub(crate) async fn describe_added_directories(&mut self) {
         let added = std::mem::take(&mut self.inbox.added);
         if added.is_empty() {
             return;
         }
         let describe = std::sync::Arc::clone(&self.describe_directories);
         let describing = tokio::task::spawn_blocking(move || describe(&added));
-        // A panic there is a defect; tools find the folder all the same.
-        let text = self.inbox.during(describing).await.unwrap_or_default();
+        // A panic there is a bug; tools find the directory anyway.
+        let text = self.inbox.while_receiving(describing).await.unwrap_or_default();
         if !text.is_empty() {
             self.preface = Some(match self.preface.take() {
                 Some(preface) => format!("{preface}\n\n{text}"),
@@ -26,8 +25,8 @@ impl Session {
         }
     }
 
-    /// Journals the folders where they are others than it knows. A session without
-    /// a prompt is not on the disk, so this comes behind one.
+    /// Records the directories in the journal if they changed. A session without a prompt is not on
+    /// disk yet, so this follows one.
     pub(crate) fn record_directories(&mut self) {
         if self.role.is_some() {
             return;

@@ -1,5 +1,5 @@
-//! What happens when a model cannot answer and another one could. Never in
-//! silence: a person is asked, or told.
+//! Fallback to another model when one is unavailable. Never silent: the user is asked or
+//! notified.
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Ask, EndReason, EventBody, Failure, Level, Question};
@@ -8,89 +8,91 @@ use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
 use parallax_protocol::routing::{
-    Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Substitute,
+    Fallback, FallbackCause, FallbackModel, FallbackPolicy, Route, RouteSource,
 };
 use parallax_protocol::tool::ToolKind;
 
 use crate::session::Session;
 
-/// How a failure goes on.
-pub(crate) enum Fell {
-    /// Another model is in its place: send again.
+/// The result of a fallback.
+pub(crate) enum FallbackResult {
+    /// Another model was selected: send again.
     Switched,
-    /// A person wants the same model tried again.
-    Again,
-    /// There is no other, or it is not wanted.
-    No,
+    /// The user wants to retry the same model.
+    Retry,
+    /// There is no fallback model, or it is not wanted.
+    NoModel,
 }
 
-/// Why the model cannot answer, when another one could.
+/// The reason for a fallback, if the error allows one.
 pub(crate) fn cause(error: &ModelError) -> Option<FallbackCause> {
     match error {
         ModelError::Quota { .. } => Some(FallbackCause::Quota),
         ModelError::ModelNotFound { .. } => Some(FallbackCause::NotFound),
-        // Without an answer of the service no model would have one.
+        // If the service itself does not respond, no other model would either.
         ModelError::Unavailable { status: Some(_), .. } => Some(FallbackCause::Capacity),
         _ => None,
     }
 }
 
 impl Session {
-    /// Looks, before a request, whether its model is known not to answer, and
-    /// takes another.
-    pub(crate) async fn avoid_trouble(
+    /// Before a request, switches away from a model that is known to be unavailable.
+    pub(crate) async fn avoid_unavailable_model(
         &mut self,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        // Each model is left once at most.
+        // Each model is left at most once.
         for _ in 0..4 {
             let model = self.main_model();
-            let Some((cause, message)) = self.models.trouble(&model) else { return Ok(()) };
+            let Some((cause, message)) = self.models.outage(&model) else { return Ok(()) };
             match self.replace(&model, cause, &message, cancel).await? {
-                Fell::Switched => {}
-                // It may answer again; if not, that is told.
-                Fell::Again | Fell::No => return Ok(()),
+                FallbackResult::Switched => {}
+                // It may respond again; if not, that is reported.
+                FallbackResult::Retry | FallbackResult::NoModel => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// A model could not answer. Puts another in its place where there is one
-    /// and nobody minds; else the failure says what would have let it.
+    /// Handles an unavailable model: selects a fallback if there is one and it is permitted;
+    /// otherwise adds to the failure what would have permitted it.
     pub(crate) async fn fall_back(
         &mut self,
         cause: FallbackCause,
         failure: &mut Failure,
         cancel: &CancellationToken,
-    ) -> Result<Fell, EndReason> {
+    ) -> Result<FallbackResult, EndReason> {
         let model = self.main_model();
-        let retried = self.model.tries_again(&model, self.chooses());
-        self.models.failed(&model, cause, &failure.message, retried);
+        let retried = self.model.retries_next_prompt(&model, self.chooses());
+        self.models.mark_failed(&model, cause, &failure.message, retried);
         let message = failure.message.clone();
-        let fell = self.replace(&model, cause, &message, cancel).await?;
-        if matches!(fell, Fell::No)
+        let result = self.replace(&model, cause, &message, cancel).await?;
+        if matches!(result, FallbackResult::NoModel)
             && self.routing.fallback == FallbackPolicy::Ask
-            && let Some(other) = self.substitute(&model, Some(cause))
+            && let Some(other) = self.fallback_model(&model, Some(cause))
         {
             failure
                 .message
                 .push_str(&format!("; `{}` could answer: `--fallback auto` lets it", other.model));
         }
-        Ok(fell)
+        Ok(result)
     }
 
-    /// Who could answer in its place when that is the cause, or when none is known yet.
-    pub(crate) fn substitute(
+    /// The fallback model for a cause, or for an unknown one.
+    pub(crate) fn fallback_model(
         &self,
         model: &str,
         cause: Option<FallbackCause>,
-    ) -> Option<Substitute> {
-        let mut chain = self.model.substitutes(model, self.chooses());
+    ) -> Option<FallbackModel> {
+        let mut chain = self.model.fallback_models(model, self.chooses());
         chain.retain(|other| other.only.is_none() || other.only == cause);
         let ready = chain.iter().find(|other| self.models.is_ready(&other.model));
-        // Once in a prompt the last one is asked whatever is known of it.
-        let last =
-            || chain.iter().find(|other| other.last_resort && !self.models.was_left(&other.model));
+        // The last resort is tried once per turn, whatever is known about it.
+        let last = || {
+            chain
+                .iter()
+                .find(|other| other.last_resort && !self.models.failed_this_turn(&other.model))
+        };
         ready.or_else(last).cloned()
     }
 
@@ -100,10 +102,11 @@ impl Session {
         cause: FallbackCause,
         message: &str,
         cancel: &CancellationToken,
-    ) -> Result<Fell, EndReason> {
-        let Some(Substitute { model: other, unasked, .. }) = self.substitute(model, Some(cause))
+    ) -> Result<FallbackResult, EndReason> {
+        let Some(FallbackModel { model: other, auto_fallback, .. }) =
+            self.fallback_model(model, Some(cause))
         else {
-            return Ok(Fell::No);
+            return Ok(FallbackResult::NoModel);
         };
         let mut fallback = Fallback {
             from: model.to_owned(),
@@ -113,25 +116,25 @@ impl Session {
             lasting: false,
             agreed: false,
         };
-        // A plan changes nothing: it is only told which model made it.
-        let free = unasked.covers(cause) || self.inbox.mode == ApprovalMode::Plan;
+        // A plan changes nothing, so it is enough to report the model.
+        let free = auto_fallback.covers(cause) || self.inbox.mode == ApprovalMode::Plan;
         match self.routing.fallback {
-            FallbackPolicy::Off => return Ok(Fell::No),
+            FallbackPolicy::Off => return Ok(FallbackResult::NoModel),
             FallbackPolicy::Auto => {}
             FallbackPolicy::Ask if free => {}
-            FallbackPolicy::Ask if !self.interactive => return Ok(Fell::No),
-            FallbackPolicy::Ask => match self.ask_to_switch(&fallback, cancel).await? {
+            FallbackPolicy::Ask if !self.interactive => return Ok(FallbackResult::NoModel),
+            FallbackPolicy::Ask => match self.request_switch(&fallback, cancel).await? {
                 AskOutcome::ProceedOnce => fallback.agreed = true,
                 AskOutcome::ProceedAlways => (fallback.agreed, fallback.lasting) = (true, true),
                 AskOutcome::Retry => {
-                    self.models.well(model);
-                    return Ok(Fell::Again);
+                    self.models.mark_available(model);
+                    return Ok(FallbackResult::Retry);
                 }
-                _ => return Ok(Fell::No),
+                _ => return Ok(FallbackResult::NoModel),
             },
         }
         self.switch(fallback);
-        Ok(Fell::Switched)
+        Ok(FallbackResult::Switched)
     }
 
     fn switch(&mut self, fallback: Fallback) {
@@ -156,7 +159,7 @@ impl Session {
         self.inbox.notice(Level::Warning, text);
     }
 
-    async fn ask_to_switch(
+    async fn request_switch(
         &mut self,
         fallback: &Fallback,
         cancel: &CancellationToken,
@@ -177,20 +180,20 @@ impl Session {
             ],
         );
         let ask = Ask { kind: ToolKind::SwitchMode, ..ask };
-        Ok(self.put_question(ask, cancel).await?.outcome)
+        Ok(self.request_decision(ask, cancel).await?.outcome)
     }
 
-    /// Puts a question that is about no call, and waits for its answer.
+    /// Sends an approval request that concerns no tool call, and waits for the response.
     ///
     /// # Errors
     /// When the turn is interrupted meanwhile.
-    pub(crate) async fn put_question(
+    pub(crate) async fn request_decision(
         &mut self,
         ask: Ask,
         cancel: &CancellationToken,
     ) -> Result<Decide, EndReason> {
         let (id, offered) = (ask.id.clone(), ask.outcomes.clone());
-        self.hook_notify(&ask);
+        self.notify_hooks_of_approval(&ask);
         self.hub.send(EventBody::Ask(Box::new(ask)));
         loop {
             for decide in std::mem::take(&mut self.inbox.decisions) {
@@ -207,7 +210,7 @@ impl Session {
             }
             tokio::select! {
                 biased;
-                () = self.inbox.take_one() => {}
+                () = self.inbox.receive() => {}
                 () = cancel.cancelled() => {
                     self.hub.send(EventBody::AskClosed { ask: id, outcome: None });
                     return Err(EndReason::Cancelled);
@@ -217,7 +220,7 @@ impl Session {
     }
 }
 
-/// What is the matter with the model.
+/// Describes the cause.
 fn words(cause: FallbackCause) -> &'static str {
     match cause {
         FallbackCause::Capacity => "cannot answer now",

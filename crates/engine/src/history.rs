@@ -1,5 +1,5 @@
-//! The contents of a session: append-only, sealed, journalled before anything
-//! else happens; and the view of them that goes out.
+//! The contents of a session, append-only and journaled first, and the view of them that is
+//! sent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::CompactionHow;
 use parallax_protocol::store::{CompactionRecord, ContentRecord, PinRecord, Record, Store};
 
-use crate::view::{self, Entry, Origin};
+use crate::view::{self, EntryOrigin, ViewEntry};
 
-/// What a journal keeps of a content beside its wire form.
+/// What the journal stores about a content besides its wire form.
 #[derive(Debug, Default)]
-pub(crate) struct Remarks {
+pub(crate) struct ContentMetadata {
     pub(crate) display: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<parallax_protocol::model::Usage>,
@@ -24,8 +24,8 @@ pub(crate) struct Remarks {
     pub(crate) command: Option<String>,
 }
 
-impl Remarks {
-    /// A content of the program's making.
+impl ContentMetadata {
+    /// Metadata of a content that the program generated.
     pub(crate) fn synthetic() -> Self {
         Self { synthetic: true, ..Self::default() }
     }
@@ -33,19 +33,19 @@ impl Remarks {
 
 pub(crate) struct History {
     contents: Vec<Sealed>,
-    /// What goes out.
-    view: Vec<Entry>,
-    /// The compactions that count, oldest first: the newest makes the view.
+    /// The view that is sent.
+    view: Vec<ViewEntry>,
+    /// The active compactions, oldest first: the newest defines the view.
     compactions: Vec<CompactionRecord>,
     pins: BTreeSet<ResultPlace>,
-    /// Grows when the view changes otherwise than at its end.
+    /// Incremented when the view changes other than by appending.
     epoch: u64,
-    /// The service's own count of a request that stood for this many contents.
+    /// The service's token count of a request with this many contents.
     counted: Option<(usize, u64)>,
     store: Arc<dyn Store>,
-    /// The first failure of the journal, until somebody is told.
+    /// The first storage error, until it is reported.
     trouble: Option<String>,
-    trouble_told: bool,
+    storage_error_reported: bool,
 }
 
 impl History {
@@ -64,38 +64,39 @@ impl History {
             counted: None,
             store,
             trouble: None,
-            trouble_told: false,
+            storage_error_reported: false,
         };
-        history.look_again();
+        history.rebuild_view();
         history
     }
 
-    /// Makes the view anew. A compaction that does not fit is passed over.
-    fn look_again(&mut self) {
+    /// Rebuilds the view. A compaction that does not fit is skipped.
+    fn rebuild_view(&mut self) {
         self.epoch += 1;
         let newest = self.compactions.iter().rev();
         let mut views = newest.map(|compaction| view::under(compaction, &self.contents));
         self.view = views.find_map(|view| view).unwrap_or_else(|| {
             let contents = self.contents.iter().cloned().zip(0..);
-            contents.map(|(content, at)| Entry::new(content, Origin::Whole(at))).collect()
+            contents
+                .map(|(content, at)| ViewEntry::new(content, EntryOrigin::Original(at)))
+                .collect()
         });
     }
 
-    /// A number that stands for the view, up to what is added to its end.
+    /// Identifies the view, ignoring appended entries.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// What goes out.
-    pub(crate) fn view(&self) -> &[Entry] {
+    /// The view that is sent.
+    pub(crate) fn view(&self) -> &[ViewEntry] {
         &self.view
     }
 
-    /// Journals and takes a shorter form of all contents so far. `after` is the
-    /// estimate of a request with it.
+    /// Records a compaction and uses its view. `after` is the estimated size of a request with it.
     pub(crate) fn compact(
         &mut self,
-        view: Vec<Entry>,
+        view: Vec<ViewEntry>,
         how: CompactionHow,
         before: u64,
         after: u64,
@@ -115,29 +116,29 @@ impl History {
         self.view = view;
     }
 
-    /// Sends this instead until the next compaction; nothing is recorded.
-    pub(crate) fn show(&mut self, view: Vec<Entry>) {
+    /// Uses this view until the next compaction, without recording it.
+    pub(crate) fn show(&mut self, view: Vec<ViewEntry>) {
         self.epoch += 1;
         self.view = view;
     }
 
-    /// Takes the newest compaction back, if there is one.
+    /// Undoes the newest compaction, if there is one.
     pub(crate) fn undo_compaction(&mut self) -> bool {
         if self.compactions.pop().is_none() {
             return false;
         }
         self.record(&Record::CompactionUndone { time: now() });
         self.counted = None;
-        self.look_again();
+        self.rebuild_view();
         true
     }
 
-    /// Results that no compaction touches.
+    /// Results that no compaction changes.
     pub(crate) fn pins(&self) -> &BTreeSet<ResultPlace> {
         &self.pins
     }
 
-    /// Holds on to a result, or lets go of it.
+    /// Pins or unpins a result.
     pub(crate) fn pin(&mut self, place: ResultPlace, on: bool) {
         let changed = if on { self.pins.insert(place) } else { self.pins.remove(&place) };
         if changed {
@@ -157,7 +158,7 @@ impl History {
         self.contents.last().map(Sealed::role)
     }
 
-    /// Whether the newest content holds results of tools.
+    /// Whether the newest content holds tool results.
     pub(crate) fn ends_with_results(&self) -> bool {
         let opened = self.contents.last().and_then(|content| content.open().ok());
         opened.is_some_and(|content| {
@@ -165,8 +166,8 @@ impl History {
         })
     }
 
-    /// Seals, journals and keeps a content.
-    pub(crate) fn push(&mut self, content: &Content, remarks: Remarks) {
+    /// Seals, journals, and appends a content.
+    pub(crate) fn push(&mut self, content: &Content, remarks: ContentMetadata) {
         let sealed = content.seal();
         self.record(&Record::Content(ContentRecord {
             time: now(),
@@ -183,18 +184,18 @@ impl History {
         self.keep(sealed);
     }
 
-    /// Keeps a content whose records are in the journal already.
+    /// Appends a content whose records are already in the journal.
     pub(crate) fn keep(&mut self, content: Sealed) {
-        self.view.push(Entry::new(content.clone(), Origin::Whole(self.contents.len())));
+        self.view.push(ViewEntry::new(content.clone(), EntryOrigin::Original(self.contents.len())));
         self.contents.push(content);
     }
 
-    /// Puts a text of ours at the end of the user's side.
+    /// Appends a generated user content.
     pub(crate) fn push_note(&mut self, text: &str) {
-        self.push(&Content::user(vec![Part::text(text)]), Remarks::synthetic());
+        self.push(&Content::user(vec![Part::text(text)]), ContentMetadata::synthetic());
     }
 
-    /// Takes back what came after the first `keep` contents.
+    /// Removes the contents after the first `keep`.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.contents.truncate(keep);
         self.pins.retain(|place| place.content < keep);
@@ -203,21 +204,21 @@ impl History {
         if self.compactions.len() < made {
             self.counted = None;
         }
-        self.look_again();
+        self.rebuild_view();
         self.counted = self.counted.filter(|(contents, _)| *contents <= keep);
         self.record(&Record::Truncate { keep });
     }
 
-    /// Replaces the contents in memory (a repair the service asked for); the
-    /// journal keeps what was really said.
+    /// Replaces the contents in memory (a repair that the service required); the journal keeps the
+    /// originals.
     pub(crate) fn replace(&mut self, contents: Vec<Sealed>) {
         self.contents = contents;
-        self.look_again();
+        self.rebuild_view();
     }
 
     pub(crate) fn record(&mut self, record: &Record) {
         if let Err(error) = self.store.append(record) {
-            self.note_trouble(error.message);
+            self.record_storage_error(error.message);
         }
     }
 
@@ -225,26 +226,26 @@ impl History {
         Arc::clone(&self.store)
     }
 
-    pub(crate) fn note_trouble(&mut self, trouble: String) {
+    pub(crate) fn record_storage_error(&mut self, trouble: String) {
         self.trouble.get_or_insert(trouble);
     }
 
-    /// The failure, once in a session.
-    pub(crate) fn take_trouble(&mut self) -> Option<String> {
+    /// The storage error; returned once per session.
+    pub(crate) fn take_storage_error(&mut self) -> Option<String> {
         let trouble = self.trouble.take()?;
-        let told = std::mem::replace(&mut self.trouble_told, true);
+        let told = std::mem::replace(&mut self.storage_error_reported, true);
         (!told).then_some(trouble)
     }
 
-    /// The service counted a request that held the first `contents` contents.
+    /// Sets the service's token count of a request with the first `contents` contents.
     pub(crate) fn counted(&mut self, contents: usize, prompt_tokens: u64) {
         if prompt_tokens > 0 {
             self.counted = Some((contents, prompt_tokens));
         }
     }
 
-    /// Tokens of the next request, `fixed` (system prompt, tools) included:
-    /// the service's last count and an estimate of what came since.
+    /// Estimated tokens of the next request, including `fixed` (system prompt and tools): the
+    /// service's last count plus an estimate of later contents.
     pub(crate) fn estimate(&self, fixed: u64) -> u64 {
         match self.counted {
             Some((contents, count)) if contents <= self.contents.len() => {

@@ -1,4 +1,4 @@
-//! Calls and questions as hooks read them: the forms of Gemini CLI, for scripts
+//! Tool calls and approval requests as hooks see them, in the format of Gemini CLI, for scripts
 //! that were written for it.
 
 use std::path::Path;
@@ -8,20 +8,24 @@ use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::tool::{Display, FileDiff, Outcome, Preview};
 use serde_json::{Value, json};
 
-use crate::hooking::object;
+use crate::hook_events::object;
 
-/// What came of a call (`tool_response`).
-pub(crate) fn responded(outcome: &Outcome, tool: &str, is_build_file: fn(&Path) -> bool) -> Object {
+/// The result of a call (`tool_response`).
+pub(crate) fn tool_response(
+    outcome: &Outcome,
+    tool: &str,
+    is_build_file: fn(&Path) -> bool,
+) -> Object {
     let output = &outcome.for_model.output;
     let content = match (&outcome.for_hooks.content, &outcome.error) {
-        // What failed is told in words.
+        // A failure is described as text.
         (_, Some(error)) if output.is_empty() => Value::from(error.message.as_str()),
         (Some(parts), None) => parts.clone(),
         _ => Value::from(output.as_str()),
     };
     let shown = match (&outcome.for_hooks.display, &outcome.for_user) {
         (Some(display), _) => display.clone(),
-        (None, Some(shown)) => displayed(shown, tool, is_build_file),
+        (None, Some(shown)) => display_value(shown, tool, is_build_file),
         (None, None) => Value::from(""),
     };
     let mut response = object(json!({"llmContent": content, "returnDisplay": shown}));
@@ -32,7 +36,7 @@ pub(crate) fn responded(outcome: &Outcome, tool: &str, is_build_file: fn(&Path) 
     response
 }
 
-fn displayed(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) -> Value {
+fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) -> Value {
     match shown {
         Display::Text { text } => Value::from(text.as_str()),
         Display::Diff(change) => {
@@ -48,7 +52,7 @@ fn displayed(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) -> V
                     "model_removed_lines": change.lines_removed,
                     "model_added_chars": added,
                     "model_removed_chars": removed,
-                    // A person's changes are the model's call by then.
+                    // The user's changes are already part of the model's call.
                     "user_added_lines": 0,
                     "user_removed_lines": 0,
                     "user_added_chars": 0,
@@ -63,11 +67,11 @@ fn displayed(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) -> V
     }
 }
 
-/// The fields of a change that results and questions share.
+/// The diff fields that results and approval requests share.
 fn changed(change: &FileDiff, heads: (&str, &str)) -> Object {
     let name = change.file_path.file_name().map(|name| name.to_string_lossy());
     let name = name.unwrap_or_default();
-    // Our own two lines of names make room for theirs.
+    // Replace our two header lines with theirs.
     let hunks = change.diff.splitn(3, '\n').nth(2).unwrap_or_default();
     let (line, (old, new)) = ("=".repeat(67), heads);
     let diff = format!("Index: {name}\n{line}\n--- {name}\t{old}\n+++ {name}\t{new}\n{hunks}");
@@ -90,8 +94,7 @@ fn characters(diff: &str) -> [usize; 2] {
     [count('+'), count('-')]
 }
 
-/// What a person is asked: the words for them, and `details`, whose `type` says
-/// which kind of question, with the fields of that kind.
+/// An approval request: its message, and `details` with the fields of its `type`.
 pub(crate) fn asked(ask: &Ask, tool: &str) -> (String, Object) {
     let (title, what) = match (&ask.preview, ask.question) {
         (Some(Preview::Diff(change)), _) => {
@@ -123,7 +126,7 @@ pub(crate) fn asked(ask: &Ask, tool: &str) -> (String, Object) {
         Some(other) => serde_json::to_value(other).unwrap_or_default(),
         None => Value::Null,
     };
-    // The kind of the question stays what it is.
+    // The type of the request must not be overwritten.
     details.extend(object(more).into_iter().filter(|(name, _)| name != "type"));
     (format!("Tool {title} requires {what}"), details)
 }

@@ -1,4 +1,4 @@
-//! Takes orders at any moment, also while a turn waits for something else.
+//! Receives operations at any time, even while a turn waits for something else.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,57 +13,57 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::Shell;
 use tokio::sync::mpsc::Receiver;
 
-use crate::agents::Family;
+use crate::agents::SubagentManager;
 use crate::budget::Ledger;
+use crate::event_bus::EventBus;
 use crate::history::now;
-use crate::hub::EventHub;
-use crate::reach::Reach;
-use crate::shells::Shells;
+use crate::running_processes::RunningProcesses;
+use crate::user_commands::UserCommands;
 use parallax_protocol::store::BudgetRecord;
 
-/// Widens the workspace: the folder as it is really named, or what was wrong.
+/// Adds a workspace directory: returns its real path, or the error.
 pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<PathBuf, String> + Send + Sync>;
 
-/// Told of a change of the model, for what else asks one.
+/// Called when the model changes, for other users of the model.
 pub type ModelChanged = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What a person wants of the history.
-pub(crate) enum Wanted {
-    /// A shorter form of it.
-    Shorter {
-        /// What matters most.
+/// An edit of the context that the user requested.
+pub(crate) enum ContextEdit {
+    /// Compact the history.
+    Compact {
+        /// What to focus on.
         focus: Option<String>,
     },
-    /// The form that it had before the newest compaction.
-    Whole,
-    /// Notes in the place of these results.
-    Without(Vec<ResultPlace>),
-    /// Notes in the place of the instructions of a skill.
-    WithoutSkill(String),
-    /// A result that stays, or need not.
+    /// Restore the form before the newest compaction.
+    UndoCompaction,
+    /// Replace these results with notes.
+    DropResults(Vec<ResultPlace>),
+    /// Replace the instructions of a skill with notes.
+    UnloadSkill(String),
+    /// Pin or unpin a result.
     Pin(ResultPlace, bool),
 }
 
-/// What a turn begins with.
-pub(crate) enum Beginning {
+/// What a turn starts with.
+pub(crate) enum TurnInput {
     /// A prompt.
     Prompt(Prompt),
-    /// A turn that was cut off: calls without a result are lost.
-    CutOff,
-    /// A change that was gone back to: calls without a result are run.
-    Restored,
+    /// An interrupted turn: calls without a result are lost.
+    Continue,
+    /// A restored checkpoint: calls without a result are run.
+    Rerun,
 }
 
-impl Beginning {
-    /// What goes to the model.
+impl TurnInput {
+    /// The text for the model.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Prompt(prompt) => &prompt.text,
-            Self::CutOff | Self::Restored => "",
+            Self::Continue | Self::Rerun => "",
         }
     }
 
-    /// What the person typed.
+    /// The text that the user typed.
     pub(crate) fn shown(&self) -> &str {
         match self {
             Self::Prompt(Prompt { typed: Some(typed), .. }) => typed,
@@ -72,62 +72,62 @@ impl Beginning {
     }
 }
 
-/// A prompt that waits for its turn.
-pub(crate) struct Queued {
-    pub(crate) beginning: Beginning,
-    /// It was interrupted before it began.
+/// An input that waits for its turn.
+pub(crate) struct QueuedInput {
+    pub(crate) beginning: TurnInput,
+    /// It was interrupted before it started.
     pub(crate) interrupted: bool,
-    /// It came as a message for a running turn.
+    /// It was a steering message for a running turn.
     pub(crate) steer: Option<SteerId>,
 }
 
-impl Queued {
-    pub(crate) fn new(beginning: Beginning) -> Self {
+impl QueuedInput {
+    pub(crate) fn new(beginning: TurnInput) -> Self {
         Self { beginning, interrupted: false, steer: None }
     }
 
-    pub(crate) fn steered(Steer { id, prompt }: Steer) -> Self {
-        Self { steer: Some(id), ..Self::new(Beginning::Prompt(prompt)) }
+    pub(crate) fn steer_input(Steer { id, prompt }: Steer) -> Self {
+        Self { steer: Some(id), ..Self::new(TurnInput::Prompt(prompt)) }
     }
 }
 
 pub(crate) struct Inbox {
     ops: Receiver<Op>,
-    hub: EventHub,
+    hub: EventBus,
     add_directory: AddDirectory,
     model_changed: ModelChanged,
-    pub(crate) prompts: VecDeque<Queued>,
+    pub(crate) prompts: VecDeque<QueuedInput>,
     pub(crate) steers: Vec<Steer>,
     pub(crate) decisions: Vec<Decide>,
-    /// Undos asked for: the turn, and whether by force.
+    /// Requested undos: the turn, and whether to force it.
     pub(crate) undos: Vec<(Option<u64>, bool)>,
     pub(crate) rewinds: Vec<Rewind>,
     pub(crate) restores: Vec<Restore>,
-    /// Compactions that a person wants, and takes back.
-    pub(crate) compactions: VecDeque<Wanted>,
-    /// Folders that were added to the workspace and that the model does not know.
+    /// Context edits that the user requested.
+    pub(crate) compactions: VecDeque<ContextEdit>,
+    /// Added workspace directories that the model does not know yet.
     pub(crate) added: Vec<PathBuf>,
-    /// Whether the list of prompts is wanted.
+    /// Whether the list of prompts is requested.
     pub(crate) list_prompts: bool,
-    /// Whether a picture of the context is wanted.
-    pub(crate) describe_context: bool,
-    /// The commands of the person.
-    pub(crate) shells: Shells,
+    /// Whether a context breakdown is requested.
+    pub(crate) emit_context_breakdown: bool,
+    /// The user's shell commands.
+    pub(crate) user_commands: UserCommands,
     /// The processes of running calls and commands.
-    pub(crate) reach: Reach,
+    pub(crate) reach: RunningProcesses,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     pub(crate) shutdown: bool,
-    /// Another session takes the place of this one.
+    /// Another session replaces this one.
     pub(crate) cleared: bool,
     /// The running turn's token.
     pub(crate) turn: Option<CancellationToken>,
     /// The token of a compaction between turns.
     pub(crate) compacting: Option<CancellationToken>,
     notices: u64,
-    /// The way to sub-agents.
-    pub(crate) family: Option<Arc<Family>>,
-    /// The budgets.
+    /// The subagents of the session.
+    pub(crate) subagents: Option<Arc<SubagentManager>>,
+    /// The budget ledger.
     pub(crate) ledger: Ledger,
     /// Limits that were set and are not in the journal yet.
     pub(crate) set_budgets: Vec<BudgetRecord>,
@@ -136,16 +136,16 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(
         ops: Receiver<Op>,
-        hub: EventHub,
+        hub: EventBus,
         add_directory: AddDirectory,
         model_changed: ModelChanged,
         (mode, model): (ApprovalMode, String),
         shell: Option<Arc<dyn Shell>>,
     ) -> Self {
-        let reach = Reach::default();
+        let reach = RunningProcesses::default();
         Self {
             ops,
-            shells: Shells::new(shell, hub.clone(), reach.clone()),
+            user_commands: UserCommands::new(shell, hub.clone(), reach.clone()),
             reach,
             hub,
             add_directory,
@@ -159,7 +159,7 @@ impl Inbox {
             compactions: VecDeque::new(),
             added: Vec::new(),
             list_prompts: false,
-            describe_context: false,
+            emit_context_breakdown: false,
             mode,
             model,
             shutdown: false,
@@ -167,78 +167,77 @@ impl Inbox {
             turn: None,
             compacting: None,
             notices: 0,
-            family: None,
+            subagents: None,
             ledger: Ledger::default(),
             set_budgets: Vec::new(),
         }
     }
 
-    /// Takes the next order, or the end of a command of the person's. When all
-    /// faces are gone the session ends after the running turn: this future
-    /// never resolves again. Safe to cancel.
-    pub(crate) async fn take_one(&mut self) {
-        let idle = self.shells.is_empty();
+    /// Receives the next operation, or the end of a user command. When all front ends are gone, the
+    /// session ends after the running turn, and this future never resolves again. Cancel-safe.
+    pub(crate) async fn receive(&mut self) {
+        let idle = self.user_commands.is_empty();
         tokio::select! {
             biased;
             op = self.ops.recv(), if !self.shutdown => match op {
                 Some(op) => self.handle(op),
                 None => {
                     self.shutdown = true;
-                    self.shells.cancel();
+                    self.user_commands.cancel();
                 }
             },
-            () = self.shells.ended(), if !idle => {}
+            () = self.user_commands.ended(), if !idle => {}
             else => std::future::pending().await,
         }
     }
 
-    /// Whether something waits that is carried out between turns.
-    pub(crate) fn has_orders(&self) -> bool {
+    /// Whether operations wait that run between turns.
+    pub(crate) fn has_pending_ops(&self) -> bool {
         self.list_prompts
-            || self.describe_context
+            || self.emit_context_breakdown
             || !self.undos.is_empty()
             || !self.rewinds.is_empty()
             || !self.restores.is_empty()
             || !self.compactions.is_empty()
     }
 
-    /// Waits for a future while orders are taken.
-    pub(crate) async fn during<F: Future>(&mut self, future: F) -> F::Output {
+    /// Waits for a future while receiving operations.
+    pub(crate) async fn while_receiving<F: Future>(&mut self, future: F) -> F::Output {
         tokio::pin!(future);
         loop {
             tokio::select! {
                 biased;
-                () = self.take_one() => {}
+                () = self.receive() => {}
                 output = &mut future => return output,
             }
         }
     }
 
     fn handle(&mut self, op: Op) {
-        if let (Some(family), Op::Steer(_) | Op::Withdraw(_)) = (&self.family, &op) {
-            family.tell_children(&op);
+        if let (Some(subagents), Op::Steer(_) | Op::Withdraw(_)) = (&self.subagents, &op) {
+            subagents.broadcast(&op);
         }
         match op {
             Op::Prompt(prompt) => {
-                self.prompts.push_back(Queued::new(Beginning::Prompt(prompt)));
+                self.prompts.push_back(QueuedInput::new(TurnInput::Prompt(prompt)));
             }
-            Op::Continue => self.prompts.push_back(Queued::new(Beginning::CutOff)),
+            Op::Continue => self.prompts.push_back(QueuedInput::new(TurnInput::Continue)),
             Op::Steer(steer) => self.steer(steer),
             Op::Withdraw(id) => self.withdraw(id),
             Op::Interrupt => {
-                self.shells.cancel();
+                self.user_commands.cancel();
                 if let Some(compacting) = &self.compacting {
                     compacting.cancel();
                 }
                 match &self.turn {
                     Some(turn) if !turn.is_cancelled() => turn.cancel(),
-                    // The turn meant has not begun yet.
+                    // The turn has not started yet.
                     _ => self.prompts.iter_mut().for_each(|queued| queued.interrupted = true),
                 }
             }
             Op::Decide(decide) => {
-                let decide = match &self.family {
-                    Some(family) => family.answer(decide),
+                let decide = match &self.subagents {
+                    Some(subagents) => subagents.answer(decide),
                     None => Some(decide),
                 };
                 self.decisions.extend(decide.map(|decide| *decide));
@@ -249,21 +248,23 @@ impl Inbox {
             }
             Op::Rewind(rewind) => self.rewinds.push(rewind),
             Op::Restore(restore) => self.restores.push(restore),
-            Op::Compact { focus } => self.compactions.push_back(Wanted::Shorter { focus }),
-            Op::UndoCompaction => self.compactions.push_back(Wanted::Whole),
-            Op::LeaveOut(places) => self.compactions.push_back(Wanted::Without(places)),
-            Op::UnloadSkill(name) => self.compactions.push_back(Wanted::WithoutSkill(name)),
-            Op::Pin { place, on } => self.compactions.push_back(Wanted::Pin(place, on)),
-            Op::DescribeContext => self.describe_context = true,
+            Op::Compact { focus } => self.compactions.push_back(ContextEdit::Compact { focus }),
+            Op::UndoCompaction => self.compactions.push_back(ContextEdit::UndoCompaction),
+            Op::DropResults(results) => {
+                self.compactions.push_back(ContextEdit::DropResults(results))
+            }
+            Op::UnloadSkill(name) => self.compactions.push_back(ContextEdit::UnloadSkill(name)),
+            Op::Pin { place, on } => self.compactions.push_back(ContextEdit::Pin(place, on)),
+            Op::DescribeContext => self.emit_context_breakdown = true,
             Op::ListPrompts => self.list_prompts = true,
             Op::RunShell(command) => {
-                if let Err(why) = self.shells.start(command) {
+                if let Err(why) = self.user_commands.start(command) {
                     self.notice(Level::Error, why);
                 }
             }
             Op::ToolInput { item, input } => self.reach.input(&item, input),
-            Op::ListBackground { lines } => self.shells.tell_background(lines),
-            Op::EndBackground { pid } => self.shells.end_background(pid),
+            Op::ListBackground { lines } => self.user_commands.emit_background(lines),
+            Op::EndBackground { pid } => self.user_commands.end_background(pid),
             Op::AddDirectory(path) => match (self.add_directory)(path) {
                 Ok(folder) => self.added.push(folder),
                 Err(why) => self.notice(Level::Error, why),
@@ -271,7 +272,7 @@ impl Inbox {
             Op::SetModel(model) => self.set_model(&model),
             Op::SetMode(mode) => {
                 self.mode = mode;
-                self.tell_state();
+                self.emit_state();
             }
             Op::SetBudget { kind, scope, limit } => {
                 self.ledger.set(kind, scope, limit);
@@ -281,11 +282,11 @@ impl Inbox {
                 self.cleared = matches!(op, Op::Clear);
                 self.shutdown = true;
                 self.prompts.clear();
-                // What waits for the running turn is not to begin another one.
+                // Steering messages for the running turn must not start another one.
                 for Steer { id, prompt } in std::mem::take(&mut self.steers) {
                     self.steer_ended(id, prompt.text, SteerFate::Withdrawn);
                 }
-                self.shells.cancel();
+                self.user_commands.cancel();
                 for running in [&self.turn, &self.compacting].into_iter().flatten() {
                     running.cancel();
                 }
@@ -293,19 +294,19 @@ impl Inbox {
         }
     }
 
-    /// A message for the running turn, or in the place of one that waits.
+    /// Queues a steering message, or replaces a queued one with the same id.
     fn steer(&mut self, steer: Steer) {
         if let Some(waiting) = self.steers.iter_mut().find(|waiting| waiting.id == steer.id) {
             waiting.prompt = steer.prompt;
             return;
         }
-        let named = |queued: &&mut Queued| queued.steer.as_ref() == Some(&steer.id);
+        let named = |queued: &&mut QueuedInput| queued.steer.as_ref() == Some(&steer.id);
         if let Some(queued) = self.prompts.iter_mut().find(named) {
-            queued.beginning = Beginning::Prompt(steer.prompt);
+            queued.beginning = TurnInput::Prompt(steer.prompt);
         } else if self.turn.is_some() {
             self.steers.push(steer);
         } else {
-            self.prompts.push_back(Queued::steered(steer));
+            self.prompts.push_back(QueuedInput::steer_input(steer));
         }
     }
 
@@ -325,36 +326,36 @@ impl Inbox {
         self.hub.send(EventBody::SteerEnded(SteerEnded { id, text, fate }));
     }
 
-    pub(crate) fn tell_state(&self) {
-        if let Some(family) = &self.family {
-            family.follow(self.mode, &self.model);
+    pub(crate) fn emit_state(&self) {
+        if let Some(subagents) = &self.subagents {
+            subagents.follow(self.mode, &self.model);
         }
         self.hub.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
     }
 
-    /// Another model is set.
+    /// Sets another model.
     pub(crate) fn set_model(&mut self, model: &str) {
         (self.model_changed)(model);
         model.clone_into(&mut self.model);
-        self.tell_state();
+        self.emit_state();
     }
 
-    /// Another model answers, though none was set.
-    pub(crate) fn follow_model(&self, model: &str) {
-        if let Some(family) = &self.family {
-            family.follow(self.mode, model);
+    /// Reports that another model responds, though none was set.
+    pub(crate) fn notify_model_changed(&self, model: &str) {
+        if let Some(subagents) = &self.subagents {
+            subagents.follow(self.mode, model);
         }
         (self.model_changed)(model);
     }
 
-    /// Ids for notices that come later, from beside the session.
+    /// Ids for notices that are emitted later, outside the session.
     pub(crate) fn notice_ids(&mut self) -> impl Iterator<Item = ItemId> + Send + 'static {
         self.notices += 1;
         let number = self.notices;
         (1..).map(move |part: u32| ItemId::new(format!("notice-{number}-{part}")))
     }
 
-    /// Tells people something.
+    /// Shows a notice to the user.
     pub(crate) fn notice(&mut self, level: Level, text: impl Into<String>) {
         self.notices += 1;
         self.hub.send(EventBody::ItemDone {

@@ -1,59 +1,59 @@
 //! The session actor: turn loop, scheduler, context.
 //!
-//! It knows no provider, no tool and no face: those come through the traits of
+//! It knows no provider, tool, or front end: these come through the traits of
 //! `parallax-protocol`.
 
 mod agents;
-mod answer;
 mod approval;
-mod ask;
 mod availability;
-mod background;
-mod board;
+mod background_reports;
 mod budget;
-mod changed_files;
+mod changed_definitions;
+mod checkpointed_call;
 mod compaction;
-mod coordinating;
-mod cut_off;
+mod context_breakdown;
+mod coordinator_mode;
 mod directories;
+mod event_bus;
 mod fallback;
-mod guarded;
+mod function_response;
 mod history;
+mod hook_events;
 mod hook_views;
-mod hooking;
-mod hub;
 mod inbox;
 pub mod invariants;
-mod loop_guard;
-mod meter;
+mod loop_approval;
+mod loop_detection;
 mod model_hooks;
-mod picture;
+mod model_request;
 mod planning;
 pub mod prompt;
 mod prompts;
-mod reach;
 mod registry;
-mod respond;
-mod results;
+mod response_builder;
+mod response_validation;
+mod resume_turn;
 mod rewind;
 mod routing;
+mod running_processes;
 mod scheduler;
 mod session;
-mod shells;
 mod taint;
 pub mod tokens;
+mod tool_batch;
+mod tool_output_limits;
 mod turn;
-mod unwatched;
-mod verdict;
+mod turn_overrides;
+mod usage_tracking;
+mod user_commands;
 mod view;
-mod wishes;
 
 pub use approval::Approvals;
-pub use budget::{Budget, BudgetLimits, Ledger, Spent};
-pub use compaction::{KeepOutput, Room};
-pub use hub::{EventHub, EventReader};
+pub use budget::{Budget, BudgetLimits, Ledger, Spending};
+pub use compaction::{CompactionOptions, KeepOutput};
+pub use event_bus::{EventBus, EventReader};
 pub use inbox::{AddDirectory, ModelChanged};
-pub use meter::Metered;
-pub use planning::AgreedPlan;
+pub use planning::ApprovedPlan;
 pub use routing::RoutingOptions;
 pub use session::{DescribeDirectories, SessionHandle, SessionOptions, SystemPrompt, start};
+pub use usage_tracking::UsageTrackingModel;

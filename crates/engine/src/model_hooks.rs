@@ -1,5 +1,5 @@
-//! Requests and answers as hooks see them: text only, in no provider's words.
-//! What they change is put back so that calls, signatures and media stay.
+//! Model requests and responses as hooks see them: text only, independent of the provider.
+//! Changes are merged back so that calls, signatures, and media stay.
 
 use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
@@ -9,7 +9,7 @@ use parallax_protocol::model::{Chunk, FinishReason, Model, Request, ToolSet, Usa
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
-use crate::hooking::object;
+use crate::hook_events::object;
 use crate::session::Session;
 
 impl Session {
@@ -17,16 +17,16 @@ impl Session {
         self.hooks.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
     }
 
-    /// Whether hooks look at requests before they are sent.
-    pub(crate) fn shows_requests(&self) -> bool {
+    /// Whether hooks inspect requests before they are sent.
+    pub(crate) fn has_request_hooks(&self) -> bool {
         [HookEvent::BeforeModel, HookEvent::BeforeToolSelection]
             .into_iter()
             .any(|event| self.listens(event, false))
     }
 
-    /// Lets hooks see and change a request, and choose its tools. With a chunk,
-    /// a hook has answered in the model's place.
-    pub(crate) async fn hook_before_model(
+    /// Lets hooks inspect and change a request, and select its tools. Returns a chunk if a hook
+    /// responded in place of the model.
+    pub(crate) async fn run_before_model_hooks(
         &mut self,
         mut request: Request,
         cancel: &CancellationToken,
@@ -63,18 +63,18 @@ impl Session {
         Ok((request, answer))
     }
 
-    /// Leaves the tools that hooks chose, in the request and for the calls of its
-    /// answer. The declarations stay as they are where the service can be told of
-    /// the choice, so that what it has cached of them still counts.
+    /// Restricts the tools, in the request and for the calls of its response, to those that hooks
+    /// selected. Where the service accepts the selection, the declarations stay unchanged, so that
+    /// its cache of them remains valid.
     fn choose_tools(&mut self, request: &mut Request, config: &Value) {
         let ToolSet::Functions(declared) = &request.tools else { return };
         let Ok(mut tools) = serde_json::from_str::<Vec<Value>>(declared.get()) else { return };
         let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
         let wanted = config.get("allowedFunctionNames").and_then(Value::as_array).map(|names| {
             let names = names.iter().filter_map(Value::as_str);
-            let mut wanted: Vec<String> = names.map(|name| self.own_name(name)).collect();
+            let mut wanted: Vec<String> = names.map(|name| self.declared_name(name)).collect();
             if self.role.is_some() {
-                // A sub-agent ends with it.
+                // A subagent needs it to finish.
                 wanted.push(COMPLETE_TASK.to_owned());
             }
             let known = |name: &String| wanted.contains(name);
@@ -87,7 +87,7 @@ impl Session {
             (Some("ANY"), _) => "ANY",
             (_, None) => return,
             (_, Some(wanted)) => {
-                // The service takes names with `ANY` only.
+                // The service accepts names only with `ANY`.
                 tools.retain(|tool| name_of(tool).is_some_and(|name| wanted.contains(&name)));
                 if let Ok(raw) = serde_json::value::to_raw_value(&tools) {
                     request.tools = ToolSet::Functions(raw.into());
@@ -108,35 +108,35 @@ impl Session {
         self.chosen_tools = wanted;
     }
 
-    /// The name that a tool is declared under.
-    fn own_name(&self, name: &str) -> String {
+    /// The name under which a tool is declared.
+    fn declared_name(&self, name: &str) -> String {
         let tool = self.registry.get(name);
         tool.map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
     }
 
-    /// Whether hooks keep the tool from the answer that is carried out.
-    pub(crate) fn is_unchosen(&self, name: &str) -> bool {
-        let unchosen = |chosen: &Vec<String>| !chosen.contains(&self.own_name(name));
+    /// Whether hooks excluded the tool from the current response.
+    pub(crate) fn is_excluded_by_hook(&self, name: &str) -> bool {
+        let unchosen = |chosen: &Vec<String>| !chosen.contains(&self.declared_name(name));
         self.chosen_tools.as_ref().is_some_and(unchosen)
     }
 
-    /// Whether text waits until hooks have seen the whole answer.
-    pub(crate) fn holds_text(&self) -> bool {
+    /// Whether text is held back until hooks have seen the full response.
+    pub(crate) fn delays_text(&self) -> bool {
         self.listens(HookEvent::AfterModel, false)
     }
 
-    /// What hooks of answers are told of the request, when there are any.
+    /// The request as `AfterModel` hooks see it, if there are any.
     pub(crate) fn request_view(&self, request: &Request) -> Option<Value> {
         let wanted =
             [true, false].into_iter().any(|chunk| self.listens(HookEvent::AfterModel, chunk));
         wanted.then(|| view(&*self.model, request))
     }
 
-    /// Lets hooks see an answer, or a piece of it. Gives the text in its place.
-    pub(crate) async fn hook_after_model(
+    /// Lets hooks inspect a response or a chunk. Returns the replacement text, if any.
+    pub(crate) async fn run_after_model_hooks(
         &mut self,
         request: &Value,
-        answer: &Said<'_>,
+        answer: &ResponseView<'_>,
         chunk: bool,
         cancel: &CancellationToken,
     ) -> Result<Option<String>, EndReason> {
@@ -158,14 +158,14 @@ impl Session {
     }
 }
 
-/// An answer, or a piece of one.
-pub(crate) struct Said<'a> {
+/// A response, or a chunk of one.
+pub(crate) struct ResponseView<'a> {
     pub(crate) text: String,
     pub(crate) finish: Option<&'a FinishReason>,
     pub(crate) usage: Option<Usage>,
 }
 
-impl Said<'_> {
+impl ResponseView<'_> {
     fn view(&self) -> Value {
         let parts = if self.text.is_empty() { Vec::new() } else { vec![self.text.clone()] };
         let mut view = json!({
@@ -199,20 +199,19 @@ pub(crate) fn visible(parts: &[Part]) -> String {
     texts.collect()
 }
 
-/// Puts another text in the place of the text of parts; what is no text stays.
-/// `false`: there is no text whose place it could take.
+/// Replaces the text of parts; other parts stay. `false`: there was no text to replace.
 pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     let mut new = Some(text).filter(|text| !text.is_empty()).map(Part::text);
     let mut kept = Vec::with_capacity(parts.len());
     let mut had = false;
     for part in parts.drain(..) {
-        // A text without a word may hold a signature only.
+        // An empty text part may only carry a signature.
         if !matches!(part.view(), PartView::Text(text) if !text.is_empty()) {
             kept.push(part);
             continue;
         }
         had = true;
-        // A signature rides on the text that comes in its place.
+        // A signature moves to the replacement text.
         if let Some(new) = new.take() {
             kept.push(match part.signature() {
                 Some(signature) => new.with_signature(signature),
@@ -224,8 +223,8 @@ pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     had
 }
 
-/// A request as hooks read it: an entry for each content that has a text. The
-/// system prompt is none of them, as in Gemini CLI, whose hooks count entries.
+/// A request as hooks see it: one message for each content with text. As in Gemini CLI, the
+/// system prompt is not a message, because hooks count messages.
 fn view(model: &dyn Model, request: &Request) -> Value {
     let messages: Vec<Value> = request
         .contents
@@ -247,13 +246,13 @@ fn view(model: &dyn Model, request: &Request) -> Value {
     view
 }
 
-/// The text of a content, where it has one.
+/// The text of a content, if any.
 fn said(content: &Sealed) -> Option<String> {
     let text = content.open().ok()?.visible_text();
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Puts back what hooks changed of a request.
+/// Applies the changes of hooks to a request.
 fn change(request: &mut Request, changed: &Object) {
     if let Some(model) = changed.get("model").and_then(Value::as_str).filter(|it| !it.is_empty()) {
         model.clone_into(&mut request.model);
@@ -262,37 +261,37 @@ fn change(request: &mut Request, changed: &Object) {
         request.generation.extend(config.clone());
     }
     if let Some(messages) = changed.get("messages").and_then(Value::as_array) {
-        change_messages(request, messages);
+        apply_messages(request, messages);
     }
 }
 
-/// Entries stand, in order, for the contents that have a text; those beyond are
-/// added at the end, and contents without an entry stay as they are.
-fn change_messages(request: &mut Request, messages: &[Value]) {
+/// Messages correspond, in order, to the contents with text; additional ones are appended, and
+/// contents without a message stay unchanged.
+fn apply_messages(request: &mut Request, messages: &[Value]) {
     let texts = request.contents.iter().enumerate();
-    let places: Vec<usize> =
+    let indexes: Vec<usize> =
         texts.filter_map(|(place, content)| said(content).map(|_| place)).collect();
-    let mut places = places.into_iter();
+    let mut indexes = indexes.into_iter();
     for message in messages {
-        let Some(text) = message.get("content").and_then(spoken) else { continue };
+        let Some(text) = message.get("content").and_then(message_text) else { continue };
         let role = match message.get("role").and_then(Value::as_str) {
             Some("model") => Role::Model,
             Some("system") => {
-                // No content may have that role: it is added to the system prompt.
+                // No content may have that role: the text is added to the system prompt.
                 request.system = format!("{}\n\n{text}", request.system).trim().into();
                 continue;
             }
             _ => Role::User,
         };
-        match places.next().and_then(|place| request.contents.get_mut(place)) {
-            Some(sealed) => change_content(sealed, role, &text),
+        match indexes.next().and_then(|place| request.contents.get_mut(place)) {
+            Some(sealed) => apply_content(sealed, role, &text),
             None if text.is_empty() => {}
             None => request.contents.push(Content { role, parts: vec![Part::text(text)] }.seal()),
         }
     }
 }
 
-fn change_content(sealed: &mut Sealed, role: Role, text: &str) {
+fn apply_content(sealed: &mut Sealed, role: Role, text: &str) {
     let Ok(mut content) = sealed.open() else { return };
     let same = content.visible_text() == text;
     if same && content.role == role {
@@ -301,8 +300,7 @@ fn change_content(sealed: &mut Sealed, role: Role, text: &str) {
     if !same {
         replace_text(&mut content.parts, text);
     }
-    // Who speaks stays where calls or their results are: no service takes them
-    // from anybody else.
+    // The role of calls and results is fixed: no service accepts another.
     let only_texts = |part: &Part| matches!(part.view(), PartView::Text(_));
     if content.parts.iter().all(only_texts) {
         content.role = role;
@@ -312,8 +310,8 @@ fn change_content(sealed: &mut Sealed, role: Role, text: &str) {
     }
 }
 
-/// The text of an entry, also of one in parts.
-fn spoken(content: &Value) -> Option<String> {
+/// The text of a message, which may be in parts.
+fn message_text(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => Some(joined(parts)),
@@ -336,7 +334,7 @@ fn text_of(response: &Value) -> Option<String> {
     response.get("text").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// A response of a hook as the model's.
+/// Converts a hook's response to a model chunk.
 fn chunk(response: &Value) -> Option<Chunk> {
     let text = text_of(response).filter(|text| !text.is_empty())?;
     let content = Content::model(vec![Part::text(text)]);
@@ -390,9 +388,9 @@ mod tests {
             role: "main".to_owned(),
             alias: String::new(),
             max_attempts: None,
-            gives_way: false,
+            has_fallback: false,
             is_retry: false,
-            taken: None,
+            adopted: None,
         }
     }
 
@@ -411,7 +409,7 @@ mod tests {
             {"role": "user", "content": "more"},
         ]));
         assert_eq!(texts, ["PRE <session_context/>go", "", "", "c", "", "more"]);
-        // One that is left out changes nothing else.
+        // Omitting one changes nothing else.
         let (request, texts) = changed(json!([{"role": "user", "content": "only"}]));
         assert_eq!(texts, ["only", "", "", "ab", ""]);
         assert!(request.contents[3].json().contains("functionCall"));

@@ -1,4 +1,4 @@
-//! Plan mode in a session: how it begins and ends, and the plan agreed to.
+//! Plan mode: entering and leaving it, and the approved plan.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,18 @@ use parallax_protocol::tool::SessionChange;
 use crate::history::now;
 use crate::session::Session;
 
-/// A plan that a person or a rule agreed to.
+/// A plan that the user or a rule approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgreedPlan {
-    /// Its file, absolute.
+pub struct ApprovedPlan {
+    /// The absolute path of its file.
     pub path: PathBuf,
-    /// How many contents the history had then: a history that goes back behind
-    /// that has no plan.
+    /// The number of contents at approval: rewinding behind that discards the plan.
     pub at: usize,
 }
 
-impl AgreedPlan {
-    /// The plan that these records of a session end with. `contents`: how many
-    /// contents the session has.
+impl ApprovedPlan {
+    /// The plan that is active after these records. `contents`: the number of contents of the
+    /// session.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>, contents: usize) -> Option<Self> {
         let (mut plan, mut at) = (None, 0);
         for record in records {
@@ -39,7 +38,7 @@ impl AgreedPlan {
 }
 
 impl Session {
-    /// Does what a finished call wants of the session.
+    /// Applies the session change that a finished call requests.
     pub(crate) fn change(&mut self, change: SessionChange) {
         let record =
             |plan, approved| PlanRecord { time: now(), plan, approved, mode: None, feedback: None };
@@ -49,8 +48,8 @@ impl Session {
                 let mode = if self.trusted { mode } else { mode.min(ApprovalMode::Default) };
                 let record = PlanRecord { mode: Some(mode), ..record(plan.clone(), true) };
                 self.history.record(&Record::Plan(record));
-                self.hook_plan(&plan, mode);
-                self.plan = Some(AgreedPlan { path: plan, at: self.history.len() });
+                self.notify_hooks_of_plan(&plan, mode);
+                self.plan = Some(ApprovedPlan { path: plan, at: self.history.len() });
                 self.set_mode(mode);
                 self.yolo_by_rule = !self.interactive && !self.began_in_yolo;
                 if mode == ApprovalMode::Yolo {
@@ -66,7 +65,7 @@ impl Session {
         }
     }
 
-    /// The plan that the work follows, if one was agreed to.
+    /// The approved plan that the work follows, if any.
     pub(crate) fn plan(&self) -> Option<&Path> {
         let plan = self.plan.as_ref().filter(|plan| plan.at < self.history.len());
         plan.map(|plan| plan.path.as_path())
@@ -74,6 +73,6 @@ impl Session {
 
     fn set_mode(&mut self, mode: ApprovalMode) {
         self.inbox.mode = mode;
-        self.inbox.tell_state();
+        self.inbox.emit_state();
     }
 }

@@ -1,41 +1,39 @@
-//! The system prompt: sections of prose, each a file in `prompts/`, put
-//! together for the mode and the place.
+//! The system prompt, assembled from sections in `prompts/` for the mode and the environment.
 
-/// What confines commands, as the model is told.
+/// What sandbox commands run in, as the model is told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Confinement {
-    /// Nothing.
+pub enum SandboxKind {
+    /// No sandbox.
     #[default]
     None,
-    /// The built-in sandbox, each command on its own.
+    /// The built-in sandbox, for each command.
     Commands,
-    /// The whole program is in a container.
+    /// The whole program runs in a container.
     Container,
-    /// The whole program is under a Seatbelt profile.
+    /// The whole program runs under a Seatbelt profile.
     Seatbelt,
 }
 
-/// What the sections may ask for. Beside these they know each declared tool by
-/// its name.
+/// The conditions that sections may use. The name of each declared tool is a condition too.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Flags<'a> {
-    /// A person can answer.
+pub struct PromptFlags<'a> {
+    /// A user can respond.
     pub interactive: bool,
     /// Everything is allowed.
     pub yolo: bool,
-    /// Only reading and planning.
+    /// Plan mode.
     pub plan: bool,
-    /// The folder is in a git repository.
+    /// The directory is in a git repository.
     pub git: bool,
-    /// What confines commands.
-    pub sandbox: Confinement,
-    /// Hooks may add to what the model reads.
+    /// The sandbox of commands.
+    pub sandbox: SandboxKind,
+    /// Hooks may add context.
     pub hooks: bool,
-    /// The names of the tools that are declared.
+    /// The names of the declared tools.
     pub tools: &'a [String],
 }
 
-impl Flags<'_> {
+impl PromptFlags<'_> {
     fn has(self, tool: &str) -> bool {
         self.tools.iter().any(|name| name == tool)
     }
@@ -48,16 +46,16 @@ impl Flags<'_> {
             "plan" => self.plan,
             "git" => self.git,
             "memory" => self.has("save_memory"),
-            "unconfined" => self.sandbox == Confinement::None,
-            "confined" => self.sandbox == Confinement::Commands,
-            "container" => self.sandbox == Confinement::Container,
-            "seatbelt" => self.sandbox == Confinement::Seatbelt,
+            "unconfined" => self.sandbox == SandboxKind::None,
+            "confined" => self.sandbox == SandboxKind::Commands,
+            "container" => self.sandbox == SandboxKind::Container,
+            "seatbelt" => self.sandbox == SandboxKind::Seatbelt,
             tool => self.has(tool),
         }
     }
 }
 
-/// The sections in order: the suffix of the switch that turns one off
+/// The sections in order: the suffix of the variable that disables one
 /// (`GEMINI_PROMPT_<SUFFIX>=0`), and its text.
 const SECTIONS: [(&str, &str); 8] = [
     ("PREAMBLE", include_str!("../prompts/preamble.md")),
@@ -78,17 +76,17 @@ const SECTIONS: [(&str, &str); 8] = [
     ("GIT", include_str!("../prompts/git.md")),
 ];
 
-/// What no agent may do, whatever its own prompt says.
+/// Rules that apply to every agent, whatever its own prompt says.
 pub const SAFETY: &str = include_str!("../prompts/safety.md");
 
-/// What becomes of a section.
+/// The text of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wording<'a> {
-    /// It stays as it is built in.
+pub enum SectionText<'a> {
+    /// The built-in text.
     BuiltIn,
-    /// It is left out.
+    /// No text.
     Off,
-    /// Another text in its place, which knows the same conditions.
+    /// Another text, with the same conditions.
     Text(&'a str),
 }
 
@@ -97,9 +95,8 @@ pub fn suffixes() -> impl Iterator<Item = &'static str> {
     SECTIONS.iter().map(|(suffix, _)| *suffix)
 }
 
-/// Puts the prompt together. `wording` tells what becomes of the section with
-/// the given suffix.
-pub fn assemble<'a>(flags: Flags<'_>, wording: &dyn Fn(&str) -> Wording<'a>) -> String {
+/// Assembles the prompt. `wording` returns the text for the section with the given suffix.
+pub fn assemble<'a>(flags: PromptFlags<'_>, wording: &dyn Fn(&str) -> SectionText<'a>) -> String {
     let mut prompt = String::new();
     for (suffix, text) in SECTIONS {
         let wanted = match suffix {
@@ -111,9 +108,9 @@ pub fn assemble<'a>(flags: Flags<'_>, wording: &dyn Fn(&str) -> Wording<'a>) -> 
             _ => true,
         };
         let text = match wording(suffix) {
-            Wording::BuiltIn => text,
-            Wording::Text(text) => text,
-            Wording::Off => continue,
+            SectionText::BuiltIn => text,
+            SectionText::Text(text) => text,
+            SectionText::Off => continue,
         };
         if !wanted {
             continue;
@@ -128,9 +125,8 @@ pub fn assemble<'a>(flags: Flags<'_>, wording: &dyn Fn(&str) -> Wording<'a>) -> 
     prompt
 }
 
-/// Renders `{{#if flag}}…{{else}}…{{/if}}`, which nest. A line that holds only a
-/// tag is dropped.
-fn render(text: &str, flags: Flags<'_>) -> String {
+/// Renders `{{#if flag}}…{{else}}…{{/if}}`, which nest. A line with only a tag is dropped.
+fn render(text: &str, flags: PromptFlags<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut conditions: Vec<bool> = Vec::new();
@@ -171,11 +167,14 @@ mod tests {
     #[test]
     fn conditions_choose_a_branch() {
         let text = "a {{#if git}}yes{{else}}no{{/if}} b";
-        assert_eq!(render(text, Flags { git: true, ..Flags::default() }), "a yes b");
-        assert_eq!(render(text, Flags::default()), "a no b");
+        assert_eq!(render(text, PromptFlags { git: true, ..PromptFlags::default() }), "a yes b");
+        assert_eq!(render(text, PromptFlags::default()), "a no b");
         let nested = "a{{#if git}} b{{#if plan}} c{{else}} d{{/if}} e{{/if}} f";
-        assert_eq!(render(nested, Flags { git: true, ..Flags::default() }), "a b d e f");
-        assert_eq!(render(nested, Flags::default()), "a f");
+        assert_eq!(
+            render(nested, PromptFlags { git: true, ..PromptFlags::default() }),
+            "a b d e f"
+        );
+        assert_eq!(render(nested, PromptFlags::default()), "a f");
     }
 
     #[test]
@@ -194,14 +193,14 @@ mod tests {
         ]
         .map(str::to_owned);
         let kinds = [
-            Confinement::None,
-            Confinement::Commands,
-            Confinement::Container,
-            Confinement::Seatbelt,
+            SandboxKind::None,
+            SandboxKind::Commands,
+            SandboxKind::Container,
+            SandboxKind::Seatbelt,
         ];
         for bits in 0..64u8 {
             for sandbox in kinds {
-                let flags = Flags {
+                let flags = PromptFlags {
                     interactive: bits & 1 > 0,
                     yolo: bits & 2 > 0,
                     plan: bits & 4 > 0,
@@ -210,7 +209,7 @@ mod tests {
                     tools: if bits & 32 > 0 { &all } else { &[] },
                     sandbox,
                 };
-                let prompt = assemble(flags, &|_| Wording::BuiltIn);
+                let prompt = assemble(flags, &|_| SectionText::BuiltIn);
                 assert!(!prompt.contains("{{") && !prompt.contains("}}"), "{prompt}");
                 assert!(prompt.len() < 7_500, "{} bytes", prompt.len());
             }
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_not_declared_is_not_spoken_of() {
-        // What is told of plan mode and of sandboxes is whole sections.
+        // Plan mode and sandboxes have sections of their own.
         let names = |text: &str| -> Vec<String> {
             let quoted = text.split('`').skip(1).step_by(2);
             let is_name = |word: &&str| {
@@ -233,12 +232,12 @@ mod tests {
                 .map(str::to_owned)
                 .collect()
         };
-        let bare = assemble(Flags::default(), &|_| Wording::BuiltIn);
+        let bare = assemble(PromptFlags::default(), &|_| SectionText::BuiltIn);
         assert_eq!(names(&bare), [""; 0], "{bare}");
         for tool in ["read_file", "write_todos", "run_shell_command", "glob", "web_fetch"] {
             let tools = [tool.to_owned()];
-            let flags = Flags { tools: &tools, ..Flags::default() };
-            let mut told = names(&assemble(flags, &|_| Wording::BuiltIn));
+            let flags = PromptFlags { tools: &tools, ..PromptFlags::default() };
+            let mut told = names(&assemble(flags, &|_| SectionText::BuiltIn));
             told.dedup();
             assert!(told.iter().all(|name| name == tool) && !told.is_empty(), "{tool}: {told:?}");
         }
@@ -248,23 +247,24 @@ mod tests {
     fn each_kind_of_confinement_is_told_in_its_own_words() {
         let tools = ["run_shell_command".to_owned()];
         let told = |sandbox| {
-            let flags = Flags { sandbox, tools: &tools, ..Flags::default() };
-            let text = assemble(flags, &|_| Wording::BuiltIn);
+            let flags = PromptFlags { sandbox, tools: &tools, ..PromptFlags::default() };
+            let text = assemble(flags, &|_| SectionText::BuiltIn);
             text.split_once("# Sandbox").map_or_else(String::new, |(_, text)| text.to_owned())
         };
-        assert!(told(Confinement::None).contains("no sandbox"));
-        assert!(told(Confinement::Commands).contains("cannot be written"));
-        assert!(told(Confinement::Container).contains("container"));
-        assert!(told(Confinement::Seatbelt).contains("Seatbelt"));
+        assert!(told(SandboxKind::None).contains("no sandbox"));
+        assert!(told(SandboxKind::Commands).contains("cannot be written"));
+        assert!(told(SandboxKind::Container).contains("container"));
+        assert!(told(SandboxKind::Seatbelt).contains("Seatbelt"));
     }
 
     #[test]
     fn sections_can_be_switched_off_and_worded_anew() {
-        let prompt = assemble(Flags { git: true, ..Flags::default() }, &|suffix| match suffix {
-            "PREAMBLE" => Wording::Off,
-            "GIT" => Wording::Text("Mind the log.{{#if headless}} Ask nobody.{{/if}}"),
-            _ => Wording::BuiltIn,
-        });
+        let prompt =
+            assemble(PromptFlags { git: true, ..PromptFlags::default() }, &|suffix| match suffix {
+                "PREAMBLE" => SectionText::Off,
+                "GIT" => SectionText::Text("Mind the log.{{#if headless}} Ask nobody.{{/if}}"),
+                _ => SectionText::BuiltIn,
+            });
         assert!(!prompt.contains("You are Parallax"), "{prompt}");
         assert!(prompt.ends_with("Mind the log. Ask nobody.\n"), "{prompt}");
     }

@@ -1,11 +1,11 @@
-//! The prompts of the session and where they stand in its history.
+//! The prompts of the session and their positions in the history.
 
 use parallax_protocol::store::PromptMark;
 use parallax_protocol::tool::FileDiff;
 
 use crate::history::now;
 
-/// The prompts that are in the history, oldest first.
+/// The prompts in the history, oldest first.
 #[derive(Default)]
 pub(crate) struct Prompts {
     marks: Vec<PromptMark>,
@@ -20,13 +20,13 @@ impl Prompts {
         &self.marks
     }
 
-    /// A prompt that is about to become the content behind the first `at`.
+    /// Adds a prompt that becomes the content after the first `at`.
     pub(crate) fn add(&mut self, turn: u64, at: usize, text: &str) {
         let (text, time) = (text.to_owned(), now());
         self.marks.push(PromptMark { turn, at, text, time, lines_added: 0, lines_removed: 0 });
     }
 
-    /// An edit of the running turn is done.
+    /// Counts the lines of an edit in the running turn.
     pub(crate) fn count_lines(&mut self, diff: &FileDiff) {
         if let Some(mark) = self.marks.last_mut() {
             mark.lines_added = mark.lines_added.saturating_add(diff.lines_added);
@@ -34,7 +34,7 @@ impl Prompts {
         }
     }
 
-    /// Forgets those that are not among the first `keep` contents.
+    /// Removes prompts that are not among the first `keep` contents.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.marks.retain(|mark| mark.at < keep);
     }

@@ -1,4 +1,4 @@
-//! The tools of a session: lookup by name and alias, near names, declarations.
+//! The tools of a session: lookup by name and alias, similar names, declarations.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource, ToolSpec};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The argument that any call may carry to wait for all calls before it. It is
-/// the scheduler's, and no tool sees it.
+/// The argument that lets any call wait for all previous calls. The scheduler handles it; tools
+/// do not see it.
 pub(crate) const WAIT_FOR_PREVIOUS: &str = "wait_for_previous";
 
-/// Tools whose declaration has that argument. Those for files, commands and the
-/// web have it no less, but undeclared: models write better calls of these when
-/// their schema holds nothing else. Those of MCP servers declare it themselves.
-const WAITING: [&str; 6] = [
+/// Tools that declare this argument. Tools for files, commands, and the web accept it
+/// undeclared: models call them more reliably when their schema holds nothing else. Tools of
+/// MCP servers declare it themselves.
+const WAITABLE_TOOLS: [&str; 6] = [
     "update_topic",
     "list_background_processes",
     "read_background_output",
@@ -24,22 +24,23 @@ const WAITING: [&str; 6] = [
     "list_mcp_resources",
     "read_mcp_resource",
 ];
-/// How the names of tools begin that a program of the user's declares.
-const DISCOVERED: &str = "discovered_tool_";
+/// Name prefix of tools that a discovery command of the user declares.
+const DISCOVERED_PREFIX: &str = "discovered_tool_";
 
-/// What the model is told of the tools.
+/// The tool declarations of a request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Declared {
-    /// The declarations as JSON array; `None` without any tool.
+pub(crate) struct ToolDeclarations {
+    /// The declarations as a JSON array; `None` without tools.
     pub(crate) json: Option<Arc<RawValue>>,
     /// The names of the declared tools, in order.
     pub(crate) names: Arc<[String]>,
 }
 
-/// What the model is told of one tool.
+/// The declaration of one tool.
 fn declaration(spec: &ToolSpec, description: &str) -> Value {
     let mut parameters = spec.parameters.clone();
-    let waits = WAITING.contains(&spec.name.as_str()) || spec.name.starts_with(DISCOVERED);
+    let waits =
+        WAITABLE_TOOLS.contains(&spec.name.as_str()) || spec.name.starts_with(DISCOVERED_PREFIX);
     if waits && let Some(fields) = parameters.as_object_mut() {
         fields.entry("type").or_insert_with(|| "object".into());
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
@@ -62,12 +63,12 @@ fn declaration(spec: &ToolSpec, description: &str) -> Value {
 pub(crate) struct Registry {
     tools: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
-    /// How many of `tools` are there for the whole session.
+    /// How many of `tools` are static.
     fixed: usize,
     more: Option<Arc<dyn ToolSource>>,
-    /// The version of `more` that is in `tools`.
+    /// The version of `more` that `tools` contains.
     version: Option<u64>,
-    /// Whether the first request has waited.
+    /// Whether the first request has already waited.
     waited: bool,
 }
 
@@ -81,7 +82,7 @@ impl Registry {
         registry
     }
 
-    /// Takes over tools that came and went. `true` when there are others now.
+    /// Updates dynamic tools. Returns whether they changed.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(more) = &self.more else { return false };
         let version = more.version();
@@ -98,12 +99,12 @@ impl Registry {
         true
     }
 
-    /// Where tools come from that come and go.
+    /// The source of dynamic tools.
     pub(crate) fn source(&self) -> Option<Arc<dyn ToolSource>> {
         self.more.clone()
     }
 
-    /// What to wait for before the first request; only then.
+    /// What to wait for before the first request; returned once.
     pub(crate) fn settled(&mut self) -> Option<BoxFuture<'static, ()>> {
         match std::mem::replace(&mut self.waited, true) {
             true => None,
@@ -111,17 +112,17 @@ impl Registry {
         }
     }
 
-    /// What people should hear of tools that are not there.
+    /// A warning about tools that are missing.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.more.as_ref().and_then(|more| more.trouble())
     }
 
-    /// What the model should know of tools that come and go.
+    /// What the model should know about dynamic tools.
     pub(crate) fn context(&self) -> Option<String> {
         self.more.as_ref().and_then(|more| more.context())
     }
 
-    /// What to wait for before a name is said to be unknown.
+    /// What to wait for before a name is reported as unknown.
     pub(crate) fn look_for(&self, name: &str) -> Option<BoxFuture<'static, ()>> {
         self.more.as_ref().map(|more| more.look_for(name))
     }
@@ -133,7 +134,7 @@ impl Registry {
                 by_name.entry(alias.clone()).or_insert(index);
             }
         }
-        // A tool's own name wins over another tool's alias.
+        // A tool's own name takes precedence over another tool's alias.
         for (index, tool) in self.tools.iter().enumerate() {
             by_name.insert(tool.spec().name.clone(), index);
         }
@@ -144,7 +145,7 @@ impl Registry {
         self.by_name.get(name).and_then(|index| self.tools.get(*index))
     }
 
-    /// What each tool is for, by all its names.
+    /// The kind of each tool, by all its names.
     pub(crate) fn kinds(&self) -> HashMap<String, ToolKind> {
         let names = self.by_name.iter();
         let kinds =
@@ -152,28 +153,27 @@ impl Registry {
         kinds.collect()
     }
 
-    /// Whether calls of the named tool run alone.
+    /// Whether calls of the tool run alone.
     pub(crate) fn is_exclusive(&self, name: &str) -> bool {
         self.get(name).is_some_and(|tool| tool.spec().sharing == Sharing::Exclusive)
     }
 
-    /// The declarations of the tools that policy does not hide and that are
-    /// `wanted`. The order is that of registration, always: the provider's cache
-    /// depends on equal bytes.
+    /// The declarations of the tools that policy does not hide and that are `wanted`. They are
+    /// always in registration order: the provider's cache depends on equal bytes.
     pub(crate) fn declarations(
         &self,
         judge: &dyn Judge,
         mode: ApprovalMode,
         interactive: bool,
         wanted: impl Fn(&ToolSpec) -> bool,
-    ) -> Declared {
+    ) -> ToolDeclarations {
         let tools: Vec<&Arc<dyn Tool>> =
             self.visible(judge, mode, interactive).filter(|tool| wanted(tool.spec())).collect();
         let json: Vec<Value> = tools
             .iter()
             .map(|tool| declaration(tool.spec(), tool.description(mode).trim()))
             .collect();
-        Declared {
+        ToolDeclarations {
             json: match json.is_empty() {
                 true => None,
                 false => serde_json::value::to_raw_value(&json).ok().map(Arc::from),
@@ -194,9 +194,8 @@ impl Registry {
         })
     }
 
-    /// The text for a call of a tool that is not there, with near names of those
-    /// that the model is told of.
-    pub(crate) fn not_found(
+    /// The error for an unknown tool, with similar names of declared tools.
+    pub(crate) fn unknown_tool_message(
         &self,
         name: &str,
         judge: &dyn Judge,
@@ -217,11 +216,11 @@ impl Registry {
     }
 }
 
-/// How many characters make one name of the other. Names come from the model, so
-/// that only their beginnings are compared.
+/// The edit distance of two names. Names come from the model, so only their beginnings are
+/// compared.
 fn distance(left: &str, right: &str) -> usize {
-    const LONGEST: usize = 64;
-    let begin = |name: &str| name.chars().take(LONGEST).collect::<String>();
+    const MAX_LENGTH: usize = 64;
+    let begin = |name: &str| name.chars().take(MAX_LENGTH).collect::<String>();
     strsim::levenshtein(&begin(left), &begin(right))
 }
 

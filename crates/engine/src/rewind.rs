@@ -1,4 +1,4 @@
-//! Going back to before a prompt: the conversation, the files, or both.
+//! Rewinds to before a prompt: the conversation, the files, or both.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use parallax_protocol::op::Rewind;
 
 use crate::session::Session;
 
-/// Files that the model is told by name.
-const NAMED: usize = 50;
+/// Maximum number of files named to the model.
+const MAX_NAMED_FILES: usize = 50;
 
-/// How the note on files that were given back begins.
+/// The prefix of the note on reverted files.
 const RESTORED: &str = "The user has taken changes back.";
 
 impl Session {
-    /// Carries out what was asked for. Between turns only.
+    /// Carries out requested rewinds. Only between turns.
     pub(crate) async fn rewind(&mut self) {
         for order in std::mem::take(&mut self.inbox.rewinds) {
             let marks = self.prompts.marks().iter();
@@ -29,31 +29,31 @@ impl Session {
             };
             let files = if order.files { Some(self.rewind_files(order).await) } else { None };
             if order.chat {
-                self.rewind_chat(mark.at).await;
+                self.rewind_conversation(mark.at).await;
             } else if let Some(undone) = &files {
-                self.note_restored(undone);
+                self.record_restored_files(undone);
             }
             let (chat, prompt) = (order.chat, mark.text);
             self.hub.send(EventBody::Rewound(Rewound { number, prompt, chat, files }));
         }
     }
 
-    /// Undoes the turns from the last to the one named.
+    /// Undoes the turns from the last one back to the given one.
     async fn rewind_files(&mut self, order: Rewind) -> Undone {
         let Some(checkpoints) = self.checkpoints.clone() else {
             let problem = Some("this session keeps no old versions of files".to_owned());
             return Undone { turn: order.turn, problem, ..Undone::default() };
         };
-        let undoing = tokio::task::spawn_blocking(move || undo_from(checkpoints.as_ref(), order));
-        self.inbox.during(undoing).await.unwrap_or_else(|_| Undone {
+        let undoing = tokio::task::spawn_blocking(move || undo_turns(checkpoints.as_ref(), order));
+        self.inbox.while_receiving(undoing).await.unwrap_or_else(|_| Undone {
             turn: order.turn,
             problem: Some("the undo crashed; this is a defect".into()),
             ..Undone::default()
         })
     }
 
-    /// Files changed behind the model's back: it is told with the next prompt.
-    pub(crate) fn note_restored(&mut self, undone: &Undone) {
+    /// Tells the model with the next prompt that files were reverted.
+    pub(crate) fn record_restored_files(&mut self, undone: &Undone) {
         if undone.restored.is_empty() {
             return;
         }
@@ -61,10 +61,12 @@ impl Session {
             "{RESTORED} These files are again as they were before you \
              changed them (or gone, where you made them); read them before you rely on them:",
         );
-        for path in undone.restored.iter().take(NAMED) {
+        for path in undone.restored.iter().take(MAX_NAMED_FILES) {
             note.push_str(&format!("\n- {}", path.display()));
         }
-        if let Some(more) = undone.restored.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        if let Some(more) =
+            undone.restored.len().checked_sub(MAX_NAMED_FILES).filter(|more| *more > 0)
+        {
             note.push_str(&format!("\n- and {more} more"));
         }
         self.preface = Some(match self.preface.take() {
@@ -73,32 +75,31 @@ impl Session {
         });
     }
 
-    /// Takes the contents after the first `keep` back. The journal keeps them,
-    /// and says that they no longer count.
-    pub(crate) async fn rewind_chat(&mut self, keep: usize) {
-        self.preface = self.prefaces_from(keep);
+    /// Removes the contents after the first `keep`. The journal keeps them, marked as removed.
+    pub(crate) async fn rewind_conversation(&mut self, keep: usize) {
+        self.preface = self.context_of_dropped_prompts(keep);
         self.pending.clear();
-        self.note_spent();
+        self.save_spending();
         self.history.truncate(keep);
         self.prompts.truncate(keep);
-        self.forget_lost_context();
+        self.drop_lost_context();
         let store = self.history.store();
         let synced = tokio::task::spawn_blocking(move || store.sync());
-        if let Ok(Err(error)) = self.inbox.during(synced).await {
-            self.history.note_trouble(error.message);
+        if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
+            self.history.record_storage_error(error.message);
         }
-        self.tell_trouble();
+        self.report_storage_error();
     }
 
-    /// The context that went with the prompts taken back, to go with the next.
-    pub(crate) fn prefaces_from(&self, keep: usize) -> Option<String> {
+    /// The session context of removed prompts, to be sent with the next prompt.
+    pub(crate) fn context_of_dropped_prompts(&self, keep: usize) -> Option<String> {
         let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
         let mut prefaces: Vec<String> = dropped
             .filter_map(|mark| {
                 let content = self.history.contents().get(mark.at)?.open().ok()?;
                 let [first, _, ..] = content.parts.as_slice() else { return None };
                 match first.view() {
-                    PartView::Text(text) if is_context(text) => Some(text.to_owned()),
+                    PartView::Text(text) if is_generated_context(text) => Some(text.to_owned()),
                     _ => None,
                 }
             })
@@ -107,7 +108,7 @@ impl Session {
         (!prefaces.is_empty()).then(|| prefaces.join("\n\n"))
     }
 
-    /// Tells the prompts that one can go back to, if that was asked.
+    /// Emits the prompts that can be rewound to, if requested.
     pub(crate) async fn list_prompts(&mut self) {
         if !std::mem::take(&mut self.inbox.list_prompts) {
             return;
@@ -115,7 +116,7 @@ impl Session {
         let mut changes: HashMap<u64, Vec<PathBuf>> = HashMap::new();
         if let Some(checkpoints) = self.checkpoints.clone() {
             let looking = tokio::task::spawn_blocking(move || checkpoints.changes());
-            changes.extend(self.inbox.during(looking).await.unwrap_or_default());
+            changes.extend(self.inbox.while_receiving(looking).await.unwrap_or_default());
         }
         let marks = self.prompts.marks().iter();
         let prompts = marks.zip(1..).map(|(mark, number)| PromptEntry {
@@ -132,9 +133,8 @@ impl Session {
     }
 }
 
-/// Undoes each turn from the last that changed anything to the one named.
-/// Blocking.
-fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
+/// Undoes each turn with changes from the last one back to the given one. Blocking.
+fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
     let mut turns: Vec<u64> = checkpoints.changes().into_iter().map(|(turn, _)| turn).collect();
     turns.retain(|turn| *turn >= order.turn);
     turns.sort_unstable();
@@ -162,7 +162,7 @@ fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
     }
 }
 
-/// Whether a text in front of a prompt is of the program's making.
-fn is_context(text: &str) -> bool {
+/// Whether a text before a prompt was generated by the program.
+fn is_generated_context(text: &str) -> bool {
     text.starts_with("<session_context") || text.starts_with(RESTORED)
 }

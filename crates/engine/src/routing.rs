@@ -1,10 +1,10 @@
-//! Chooses the model of a prompt, once, and again when plan mode begins or ends in its
-//! midst: what stands in for one that cannot answer, a person's choice, the approval
-//! mode, what the prompt looks like, and only in doubt a small model that is asked.
+//! Selects the model once per prompt, and again when plan mode starts or ends: by fallback, the
+//! user's choice, the approval mode, the prompt, and a small classifier model only if these do
+//! not decide.
 
-mod ahead;
 mod classifier;
-mod rules;
+mod prompt_rules;
+mod speculative_request;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,38 +17,37 @@ use parallax_protocol::routing::{
 };
 use parallax_protocol::store::{Record, RouteRecord};
 
-pub(crate) use self::ahead::{Ahead, Events};
-use self::classifier::Said;
-use self::rules::Look;
+use self::classifier::ClassifierResult;
+use self::prompt_rules::PromptSize;
+pub(crate) use self::speculative_request::{Events, SpeculativeRequest};
 use crate::history::now;
-use crate::meter::{Metered, millis};
 use crate::session::Session;
+use crate::usage_tracking::{UsageTrackingModel, millis};
 
-/// A person waits for the first word of the answer meanwhile.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// How long the small model has before the strong one is asked meanwhile: one that is
-/// quick costs no second request.
+/// The user waits for the response meanwhile.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+/// Head start of the classifier before a speculative request: a quick classifier costs no
+/// second request.
 const HEAD_START: Duration = Duration::from_millis(150);
-/// The number from which the strong model answers.
+/// The score from which the strong model is used.
 const THRESHOLD: u64 = 90;
 
-/// How models are chosen, and what happens when one cannot answer.
+/// How models are routed, and what happens when one is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoutingOptions {
-    /// How much is done to choose.
+    /// The routing mode.
     pub router: Router,
-    /// Whether planning is for the strong model and the work on a plan for the
-    /// fast one.
+    /// Whether plan mode uses the strong model and work on an approved plan the fast one.
     pub plan: bool,
-    /// The number of 100 from which the strong model answers.
+    /// The score, up to 100, from which the strong model is used.
     pub threshold: u64,
-    /// How long the small model that is asked in doubt has.
+    /// Time limit of the classifier.
     pub patience: Duration,
-    /// Whether the strong model is asked while the small one thinks.
+    /// Whether a speculative request is sent while the classifier runs.
     pub ahead: bool,
-    /// How long the small one has before that.
+    /// Head start of the classifier before that.
     pub head_start: Duration,
-    /// What is done when a model cannot answer.
+    /// The fallback policy.
     pub fallback: FallbackPolicy,
 }
 
@@ -58,8 +57,8 @@ impl Default for RoutingOptions {
             router: Router::On,
             plan: true,
             threshold: THRESHOLD,
-            patience: PATIENCE,
-            // What is asked in vain is paid for.
+            patience: TIMEOUT,
+            // Unused requests cost money.
             ahead: false,
             head_start: HEAD_START,
             fallback: FallbackPolicy::Ask,
@@ -67,25 +66,24 @@ impl Default for RoutingOptions {
     }
 }
 
-/// A choice, before it is told.
-struct Choice {
+/// A routing decision before it is reported.
+struct RouteDecision {
     strong: bool,
     source: RouteSource,
     reason: String,
     error: Option<String>,
-    /// The strong model's answer as far as it came meanwhile.
-    ahead: Option<Ahead>,
+    /// The speculative request to the strong model.
+    ahead: Option<SpeculativeRequest>,
 }
 
-impl Choice {
+impl RouteDecision {
     fn new(strong: bool, source: RouteSource, reason: impl Into<String>) -> Self {
         Self { strong, source, reason: reason.into(), error: None, ahead: None }
     }
 }
 
 impl Session {
-    /// The model that answers now: the one chosen for the prompt, or else the
-    /// one that the set name means.
+    /// The model in use: the routed one, or the one that the configured name resolves to.
     pub(crate) fn main_model(&self) -> String {
         match &self.route {
             Some(route) => route.model.clone(),
@@ -93,59 +91,58 @@ impl Session {
         }
     }
 
-    /// Whether the program chooses among models.
+    /// Whether routing is active.
     pub(crate) fn chooses(&self) -> bool {
         self.routes().is_some()
     }
 
-    /// The models to choose among, if there is a choice.
+    /// The models to choose from, if routing is active.
     fn routes(&self) -> Option<Routes> {
-        self.routes_of(&self.inbox.model)
+        self.routes_for(&self.inbox.model)
     }
 
-    fn routes_of(&self, model: &str) -> Option<Routes> {
+    fn routes_for(&self, model: &str) -> Option<Routes> {
         match self.routing.router {
-            // The name means the strong model then.
+            // The name then means the strong model.
             Router::Off => None,
             Router::On | Router::Rules => self.model.routes(model),
         }
     }
 
-    /// Whether plan mode began or ended since the model was chosen: planning is for one
-    /// model, and the work on a plan for the other. A model that was named is not left.
-    fn changed_course(&self, route: &Route) -> bool {
+    /// Whether plan mode started or ended since the model was selected. An explicitly selected
+    /// model is kept.
+    fn plan_mode_changed(&self, route: &Route) -> bool {
         let is_planning = self.inbox.mode == ApprovalMode::Plan;
         self.routing.plan
-            && self.routed_planning != is_planning
+            && self.routed_in_plan_mode != is_planning
             && route.source != RouteSource::Override
     }
 
-    /// Chooses the model of the prompt, at its first request, after a person took
-    /// another, and when plan mode begins or ends; else it stays. Gives the request to it
-    /// that is under way already.
+    /// Selects the model at the first request of a prompt, after the user selected another, and
+    /// when plan mode starts or ends. Returns a speculative request to it, if one is running.
     pub(crate) async fn choose_model(
         &mut self,
         cancel: &CancellationToken,
-    ) -> Result<Option<Ahead>, EndReason> {
-        // A model that a person sets counts from the next request on.
+    ) -> Result<Option<SpeculativeRequest>, EndReason> {
+        // A model that the user sets applies from the next request on.
         let same = self.route.as_ref().filter(|route| route.asked == self.inbox.model);
         let is_again = same.is_some();
-        if same.is_some_and(|route| !self.changed_course(route)) {
+        if same.is_some_and(|route| !self.plan_mode_changed(route)) {
             return Ok(None);
         }
         let begun = Instant::now();
         let asked = self.inbox.model.clone();
-        let wished = self.wished_model();
-        let named = wished.clone().unwrap_or_else(|| asked.clone());
-        let (model, choice) = match self.routes_of(&named) {
+        let overridden_model = self.take_model_override();
+        let named = overridden_model.clone().unwrap_or_else(|| asked.clone());
+        let (model, choice) = match self.routes_for(&named) {
             None => {
                 let model = self.model.resolve(&named);
-                let reason = match wished {
+                let reason = match overridden_model {
                     Some(_) => format!("the command of the prompt wants `{named}`"),
                     None if model == asked => format!("`{asked}` is set"),
                     None => format!("`{asked}` is set, which means `{model}` here"),
                 };
-                (model, Choice::new(true, RouteSource::Override, reason))
+                (model, RouteDecision::new(true, RouteSource::Override, reason))
             }
             Some(routes) => {
                 let choice = self.choose(&routes, is_again, cancel).await;
@@ -155,9 +152,9 @@ impl Session {
                 (if choice.strong { routes.strong } else { routes.fast }, choice)
             }
         };
-        let Choice { source, reason, error, ahead: sent, .. } = choice;
+        let RouteDecision { source, reason, error, ahead: sent, .. } = choice;
         let was_sent = sent.is_some();
-        let kept = sent.filter(|sent| sent.is_to(&model) && self.still_fits(sent));
+        let kept = sent.filter(|sent| sent.is_to(&model) && self.is_still_valid(sent));
         let ahead = was_sent.then_some(match kept {
             Some(_) => SentAhead::Used,
             None => SentAhead::Dropped,
@@ -167,63 +164,67 @@ impl Session {
         Ok(kept)
     }
 
-    /// Takes a model for the rest of the prompt, and tells it.
+    /// Sets the model for the rest of the prompt and reports it.
     pub(crate) fn set_route(&mut self, route: Route) {
         tracing::info!(
             model = %route.model, source = ?route.source, reason = %route.reason,
             latency_ms = route.latency_ms, error = ?route.error, "model chosen"
         );
-        self.inbox.follow_model(&route.model);
+        self.inbox.notify_model_changed(&route.model);
         self.hub.send(EventBody::Routed(Box::new(route.clone())));
-        // For who asks in a later process; what a person named needs no reason.
+        // For later processes; the user's own choice needs no record.
         if route.source != RouteSource::Override {
             let record = RouteRecord { time: now(), route: route.clone() };
             self.history.record(&Record::Route(record));
         }
-        self.routed_planning = self.inbox.mode == ApprovalMode::Plan;
+        self.routed_in_plan_mode = self.inbox.mode == ApprovalMode::Plan;
         self.route = Some(route);
     }
 
-    /// In the midst of a prompt, `is_again`, nobody waits for a small model.
+    /// Within a prompt (`is_again`), the classifier is not used.
     async fn choose(
         &mut self,
         routes: &Routes,
         is_again: bool,
         cancel: &CancellationToken,
-    ) -> Choice {
+    ) -> RouteDecision {
         if self.routing.plan {
             if self.inbox.mode == ApprovalMode::Plan {
-                return Choice::new(true, RouteSource::ApprovalMode, "it is plan mode");
+                return RouteDecision::new(true, RouteSource::ApprovalMode, "it is plan mode");
             }
             if let Some(plan) = self.plan() {
                 let reason = format!("the work follows the plan `{}`", plan.display());
-                return Choice::new(false, RouteSource::ApprovalMode, reason);
+                return RouteDecision::new(false, RouteSource::ApprovalMode, reason);
             }
         }
         let prompt = self.prompts.marks().last().map(|mark| mark.text.clone()).unwrap_or_default();
-        let rule = |strong, reason: &str| Choice::new(strong, RouteSource::Rules, reason);
-        if self.stuck {
+        let rule = |strong, reason: &str| RouteDecision::new(strong, RouteSource::Rules, reason);
+        if self.fast_model_failed {
             return rule(true, "the fast model did not get on with the prompt before");
         }
-        match rules::look(&prompt) {
-            Look::Large(why) => rule(true, why),
-            Look::Small => rule(false, "the prompt is short and clear"),
-            Look::GoesOn => match &self.last_model {
+        match prompt_rules::look(&prompt) {
+            PromptSize::Large(why) => rule(true, why),
+            PromptSize::Small => rule(false, "the prompt is short and clear"),
+            PromptSize::Continuation => match &self.last_model {
                 Some(last) => rule(*last != routes.fast, "it goes on with what was there"),
-                None => Choice::new(true, RouteSource::Default, "there is nothing to go by"),
+                None => RouteDecision::new(true, RouteSource::Default, "there is nothing to go by"),
             },
-            Look::Brief => {
-                Choice::new(true, RouteSource::Default, "it is too short to be worth a question")
-            }
-            Look::Unclear if self.routing.router == Router::Rules => Choice::new(
+            PromptSize::TooShort => RouteDecision::new(
+                true,
+                RouteSource::Default,
+                "it is too short to be worth a question",
+            ),
+            PromptSize::Unclear if self.routing.router == Router::Rules => RouteDecision::new(
                 true,
                 RouteSource::Default,
                 "no rule fits, and no model is asked (`model.routing`)",
             ),
-            Look::Unclear if is_again => {
-                Choice::new(true, RouteSource::Default, "plan mode is over, and no rule fits")
-            }
-            Look::Unclear => self.classify(routes, &prompt, cancel).await,
+            PromptSize::Unclear if is_again => RouteDecision::new(
+                true,
+                RouteSource::Default,
+                "plan mode is over, and no rule fits",
+            ),
+            PromptSize::Unclear => self.classify(routes, &prompt, cancel).await,
         }
     }
 
@@ -232,10 +233,10 @@ impl Session {
         routes: &Routes,
         prompt: &str,
         cancel: &CancellationToken,
-    ) -> Choice {
-        let metered =
-            Metered::new(Arc::clone(&self.model), self.hub.clone()).counted(self.budget.ledger());
-        let question = classifier::Question {
+    ) -> RouteDecision {
+        let metered = UsageTrackingModel::new(Arc::clone(&self.model), self.hub.clone())
+            .counted(self.budget.ledger());
+        let question = classifier::ClassifierRequest {
             model: Arc::new(metered),
             name: routes.classifier.clone(),
             scale: routes.scale,
@@ -247,58 +248,60 @@ impl Session {
             Scale::Choice => RouteSource::Classifier,
             Scale::Score => RouteSource::NumericalClassifier,
         };
-        let asking = classifier::ask(question, cancel.child_token());
-        let (said, ahead) = self.hear(asking, &routes.strong, cancel).await;
+        let classification = classifier::ask(question, cancel.child_token());
+        let (said, ahead) = self.await_classifier(classification, &routes.strong, cancel).await;
         match said {
-            Ok(said) => Choice { ahead, ..Choice::new(said.strong, source, said.reason) },
-            Err(error) => Choice {
+            Ok(said) => {
+                RouteDecision { ahead, ..RouteDecision::new(said.strong, source, said.reason) }
+            }
+            Err(error) => RouteDecision {
                 error: Some(error),
                 ahead,
-                ..Choice::new(true, RouteSource::Default, "the classifier said nothing")
+                ..RouteDecision::new(true, RouteSource::Default, "the classifier said nothing")
             },
         }
     }
 
-    /// Waits for what the classifier says. When that takes a while, the model that answers
-    /// by default is asked meanwhile.
-    async fn hear(
+    /// Waits for the classifier. If it takes longer, a speculative request to the default model is
+    /// sent.
+    async fn await_classifier(
         &mut self,
-        asking: impl Future<Output = Result<Said, String>>,
+        classification: impl Future<Output = Result<ClassifierResult, String>>,
         default: &str,
         cancel: &CancellationToken,
-    ) -> (Result<Said, String>, Option<Ahead>) {
+    ) -> (Result<ClassifierResult, String>, Option<SpeculativeRequest>) {
         let stopped = || Err("cancelled".to_owned());
-        let mut asking = std::pin::pin!(asking);
-        let alone = async {
+        let mut classification = std::pin::pin!(classification);
+        let head_start_only = async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Some(stopped()),
-                said = &mut asking => Some(said),
+                said = &mut classification => Some(said),
                 () = tokio::time::sleep(self.routing.head_start), if self.routing.ahead => None,
             }
         };
-        if let Some(said) = self.inbox.during(alone).await {
+        if let Some(said) = self.inbox.while_receiving(head_start_only).await {
             return (said, None);
         }
-        let mut ahead = self.send_ahead(default, cancel);
+        let mut ahead = self.send_speculatively(default, cancel);
         let both = async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => stopped(),
-                said = &mut asking => said,
-                never = ahead::fill(&mut ahead) => match never {},
+                said = &mut classification => said,
+                never = speculative_request::fill(&mut ahead) => match never {},
             }
         };
-        let said = self.inbox.during(both).await;
+        let said = self.inbox.while_receiving(both).await;
         (said, ahead)
     }
 
-    /// A prompt is over: what the next one may go by.
+    /// Ends the route of a prompt and remembers what the next one needs.
     pub(crate) fn end_route(&mut self, reason: &EndReason) {
-        self.models.begin();
+        self.models.start_turn();
         let Some(route) = self.route.take() else { return };
         let was_fast = self.routes().is_some_and(|routes| routes.fast == route.model);
-        self.stuck = was_fast && matches!(reason, EndReason::Loop { .. });
+        self.fast_model_failed = was_fast && matches!(reason, EndReason::Loop { .. });
         self.last_model = Some(route.model);
     }
 }

@@ -1,10 +1,8 @@
-//! Runs the calls of one answer: prepare, judge, ask, run; results in call
-//! order, whatever finishes first.
+//! Runs the calls of one response: prepare, decide, ask, run. Results are in call order.
 //!
-//! Shared calls run together, eight at most. An exclusive call (an edit, or one
-//! with `wait_for_previous`) is *prepared* only when all calls before it are
-//! done, so that several edits of one file apply one after the other, and
-//! nothing behind it starts before it is done.
+//! Shared calls run concurrently, at most eight. An exclusive call (an edit, or one with
+//! `wait_for_previous`) is *prepared* only when all previous calls are done, so that several
+//! edits of a file apply in order, and later calls start only after it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,45 +18,45 @@ use serde_json::Value;
 use tokio::task::Id;
 use tokio::time::Instant;
 
-use crate::board::{
-    Again, Board, Call, CallProgress, Finish, Finished, Prepared, Refused, Round, Running,
-};
-use crate::guarded::{Guarded, is_command};
+use crate::checkpointed_call::{CheckpointedCall, is_command};
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::session::Session;
 use crate::taint;
+use crate::tool_batch::{
+    BatchResult, CallProgress, CallSummary, FinishedResults, PreparedCall, RerunContext,
+    RunningCall, SandboxDenial, ToolBatch, ToolCall,
+};
 
 mod finish;
 mod prepare;
 
-pub(crate) use self::prepare::refusal_note;
+pub(crate) use self::prepare::denial_note;
 
-/// Calls that run at the same time.
+/// Maximum number of concurrent calls.
 const PARALLEL: usize = 8;
 
-/// What the model is told of a call that a person changed.
-const CHANGED: &str = "[The user changed this call before agreeing to it: what was done is not all \
+/// Added to the result of a call that the user changed.
+const CHANGED_BY_USER: &str = "[The user changed this call before agreeing to it: what was done is not all \
                        that you proposed. Look at the result before you build on it.]";
-/// What the model hears of a command that the sandbox had cut short before.
-const RAN_AGAIN: &str = "[The command ran twice: the sandbox refused the first run something, and \
+/// Added to the result of a command that ran again with more permissions.
+const RERUN_NOTE: &str = "[The command ran twice: the sandbox refused the first run something, and \
      this is the second, with leave for it. What the first run did was there already.]";
 
-/// The tool whose calls are headings of what follows.
-const HEADING: &str = "update_topic";
+/// The tool whose calls are headings for the calls that follow.
+const HEADING_TOOL: &str = "update_topic";
 
-/// How often a call may be run again with more permissions.
-const MOST_RUNS: u32 = 4;
+/// How often a call may run again with more permissions.
+const MAX_RUNS: u32 = 4;
 
 impl Session {
-    /// Runs all calls of an answer but those finished already. Always gives one
-    /// result for each call.
-    pub(crate) async fn run_round(
+    /// Runs all calls of a response that are not finished yet. Always returns one result per call.
+    pub(crate) async fn run_batch(
         &mut self,
-        calls: &[Call],
-        finished: Finished,
+        calls: &[ToolCall],
+        finished: FinishedResults,
         cancel: &CancellationToken,
-    ) -> Round {
-        let mut board = Board::new(calls, finished);
+    ) -> BatchResult {
+        let mut board = ToolBatch::new(calls, finished);
         for (index, call) in calls.iter().enumerate() {
             if board.is_finished(index) {
                 continue;
@@ -77,38 +75,38 @@ impl Session {
         waiting.retain(|index| !board.is_finished(*index));
         loop {
             if board.declined {
-                board.tailed.clear();
+                board.queued_replacements.clear();
                 let rest: Vec<usize> = waiting.drain(..).collect();
                 self.leave_out(&mut board, &rest);
             }
-            while let Some(next) = board.tailed.front().copied()
+            while let Some(next) = board.queued_replacements.front().copied()
                 && !cancel.is_cancelled()
                 && self.may_start(&board, next)
             {
-                board.tailed.pop_front();
-                self.begin(&mut board, next, Again::default(), cancel).await;
+                board.queued_replacements.pop_front();
+                self.begin(&mut board, next, RerunContext::default(), cancel).await;
             }
             while let Some(next) = waiting.front().copied()
-                && board.tailed.is_empty()
+                && board.queued_replacements.is_empty()
                 && !cancel.is_cancelled()
                 && self.may_start(&board, next)
             {
                 waiting.pop_front();
-                self.begin(&mut board, next, Again::default(), cancel).await;
+                self.begin(&mut board, next, RerunContext::default(), cancel).await;
             }
-            // Answers may have come while other calls were prepared.
+            // Responses may have arrived while other calls were prepared.
             if !self.inbox.decisions.is_empty() && !cancel.is_cancelled() {
                 self.decide(&mut board, cancel).await;
                 continue;
             }
             if cancel.is_cancelled()
-                || (waiting.is_empty() && board.tailed.is_empty() && !board.is_busy())
+                || (waiting.is_empty() && board.queued_replacements.is_empty() && !board.is_busy())
             {
                 break;
             }
             tokio::select! {
                 biased;
-                () = self.inbox.take_one() => self.decide(&mut board, cancel).await,
+                () = self.inbox.receive() => self.decide(&mut board, cancel).await,
                 () = cancel.cancelled() => {}
                 Some(joined) = board.tasks.join_next_with_id() => {
                     self.joined(&mut board, joined, cancel).await;
@@ -116,45 +114,46 @@ impl Session {
             }
         }
         if cancel.is_cancelled() {
-            self.wind_up(&mut board).await;
+            self.cancel_batch(&mut board).await;
         }
         self.collect(board)
     }
 
-    fn may_start(&self, board: &Board<'_>, index: usize) -> bool {
-        if board.exclusive || board.running.len() + board.asking.len() >= PARALLEL {
+    fn may_start(&self, board: &ToolBatch<'_>, index: usize) -> bool {
+        if board.exclusive || board.running.len() + board.awaiting_approval.len() >= PARALLEL {
             return false;
         }
         !board.call(index).is_some_and(|call| self.is_exclusive(call)) || !board.is_busy()
     }
 
-    pub(crate) fn is_exclusive(&self, call: &Call) -> bool {
+    pub(crate) fn is_exclusive(&self, call: &ToolCall) -> bool {
         let waits = call.args.as_ref().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
         waits.and_then(Value::as_bool) == Some(true) || self.registry.is_exclusive(&call.name)
     }
 
-    /// Prepares and judges a call, and starts it, asks, or refuses.
+    /// Prepares a call and gets the decision; then starts, asks, or denies.
     pub(crate) async fn begin(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut ToolBatch<'_>,
         index: usize,
-        again: Again,
+        again: RerunContext,
         cancel: &CancellationToken,
     ) {
         let Some(call) = board.call(index).cloned() else { return };
-        self.tell_phase(&call, CallPhase::Validating, None);
+        self.emit_phase(&call, CallPhase::Validating, None);
         let mut again = again;
         let mut asks = None;
-        // Not when it is run again, or as a person changed it.
+        // Not when it is run again or was changed by the user.
         if again.runs == 0 && again.arguments.is_none() {
-            let hooked = self.hook_before_tool(board, &call, index, cancel).await;
+            let hooked = self.run_before_tool_hooks(board, &call, index, cancel).await;
             let Some(hooked) = hooked else { return };
-            // The hooks were ended before they could say no: nothing may run. What
-            // is not finished is answered when the round winds up.
+            // The hooks were cancelled before they could deny it: nothing may run. Unfinished calls
+            // are answered when the batch is cancelled.
             if cancel.is_cancelled() {
                 return;
             }
-            again.hooked = hooked.arguments.as_ref().and_then(|changed| hook_note(&call, changed));
+            again.hooked =
+                hooked.arguments.as_ref().and_then(|changed| hook_change_note(&call, changed));
             again.arguments = hooked.arguments;
             asks = hooked.asks;
         }
@@ -177,10 +176,10 @@ impl Session {
             return;
         }
         if let Some(why) = asks {
-            self.asked_by_hook(&mut prepared.verdict, &why);
+            self.require_approval_for_hook(&mut prepared.verdict, &why);
         }
         match prepared.verdict.decision {
-            Decision::Allow if self.interactive && asks_itself(&prepared) => {
+            Decision::Allow if self.interactive && is_user_question(&prepared) => {
                 self.put(board, &call, prepared).await;
             }
             Decision::Allow => self.start(board, prepared, CallDecision::Accept, None, cancel),
@@ -189,8 +188,8 @@ impl Session {
         }
     }
 
-    /// Tells how far a call is, with its title once there is one.
-    pub(crate) fn tell_phase(&self, call: &Call, phase: CallPhase, title: Option<String>) {
+    /// Emits the phase of a call, with its title once known.
+    pub(crate) fn emit_phase(&self, call: &ToolCall, phase: CallPhase, title: Option<String>) {
         self.hub.send(EventBody::CallState(Box::new(CallState {
             item: call.item(),
             call: call.id.clone(),
@@ -202,27 +201,28 @@ impl Session {
 
     pub(crate) fn start(
         &mut self,
-        board: &mut Board<'_>,
-        prepared: Prepared,
+        board: &mut ToolBatch<'_>,
+        prepared: PreparedCall,
         decision: CallDecision,
         answers: Option<Object>,
         cancel: &CancellationToken,
     ) {
         let Some(call) = board.call(prepared.index).cloned() else { return };
         let cancel = cancel.child_token();
-        let Prepared { index, tool, invocation, effects, title, verdict, again, decided, .. } =
-            prepared;
+        let PreparedCall {
+            index, tool, invocation, effects, title, verdict, again, decided, ..
+        } = prepared;
         let kind = tool.spec().kind;
         let mut permissions = effects.permissions.clone().and(&verdict.grants);
-        // A person saw the command: what git runs of a trusted repository, and
-        // the agents that git may need, are part of what was approved.
+        // The user saw the command: programs that git runs in a trusted repository, and agents that
+        // git may need, are part of the approval.
         if verdict.decision == Decision::Ask && kind == ToolKind::Execute && is_command(&effects) {
             permissions.repository_programs |= self.trusted;
             permissions.agents = true;
         }
         let reach = self.inbox.reach.clone();
         reach.enter(call.item(), cancel.clone());
-        self.tell_phase(&call, CallPhase::Executing, Some(title.clone()));
+        self.emit_phase(&call, CallPhase::Executing, Some(title.clone()));
         let run = Run {
             cancel: cancel.clone(),
             progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
@@ -233,7 +233,7 @@ impl Session {
             answers,
         };
         board.exclusive = self.is_exclusive(&call);
-        let guarded = Guarded {
+        let guarded = CheckpointedCall {
             invocation,
             run,
             effects: effects.clone(),
@@ -243,7 +243,7 @@ impl Session {
         let handle = board.tasks.spawn(guarded.run());
         board.running.insert(
             handle.id(),
-            Running {
+            RunningCall {
                 index,
                 begun: Instant::now(),
                 waited: self.hub.user_wait(),
@@ -264,7 +264,7 @@ impl Session {
 
     async fn joined(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut ToolBatch<'_>,
         joined: Result<(Id, Outcome), tokio::task::JoinError>,
         cancel: &CancellationToken,
     ) {
@@ -280,39 +280,38 @@ impl Session {
         self.learn(&call.name, &running, &outcome);
         let took = running.begun.elapsed();
         let worked = match running.kind {
-            // What asks the user takes as long as they do.
+            // A user question takes as long as the user does.
             ToolKind::Communicate => Duration::ZERO,
-            // A subagent stands still while the user answers.
+            // A subagent pauses while the user responds.
             ToolKind::Agent => {
                 took.saturating_sub(self.hub.user_wait().saturating_sub(running.waited))
             }
             _ => took,
         };
-        let finish = Finish {
+        let finish = CallSummary {
             kind: Some(running.kind),
             title: running.title,
             decision: Some(running.decision),
             verdict: Some(running.verdict),
-            // What asks the user takes as long as they do.
             duration_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
-            // A command that was stopped hands over its output as a result.
+            // A stopped command returns its output as a result.
             cancelled: running.cancel.is_cancelled()
                 && (outcome.error.is_some() || running.kind == ToolKind::Execute),
         };
         let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
-        let again = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MOST_RUNS;
+        let again = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
         if running.changed && outcome.error.is_none() {
-            add_note(&mut outcome, CHANGED);
+            add_note(&mut outcome, CHANGED_BY_USER);
         }
         if let Some(note) = running.hooked.as_deref().filter(|_| !again) {
             add_note(&mut outcome, note);
         }
         if running.runs > 1 {
-            add_note(&mut outcome, RAN_AGAIN);
+            add_note(&mut outcome, RERUN_NOTE);
         }
         if !again {
             let arguments = running.arguments.as_ref();
-            let tail = self.hook_after_tool(&call, arguments, &mut outcome, cancel).await;
+            let tail = self.run_after_tool_hooks(&call, arguments, &mut outcome, cancel).await;
             if let Some((name, args)) = tail
                 && !cancel.is_cancelled()
             {
@@ -326,15 +325,15 @@ impl Session {
             let name = self.registry.get(&call.name).map(|tool| tool.spec().name.clone());
             let name = name.unwrap_or_else(|| call.name.clone());
             let pending = board.pending();
-            self.make_ready(&name, pending, &running.effects, &mut outcome).await;
+            self.prepare_result(&name, pending, &running.effects, &mut outcome).await;
             self.finish(board, running.index, outcome, finish);
             return;
         }
-        // The same command once more, with what it lacked, if that is agreed to.
-        let again = Again {
+        // Offer to run the same command again with the missing permissions.
+        let again = RerunContext {
             arguments: running.arguments,
             permissions: running.effects.permissions.and(&refused),
-            refused: Some(Box::new(Refused { outcome, finish })),
+            refused: Some(Box::new(SandboxDenial { outcome, finish })),
             changed: running.changed,
             hooked: running.hooked,
             runs: running.runs,
@@ -342,39 +341,39 @@ impl Session {
         self.begin(board, running.index, again, cancel).await;
     }
 
-    /// Notes what makes later commands doubtful.
-    fn learn(&mut self, name: &str, running: &Running, outcome: &Outcome) {
+    /// Records what makes later commands suspicious.
+    fn learn(&mut self, name: &str, running: &RunningCall, outcome: &Outcome) {
         if taint::is_untrusted(name, Some(running.kind)) {
-            taint::take_words(&mut self.taint, &outcome.for_model.output);
-            // A failure quotes who failed; the rest of it is ours.
+            taint::add_words(&mut self.taint, &outcome.for_model.output);
+            // Only the quoted part of a failure is untrusted.
             let quoted = outcome.error.as_ref().and_then(|error| {
                 error.message.split_once("<untrusted_context>").map(|(_, quoted)| quoted)
             });
-            taint::take_words(&mut self.taint, quoted.unwrap_or_default());
+            taint::add_words(&mut self.taint, quoted.unwrap_or_default());
         }
         if outcome.error.is_none() {
             for path in running.effects.writes.iter().filter(|path| (self.is_build_file)(path)) {
-                taint::take_build_file(&mut self.taint, path.clone());
+                taint::add_build_file(&mut self.taint, path.clone());
             }
         }
     }
 }
 
-/// The order in which calls begin: that of the model, with headings first.
-fn order(calls: &[Call]) -> VecDeque<usize> {
-    let is_heading = |index: &usize| calls.get(*index).is_some_and(|call| call.name == HEADING);
+/// The order in which calls start: the model's order, headings first.
+fn order(calls: &[ToolCall]) -> VecDeque<usize> {
+    let is_heading =
+        |index: &usize| calls.get(*index).is_some_and(|call| call.name == HEADING_TOOL);
     let (headings, others): (Vec<usize>, Vec<usize>) = (0..calls.len()).partition(is_heading);
     headings.into_iter().chain(others).collect()
 }
 
-/// Whether the call is a question to a person.
-pub(crate) fn asks_itself(prepared: &Prepared) -> bool {
+/// Whether the call is a user question.
+pub(crate) fn is_user_question(prepared: &PreparedCall) -> bool {
     matches!(prepared.invocation.preview(), Some(Preview::Questions { .. }))
 }
 
-/// What the model is told of arguments that a hook changed; `None` when they are
-/// what they were.
-fn hook_note(call: &Call, changed: &Object) -> Option<String> {
+/// Tells the model which arguments a hook changed; `None` when none did.
+fn hook_change_note(call: &ToolCall, changed: &Object) -> Option<String> {
     let asked = call.args.clone().unwrap_or_default();
     let differs = |(name, value): &(&String, &Value)| asked.get(*name) != Some(*value);
     let names: Vec<String> =
@@ -388,7 +387,7 @@ fn hook_note(call: &Call, changed: &Object) -> Option<String> {
     })
 }
 
-/// Adds a line to what the model reads.
+/// Adds a line to the result that the model reads.
 pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
     let text = match &mut outcome.error {
         Some(error) => &mut error.message,
@@ -401,7 +400,7 @@ pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
     }
 }
 
-/// A tool that panics is a failed call, never a dead session.
+/// A panicking tool is a failed call and does not end the session.
 fn crashed(name: &str, error: &tokio::task::JoinError) -> ToolError {
     let what =
         if error.is_panic() { "crashed; this is a defect of the tool" } else { "was aborted" };

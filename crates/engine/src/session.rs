@@ -1,4 +1,4 @@
-//! The session actor: owns the state, takes prompts, ends.
+//! The session actor: owns the state, receives prompts, and ends the session.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use parallax_protocol::event::{
 use parallax_protocol::hooks::{HookOutcome, Hooks};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
-use parallax_protocol::op::{Op, PromptWishes};
+use parallax_protocol::op::{Op, TurnOverrides};
 use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
 use parallax_protocol::routing::Route;
 use parallax_protocol::shell::Shell;
@@ -28,150 +28,145 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::agents::{AgentRole, Family, InvokeAgent};
+use crate::agents::{AgentRole, InvokeAgent, SubagentManager};
 use crate::approval::Approvals;
-use crate::availability::Availability;
+use crate::availability::ModelAvailability;
 use crate::budget::Budget;
-use crate::compaction::{Compacting, Room};
+use crate::compaction::{CompactionOptions, CompactionState};
+use crate::event_bus::EventBus;
 use crate::history::{History, now};
-use crate::hub::EventHub;
-use crate::inbox::{AddDirectory, Beginning, Inbox, ModelChanged, Queued};
-use crate::planning::AgreedPlan;
+use crate::inbox::{AddDirectory, Inbox, ModelChanged, QueuedInput, TurnInput};
+use crate::planning::ApprovedPlan;
 use crate::prompts::Prompts;
-use crate::registry::{Declared, Registry};
+use crate::registry::{Registry, ToolDeclarations};
 use crate::routing::RoutingOptions;
 use crate::view::contents_of;
 
-/// Orders that may wait unread; a face that floods waits itself.
-const OPS: usize = 64;
-/// A shorter value stands in texts by chance.
+/// Capacity of the operation queue; a front end that floods it waits.
+const OP_QUEUE: usize = 64;
+/// Shorter values may occur in texts by chance.
 const SHORTEST_SECRET: usize = 8;
 
-/// Describes folders for the model.
+/// Describes directories for the model.
 pub type DescribeDirectories = Arc<dyn Fn(&[PathBuf]) -> String + Send + Sync>;
 
-/// Makes the system prompt for a mode and the names of the declared tools. Equal
-/// ones give equal bytes.
+/// Builds the system prompt for a mode and the declared tools. Equal inputs give equal bytes.
 pub type SystemPrompt = Box<dyn Fn(ApprovalMode, &[String]) -> Arc<str> + Send + Sync>;
 
-/// Everything a session is made of.
+/// Everything that a session consists of.
 pub struct SessionOptions {
     /// Its id.
     pub id: SessionId,
-    /// Who answers.
+    /// The model.
     pub model: Arc<dyn Model>,
-    /// The model as set: a name or an alias.
+    /// The configured model: a name or an alias.
     pub model_name: String,
-    /// The tools, in the order in which they are declared.
+    /// The tools, in declaration order.
     pub tools: Vec<Arc<dyn Tool>>,
-    /// Tools that come and go, declared behind the others.
+    /// Dynamic tools, declared after the others.
     pub more_tools: Option<Arc<dyn ToolSource>>,
-    /// Agents that it can start; with them there is the tool `invoke_agent`.
+    /// Agents that it can start; enables the `invoke_agent` tool.
     pub agents: Option<Arc<dyn Agents>>,
-    /// Who judges calls.
+    /// Decides about calls.
     pub judge: Arc<dyn Judge>,
-    /// Where records go.
+    /// Receives the records.
     pub store: Arc<dyn Store>,
-    /// The approval mode at the start.
+    /// The initial approval mode.
     pub mode: ApprovalMode,
-    /// Whether questions can be answered.
+    /// Whether a user can respond.
     pub interactive: bool,
-    /// Whether it takes the place of a session that was cleared ([`Op::Clear`]).
+    /// Whether it replaces a session that was cleared ([`Op::Clear`]).
     pub replaces: bool,
     /// Whether the folder is trusted.
     pub trusted: bool,
-    /// The workspace folders as they are now.
+    /// The current workspace directories.
     pub workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    /// Widens the workspace.
+    /// Adds a workspace directory.
     pub add_directory: AddDirectory,
-    /// What the model is told of folders that were added. Blocking.
+    /// Describes added directories for the model. Blocking.
     pub describe_directories: DescribeDirectories,
-    /// The folders beside the project's that the journal knows of.
+    /// The additional directories that the journal has recorded.
     pub directories: Vec<PathBuf>,
-    /// Told when the model changes.
+    /// Called when the model changes.
     pub model_changed: ModelChanged,
     /// The system prompt.
     pub system: SystemPrompt,
-    /// Context that goes before the first prompt of this process: the session
-    /// context of a new session, or a note on what changed since.
+    /// Context for the first prompt of this process: the session context of a new session, or a
+    /// note on what changed since.
     pub preface: Option<String>,
     /// The contents of a resumed session.
     pub history: Vec<Sealed>,
-    /// Whether its newest turn did not come to an end: what stands last may be half
-    /// of an answer.
+    /// Whether its newest turn was interrupted: the last content may be a partial response.
     pub cut_off: bool,
-    /// The compactions of a resumed session that still count, oldest first.
+    /// The active compactions of a resumed session, oldest first.
     pub compactions: Vec<CompactionRecord>,
-    /// When the history is made shorter, and what stays.
-    pub room: Room,
-    /// Results that a person holds on to.
+    /// When the history is compacted, and what stays.
+    pub room: CompactionOptions,
+    /// Results that the user pinned.
     pub pins: BTreeSet<ResultPlace>,
-    /// What of the system prompt and the preface comes from files.
+    /// The files that the system prompt and the context were made from.
     pub sources: Vec<Source>,
-    /// Finds context files where tools go.
+    /// Finds context files for directories that tools use.
     pub folder_context: Option<Arc<dyn FolderContext>>,
-    /// Results of the last, unfinished round of a resumed session (the program
-    /// was killed), by the index of their call: wire parts as journalled.
+    /// Results of the last, unfinished batch of a resumed session (the program was killed), by call
+    /// index: wire parts as journaled.
     pub pending: BTreeMap<usize, Box<RawValue>>,
     /// Generation settings from the user, in wire spelling.
     pub generation: Object,
-    /// Model requests that may be made, those of earlier processes apart; `None` =
-    /// no limit.
+    /// Maximum number of model requests in this process; `None` = no limit.
     pub max_turns: Option<u32>,
-    /// What may be spent.
+    /// The budget.
     pub budget: Budget,
-    /// How models are chosen, and what happens when one cannot answer.
+    /// How models are routed, and what happens when one is unavailable.
     pub routing: RoutingOptions,
-    /// Attempts of one request before its first chunk; `None` = the model's own.
+    /// Attempts of one request before its first chunk; `None` = the model's default.
     pub max_attempts: Option<u32>,
-    /// Whether the loop guard watches.
+    /// Whether loop detection is enabled.
     pub loop_detection: bool,
     /// The first wait after a broken stream; it doubles.
     pub retry_base: Duration,
-    /// What answers may hold for longer than one call.
+    /// How long approvals may apply.
     pub approvals: Approvals,
-    /// Keeps rules on disk.
+    /// Saves rules on disk.
     pub rule_keeper: Option<Arc<dyn RuleKeeper>>,
-    /// Keeps the old bytes of what the agent changes.
+    /// Checkpoints of the files that the agent changes.
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
-    /// Whether a change of the file changes what the next build runs.
+    /// Whether changing the file changes what the next build runs.
     pub is_build_file: fn(&Path) -> bool,
-    /// The number of the last prompt that the session had before this process,
-    /// those that were taken back included.
+    /// The number of the session's last prompt before this process, including rewound ones.
     pub turns: u64,
-    /// The prompts that are in `history`.
+    /// The prompts in `history`.
     pub prompts: Vec<PromptMark>,
-    /// The plan that was agreed to, of a resumed session.
-    pub plan: Option<AgreedPlan>,
-    /// Runs the person's commands; `None`: there are none in this session.
+    /// The approved plan of a resumed session.
+    pub plan: Option<ApprovedPlan>,
+    /// Runs the user's commands; `None`: this session has none.
     pub shell: Option<Arc<dyn Shell>>,
-    /// Hooks of the user's; `None`: there are none.
+    /// The user's hooks, if any.
     pub hooks: Option<Arc<dyn Hooks>>,
-    /// Values that neither the model nor the journal may get (keys), blacked out
-    /// where a tool or a prompt brings them.
+    /// Values (keys) that neither the model nor the journal may get; redacted in tool results and
+    /// prompts.
     pub secrets: Vec<String>,
 }
 
-/// A running session as its owner holds it.
+/// The handle of a running session.
 pub struct SessionHandle {
-    /// Where orders go.
+    /// Where operations go.
     pub ops: mpsc::Sender<Op>,
     task: JoinHandle<()>,
 }
 
 impl SessionHandle {
-    /// Waits until the session is over. Send [`Op::Shutdown`] or drop every
-    /// sender first.
+    /// Waits until the session is over. Send [`Op::Shutdown`] or drop every sender first.
     pub async fn join(self) {
         drop(self.ops);
-        // A panic in the actor is a defect; the crash report has told it.
+        // A panic in the actor is a bug that the crash report has already covered.
         let _ = self.task.await;
     }
 }
 
 /// The actor's state.
 pub(crate) struct Session {
-    pub(crate) hub: EventHub,
+    pub(crate) hub: EventBus,
     pub(crate) inbox: Inbox,
     pub(crate) history: History,
     pub(crate) registry: Registry,
@@ -182,30 +177,30 @@ pub(crate) struct Session {
     pub(crate) trusted: bool,
     pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     pub(crate) describe_directories: DescribeDirectories,
-    /// The folders beside the project's that the journal knows of.
+    /// The additional directories that the journal has recorded.
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) system: SystemPrompt,
     pub(crate) preface: Option<String>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
-    /// Whether the newest answer may be half of one.
-    pub(crate) is_half: bool,
+    /// Whether the newest response may be partial.
+    pub(crate) is_last_answer_partial: bool,
     pub(crate) generation: Object,
     pub(crate) max_turns: Option<u32>,
     pub(crate) routing: RoutingOptions,
-    /// Which models can answer.
-    pub(crate) models: Availability,
-    /// The model of the running prompt, once it is chosen.
+    /// The availability of models.
+    pub(crate) models: ModelAvailability,
+    /// The route of the running prompt, once selected.
     pub(crate) route: Option<Route>,
-    /// Whether it was plan mode when that was chosen.
-    pub(crate) routed_planning: bool,
-    /// The model of the prompt before.
+    /// Whether that happened in plan mode.
+    pub(crate) routed_in_plan_mode: bool,
+    /// The model of the previous prompt.
     pub(crate) last_model: Option<String>,
-    /// The fast model did not get on with the prompt before.
-    pub(crate) stuck: bool,
+    /// The fast model failed at the previous prompt.
+    pub(crate) fast_model_failed: bool,
     pub(crate) budget: Budget,
-    /// The prompt of the running turn was taken out of the history.
+    /// The prompt of the running turn was removed from the history.
     pub(crate) taken_back: bool,
-    /// The budget that the running turn was ended for.
+    /// The time limit that ended the running turn.
     pub(crate) timed_out: Arc<OnceLock<BudgetSpent>>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) loop_detection: bool,
@@ -215,82 +210,82 @@ pub(crate) struct Session {
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
     pub(crate) is_build_file: fn(&Path) -> bool,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
-    /// The tools that hooks left for the newest answer; `None`: all.
+    /// The tools that hooks selected for the newest response; `None`: all.
     pub(crate) chosen_tools: Option<Vec<String>>,
-    /// What the prompt of the running turn wants.
-    pub(crate) wishes: Option<PromptWishes>,
-    /// Whether everything runs unasked since a plan was agreed to by a rule, and
-    /// not since a person wanted that.
+    /// The overrides of the running turn.
+    pub(crate) overrides: Option<TurnOverrides>,
+    /// Whether `yolo` is active because a rule approved a plan, not because the user set it.
     pub(crate) yolo_by_rule: bool,
-    /// Whether a person began the session in `yolo`.
+    /// Whether the session started in `yolo`.
     pub(crate) began_in_yolo: bool,
-    /// Tools that are called though they changed, of which people know.
-    pub(crate) told_doubts: HashSet<String>,
-    /// Whether calls are run again that a person went back to before.
-    pub(crate) went_back: bool,
-    /// The mode to go back to after a prompt that wanted another.
-    pub(crate) mode_before: Option<ApprovalMode>,
-    /// The hooks of the start, while they run.
+    /// Changed tools that the user was warned about.
+    pub(crate) warned_tools: HashSet<String>,
+    /// Whether calls are run again after a restore.
+    pub(crate) is_rerun: bool,
+    /// The mode to return to after a prompt that overrides it.
+    pub(crate) mode_before_override: Option<ApprovalMode>,
+    /// The running session-start hooks.
     pub(crate) starting: JoinSet<HookOutcome>,
-    /// Hooks that are told of a question, while they run.
+    /// The running notification hooks.
     pub(crate) notified: JoinSet<()>,
-    /// What the hooks of the start add to the first prompt.
+    /// The context that session-start hooks add to the first prompt.
     pub(crate) hook_context: Option<String>,
     pub(crate) secrets: Vec<String>,
     pub(crate) taint: Taint,
     pub(crate) prompts: Prompts,
-    pub(crate) compacting: Compacting,
-    /// The plan agreed to last.
-    pub(crate) plan: Option<AgreedPlan>,
+    pub(crate) compacting: CompactionState,
+    /// The last approved plan.
+    pub(crate) plan: Option<ApprovedPlan>,
     pub(crate) sources: Vec<Source>,
     pub(crate) folder_context: Option<Arc<dyn FolderContext>>,
-    /// What was last told of the context.
-    pub(crate) told_context: Option<ContextUsed>,
+    /// The context usage reported last.
+    pub(crate) reported_context: Option<ContextUsed>,
     /// The turn, counted over all processes of the session.
     pub(crate) turn: u64,
-    /// Questions put so far, for ids of those put again.
+    /// Number of requests to the user, for ids.
     pub(crate) asks: u64,
-    /// Whether this prompt's model only coordinates.
-    pub(crate) coordinating: bool,
-    /// The declarations of the tools for the mode of the last request.
-    pub(crate) declared: Option<(ApprovalMode, Declared)>,
-    /// Tools that are left out, since the service rejects their schemas.
+    /// Whether the current prompt runs in coordinator mode.
+    pub(crate) is_coordinator: bool,
+    /// The tool declarations for the mode of the last request.
+    pub(crate) declared: Option<(ApprovalMode, ToolDeclarations)>,
+    /// Tools that are excluded because the service rejects their schemas.
     pub(crate) rejected_tools: HashSet<String>,
-    /// Model requests made so far.
+    /// Number of model requests.
     pub(crate) requests: u32,
-    /// Those made before the prompt of the running turn.
+    /// The same before the running turn.
     pub(crate) requests_at_prompt: u32,
-    /// Calls seen so far, for ids of our own.
+    /// Number of calls, for generated ids.
     pub(crate) calls: u64,
-    /// Items made so far, for their ids.
+    /// Number of items, for their ids.
     pub(crate) items: u64,
-    /// What it is, when it is a sub-agent's.
+    /// Its role, if it is a subagent.
     pub(crate) role: Option<AgentRole>,
-    /// What it shares with the sub-agents that it starts.
-    pub(crate) family: Option<Arc<Family>>,
-    /// Work of sub-agents that an earlier process left.
-    pub(crate) kept_work: Vec<KeptWork>,
-    /// Ids that the server gave to calls, to notice one that comes twice.
+    /// The manager of its subagents.
+    pub(crate) subagents: Option<Arc<SubagentManager>>,
+    /// Subagent runs that an earlier process left interrupted.
+    pub(crate) interrupted_work: Vec<KeptWork>,
+    /// Call ids from the server, to detect duplicates.
     pub(crate) known_ids: HashSet<String>,
 }
 
-/// Starts the actor on the current runtime. Subscribe to the hub before, so
-/// that no event is missed.
-pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
+/// Starts the actor on the current runtime. Subscribe to the bus before, so that no event is
+/// missed.
+pub fn start(options: SessionOptions, hub: EventBus) -> SessionHandle {
     launch(options, None, hub)
 }
 
-/// Starts the actor; with a role it is a sub-agent's.
+/// Starts the actor; with a role it is a subagent.
 pub(crate) fn launch(
     mut options: SessionOptions,
     role: Option<AgentRole>,
-    hub: EventHub,
+    hub: EventBus,
 ) -> SessionHandle {
-    let (ops, inbox) = mpsc::channel(OPS);
-    let family = options.agents.take().map(|agents| {
-        let family = Arc::new(Family::new(agents, &mut options, hub.clone(), &ops, role.is_some()));
-        options.tools.push(Arc::new(InvokeAgent::new(Arc::clone(&family))));
-        family
+    let (ops, inbox) = mpsc::channel(OP_QUEUE);
+    let subagents = options.agents.take().map(|agents| {
+        let subagents =
+            Arc::new(SubagentManager::new(agents, &mut options, hub.clone(), &ops, role.is_some()));
+        options.tools.push(Arc::new(InvokeAgent::new(Arc::clone(&subagents))));
+        subagents
     });
     let ready = SessionReady {
         session: options.id.clone(),
@@ -322,15 +317,15 @@ pub(crate) fn launch(
         system: options.system,
         preface: options.preface,
         pending: options.pending,
-        is_half: options.cut_off,
+        is_last_answer_partial: options.cut_off,
         generation: options.generation,
         max_turns: options.max_turns,
         routing: options.routing,
-        models: Availability::default(),
+        models: ModelAvailability::default(),
         route: None,
-        routed_planning: false,
+        routed_in_plan_mode: false,
         last_model: None,
-        stuck: false,
+        fast_model_failed: false,
         budget: options.budget,
         taken_back: false,
         timed_out: Arc::default(),
@@ -343,26 +338,26 @@ pub(crate) fn launch(
         is_build_file: options.is_build_file,
         hooks: options.hooks,
         chosen_tools: None,
-        wishes: None,
+        overrides: None,
         yolo_by_rule: false,
         began_in_yolo: options.mode == ApprovalMode::Yolo,
-        told_doubts: HashSet::new(),
-        went_back: false,
-        mode_before: None,
+        warned_tools: HashSet::new(),
+        is_rerun: false,
+        mode_before_override: None,
         starting: JoinSet::new(),
         notified: JoinSet::new(),
         hook_context: None,
         secrets: options.secrets,
         taint: Taint::default(),
         prompts: Prompts::new(options.prompts),
-        told_context: None,
-        compacting: Compacting::new(options.room),
+        reported_context: None,
+        compacting: CompactionState::new(options.room),
         plan: options.plan,
         sources: options.sources,
         folder_context: options.folder_context,
         turn: options.turns,
         asks: 0,
-        coordinating: false,
+        is_coordinator: false,
         declared: None,
         rejected_tools: HashSet::new(),
         requests: 0,
@@ -370,19 +365,19 @@ pub(crate) fn launch(
         calls: 0,
         items: 0,
         role,
-        family,
-        kept_work: Vec::new(),
+        subagents,
+        interrupted_work: Vec::new(),
         known_ids: std::collections::HashSet::new(),
     };
-    session.inbox.family.clone_from(&session.family);
+    session.inbox.subagents.clone_from(&session.subagents);
     session.inbox.ledger = session.budget.ledger();
     hub.send(EventBody::SessionReady(ready));
     let task = tokio::spawn(session.run(hub));
     SessionHandle { ops, task }
 }
 
-/// Tells the faces that nothing more comes, also when the actor panics.
-struct CloseOnDrop(EventHub);
+/// Closes the bus, even when the actor panics.
+struct CloseOnDrop(EventBus);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
@@ -391,10 +386,10 @@ impl Drop for CloseOnDrop {
 }
 
 impl Session {
-    async fn run(mut self, hub: EventHub) {
+    async fn run(mut self, hub: EventBus) {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
-        self.hook_start();
+        self.run_start_hooks();
         if let Some(context) = &self.folder_context {
             context.resume(&contents_of(self.history.view()));
         }
@@ -404,40 +399,40 @@ impl Session {
             self.restore().await;
             self.compact_between_turns().await;
             self.list_prompts().await;
-            self.describe_context();
-            self.keep_reports();
-            self.keep_budgets();
+            self.emit_context_breakdown();
+            self.commit_reports();
+            self.save_budgets();
             if self.history.len() > 0 {
-                self.tell_context();
+                self.emit_context_usage();
             }
             let Some(queued) = self.inbox.prompts.pop_front() else {
-                if self.inbox.shutdown && self.inbox.shells.is_empty() {
+                if self.inbox.shutdown && self.inbox.user_commands.is_empty() {
                     break;
                 }
-                // What came while another order was carried out is not waited for.
-                if !self.inbox.has_orders() {
+                // Do not wait for what arrived while another operation ran.
+                if !self.inbox.has_pending_ops() {
                     let joined = tokio::select! {
                         biased;
-                        () = self.inbox.take_one() => None,
+                        () = self.inbox.receive() => None,
                         joined = self.starting.join_next(), if !self.starting.is_empty() => joined,
                     };
                     self.started(joined);
                 }
                 continue;
             };
-            let Queued { mut beginning, interrupted, steer } = queued;
+            let QueuedInput { mut beginning, interrupted, steer } = queued;
             if let Some(id) = steer {
                 self.inbox.steer_ended(id, beginning.text().to_owned(), SteerFate::Prompted);
             }
-            if !self.can_begin(&beginning) {
+            if !self.can_start_turn(&beginning) {
                 continue;
             }
             turn += 1;
-            // What goes on with a turn belongs to it.
-            self.turn += u64::from(matches!(beginning, Beginning::Prompt(_)));
+            // A resumed turn keeps its number.
+            self.turn += u64::from(matches!(beginning, TurnInput::Prompt(_)));
             self.hub.set_turn(turn);
             let (begun, waited) = (Instant::now(), self.hub.user_wait());
-            self.look_at_files(turn).await;
+            self.refresh_definitions(turn).await;
             let cancel = match &self.role {
                 Some(role) => role.cancel.child_token(),
                 None => CancellationToken::new(),
@@ -447,53 +442,53 @@ impl Session {
             }
             self.inbox.turn = Some(cancel.clone());
             self.hub.send(EventBody::TurnStarted { prompt: beginning.shown().to_owned() });
-            self.begin_wishes(&mut beginning);
-            let reason = self.run_in_time(beginning, cancel).await;
-            self.end_wishes();
+            self.apply_overrides(&mut beginning);
+            let reason = self.run_with_time_limit(beginning, cancel).await;
+            self.clear_overrides();
             if let Some(trouble) = self.registry.trouble() {
                 self.inbox.notice(parallax_protocol::event::Level::Warning, trouble);
             }
             self.end_route(&reason);
-            self.keep_budgets();
-            self.note_spent();
+            self.save_budgets();
+            self.save_spending();
             self.inbox.turn = None;
             let word = match reason {
                 EndReason::Cancelled if self.inbox.shutdown => "shutdown",
                 _ => word(&reason),
             };
             let detail = detail(&reason).map(str::to_owned);
-            // A prompt that was given up before it was anywhere makes no journal: there
-            // would be nothing to go on with.
+            // A prompt that was abandoned before it started leaves no journal: there would be
+            // nothing to resume.
             if self.history.len() > 0 || self.taken_back {
                 let (time, reason) = (now(), word.to_owned());
                 self.history.record(&Record::TurnEnd { time, reason, detail });
             }
             let store = self.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
-            if let Ok(Err(error)) = self.inbox.during(synced).await {
-                self.history.note_trouble(error.message);
+            if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
+                self.history.record_storage_error(error.message);
             }
-            self.tell_trouble();
-            // What was steered too late is a prompt of its own.
-            // A sub-agent has one prompt; the session has the message too.
+            self.report_storage_error();
+            // A late steering message becomes a prompt. A subagent has one prompt only; the session
+            // has the message too.
             let late = std::mem::take(&mut self.inbox.steers);
             if self.role.is_none() && !self.inbox.shutdown {
-                self.inbox.prompts.extend(late.into_iter().map(Queued::steered));
+                self.inbox.prompts.extend(late.into_iter().map(QueuedInput::steer_input));
             }
-            // The user's own time is not the agent's.
+            // The user's time does not count for the agent.
             let waited = self.hub.user_wait().saturating_sub(waited);
             let worked = begun.elapsed().saturating_sub(waited);
             let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);
             let taken_back = std::mem::take(&mut self.taken_back);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
         }
-        // What was asked beside turns.
-        self.note_spent();
-        self.hook_end().await;
+        // Requests made outside turns.
+        self.save_spending();
+        self.run_end_hooks().await;
     }
 
-    /// Carries out the undos that were asked for. Between turns only: what a
-    /// running turn changes is not done yet.
+    /// Carries out requested undos. Only between turns: the changes of a running turn are not
+    /// complete.
     async fn undo(&mut self) {
         for (prompt, force) in std::mem::take(&mut self.inbox.undos) {
             let marks = self.prompts.marks();
@@ -503,7 +498,8 @@ impl Session {
                 (_, Err(problem)) => Err(problem),
                 (Some(checkpoints), Ok(turn)) => {
                     let undo = move || checkpoints.undo(turn, force);
-                    let undoing = self.inbox.during(tokio::task::spawn_blocking(undo)).await;
+                    let undoing =
+                        self.inbox.while_receiving(tokio::task::spawn_blocking(undo)).await;
                     undoing.unwrap_or_else(|_| Err("the undo crashed; this is a defect".into()))
                 }
                 (None, Ok(_)) => Err("this session keeps no old versions of files".to_owned()),
@@ -515,13 +511,13 @@ impl Session {
                 }
                 Err(why) => Undone { prompt, problem: Some(why), ..Undone::default() },
             };
-            self.note_restored(&undone);
+            self.record_restored_files(&undone);
             self.hub.send(EventBody::Undone(undone));
         }
     }
 
-    /// Blacks out the keys of this program in a text.
-    pub(crate) fn black_out(&self, text: &mut String) {
+    /// Redacts the program's keys in a text.
+    pub(crate) fn redact(&self, text: &mut String) {
         for secret in self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), "[key removed]");
@@ -529,14 +525,14 @@ impl Session {
         }
     }
 
-    /// The same in what the model said; parts without a key keep their bytes.
-    pub(crate) fn black_out_parts(&self, content: &mut Content) {
+    /// The same for model contents; parts without a key keep their bytes.
+    pub(crate) fn redact_parts(&self, content: &mut Content) {
         let change = |text: &str| {
             let holds =
                 |secret: &String| secret.len() >= SHORTEST_SECRET && text.contains(secret.as_str());
             self.secrets.iter().any(holds).then(|| {
                 let mut text = text.to_owned();
-                self.black_out(&mut text);
+                self.redact(&mut text);
                 text
             })
         };
@@ -547,12 +543,12 @@ impl Session {
         }
     }
 
-    /// A journal that cannot be written is told once; the work goes on.
-    pub(crate) fn tell_trouble(&mut self) {
+    /// Reports a journal that cannot be written once; the session continues.
+    pub(crate) fn report_storage_error(&mut self) {
         if let Some(notice) = self.history.store().notice() {
             self.inbox.notice(parallax_protocol::event::Level::Warning, notice);
         }
-        if let Some(trouble) = self.history.take_trouble() {
+        if let Some(trouble) = self.history.take_storage_error() {
             let text = format!("this session is no longer saved: {trouble}");
             self.inbox.notice(parallax_protocol::event::Level::Warning, text);
         }
@@ -563,7 +559,7 @@ impl Session {
     }
 }
 
-/// The word for the end of a turn in a journal.
+/// The name of the end reason in the journal.
 fn word(reason: &EndReason) -> &'static str {
     match reason {
         EndReason::Done => "done",
@@ -576,7 +572,7 @@ fn word(reason: &EndReason) -> &'static str {
     }
 }
 
-/// What else there is to tell of the end of a turn.
+/// Details of the end reason.
 fn detail(reason: &EndReason) -> Option<&str> {
     match reason {
         EndReason::Loop { detail } => Some(detail),

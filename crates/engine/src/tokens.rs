@@ -1,15 +1,15 @@
-//! Token estimates where the service has not counted yet.
+//! Token estimates for what the service has not counted yet.
 
 use serde_json::Value;
 
-/// Above this many characters only the length counts.
+/// Above this many bytes only the length counts.
 const LONG: usize = 100_000;
-/// What an image costs, by the service's tables.
+/// The cost of an image, by the service's tables.
 const IMAGE: u64 = 3_000;
-/// What a PDF costs.
+/// The cost of a PDF.
 const PDF: u64 = 25_800;
 
-/// Estimates a text: ASCII a quarter, other characters one and a half.
+/// Estimates a text: a quarter token per ASCII character, one and a half per other character.
 pub fn of_text(text: &str) -> u64 {
     if text.len() > LONG {
         return (text.len() / 4) as u64;
@@ -19,7 +19,7 @@ pub fn of_text(text: &str) -> u64 {
     ascii / 4 + other * 3 / 2
 }
 
-/// Estimates a content from its JSON. Media count by kind, not by bytes.
+/// Estimates a content from its JSON. Media count by type, not by bytes.
 pub fn of_content(json: &str) -> u64 {
     if !json.contains("\"inlineData\"") {
         return of_text(json);

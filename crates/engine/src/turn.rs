@@ -1,4 +1,4 @@
-//! From a prompt to its last answer: ask the model, run its calls, again.
+//! The turn loop: request the model, run its calls, repeat.
 
 use parallax_protocol::agent::KeptWork;
 use parallax_protocol::content::{Content, Part, Role};
@@ -12,43 +12,42 @@ use parallax_protocol::store::{Record, ResultRecord, RoundRecord, assemble_round
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 
-use crate::agents::{AgentRole, INVOKE_AGENT, how_to_go_on};
-use crate::ask::Reply;
-use crate::board::{Call, Finished, Round};
-use crate::history::{Remarks, now};
-use crate::loop_guard::{Finding, LoopGuard};
-use crate::respond;
+use crate::agents::{AgentRole, INVOKE_AGENT, resume_hint};
+use crate::function_response;
+use crate::history::{ContentMetadata, now};
+use crate::loop_approval::GO_ON;
+use crate::loop_detection::{LoopAction, LoopDetector};
+use crate::model_request::ModelReply;
 use crate::session::Session;
-use crate::unwatched::GO_ON;
+use crate::tool_batch::{BatchResult, FinishedResults, ToolCall};
 
-/// Stands for the answer that an interrupt cut off, so that roles alternate.
+/// Replaces a response that was interrupted, so that roles alternate.
 pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
-/// The same where its time was over.
+/// The same when the time was up.
 pub(crate) const TIMED_OUT: &str = "[The time for this turn was over.]";
-/// How a turn ends whose calls the person refused, all of them.
-const DECLINED: &str = "you refused what it wanted to do; say what to do instead";
+/// How a turn ends when the user denied all its calls.
+const DECLINED_REASON: &str = "you refused what it wanted to do; say what to do instead";
 
-/// Stands for an answer that never came.
+/// Replaces a response that never came.
 pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
 
 impl Session {
-    /// Runs one prompt to its end. The history is valid afterwards, whatever
-    /// happened.
+    /// Runs one prompt to its end. The history is valid afterwards in every case.
     pub(crate) async fn run_prompt(
         &mut self,
         prompt: Prompt,
         cancel: &CancellationToken,
     ) -> EndReason {
-        self.is_half = false;
-        self.settle(UNANSWERED);
+        self.is_last_answer_partial = false;
+        self.close_open_calls(UNANSWERED);
         let before = self.history.len();
-        self.note_coordination(&prompt.text);
-        self.await_tools(cancel).await;
-        self.describe_added().await;
+        self.update_coordinator_mode(&prompt.text);
+        self.wait_for_tools(cancel).await;
+        self.describe_added_directories().await;
         let preface = self.preface.take();
         self.push_prompt(prompt, preface.as_deref());
-        let mut guard = LoopGuard::default();
+        let mut guard = LoopDetector::default();
         self.requests_at_prompt = self.requests;
         loop {
             let reason = match self.step(&mut guard, cancel).await {
@@ -56,37 +55,37 @@ impl Session {
                 Err(reason) => reason,
             };
             match &reason {
-                // Nobody answered: the prompt is taken back, so that it can be
-                // sent again. Results of tools stay, since things were done.
+                // Without a response the prompt is removed, so that it can be sent again. Tool
+                // results stay, because the tools have run.
                 EndReason::Failed(_) | EndReason::MaxTurns { .. } | EndReason::Budget(_)
                     if self.history.len() == before + 1 =>
                 {
-                    self.note_spent();
+                    self.save_spending();
                     self.history.truncate(before);
                     self.prompts.truncate(before);
                     self.preface = preface;
                     self.taken_back = true;
                 }
-                EndReason::Cancelled => self.settle_cut_off(),
+                EndReason::Cancelled => self.close_interrupted_turn(),
                 _ => {}
             }
             return reason;
         }
     }
 
-    /// One model request and the calls it asks for.
+    /// One model request and its tool calls.
     pub(crate) async fn step(
         &mut self,
-        guard: &mut LoopGuard,
+        guard: &mut LoopDetector,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         if cancel.is_cancelled() {
             return Err(EndReason::Cancelled);
         }
         let role = self.role.as_ref();
-        let last_chance = role.is_some_and(AgentRole::has_last_chance);
+        let last_chance = role.is_some_and(AgentRole::is_final_turn);
         let limit = match last_chance {
-            // One request whatever was made before.
+            // One request, whatever was made before.
             true => Some(self.requests_at_prompt + 1),
             false => self.max_turns,
         };
@@ -96,46 +95,46 @@ impl Session {
             return Err(EndReason::MaxTurns { limit });
         }
         self.requests += 1;
-        let reply = self.ask_model(guard, cancel).await?;
-        self.tell_trouble();
-        self.tell_context();
+        let reply = self.request_model(guard, cancel).await?;
+        self.report_storage_error();
+        self.emit_context_usage();
         match reply {
-            Reply::Calls(calls) => self.answer_calls(calls, guard, cancel).await,
-            Reply::Chanting => match guard.text_strike() {
-                Finding::Nudge(detail) => {
+            ModelReply::ToolCalls(calls) => self.run_calls(calls, guard, cancel).await,
+            ModelReply::RepetitionDetected => match guard.record_text_repetition() {
+                LoopAction::Nudge(detail) => {
                     self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
                     self.history.push_note(&nudge(&detail));
                     Ok(())
                 }
-                Finding::Stop(detail) => {
-                    self.stop_loop(detail, cancel).await?;
+                LoopAction::Stop(detail) => {
+                    self.confirm_loop(detail, cancel).await?;
                     self.history.push_note(GO_ON);
                     Ok(())
                 }
             },
-            // What the person said meanwhile is a prompt of its own.
-            Reply::Final => Err(EndReason::Done),
+            // Steering messages received meanwhile become prompts.
+            ModelReply::Final => Err(EndReason::Done),
         }
     }
 
-    async fn answer_calls(
+    async fn run_calls(
         &mut self,
-        calls: Vec<Call>,
-        guard: &mut LoopGuard,
+        calls: Vec<ToolCall>,
+        guard: &mut LoopDetector,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        self.answer_open_calls(calls, Finished::new(), guard, cancel).await
+        self.run_open_calls(calls, FinishedResults::new(), guard, cancel).await
     }
 
-    /// Runs the calls that are not finished, and closes the round.
-    pub(crate) async fn answer_open_calls(
+    /// Runs the unfinished calls and commits the batch.
+    pub(crate) async fn run_open_calls(
         &mut self,
-        calls: Vec<Call>,
-        finished: Finished,
-        guard: &mut LoopGuard,
+        calls: Vec<ToolCall>,
+        finished: FinishedResults,
+        guard: &mut LoopDetector,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let round = self.run_round(&calls, finished, cancel).await;
+        let round = self.run_batch(&calls, finished, cancel).await;
         let finding = if self.loop_detection && !cancel.is_cancelled() {
             let calls = calls.iter().zip(&round.texts);
             guard.round(
@@ -147,21 +146,21 @@ impl Session {
         let mut tail = self.take_reports();
         let mut said = Vec::new();
         let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());
-        // Unless the person said something else meanwhile.
+        // Unless the user sent a steering message meanwhile.
         let declined = round.declined && self.inbox.steers.is_empty();
         let ends = fatal.is_some()
             || stopped.is_some()
             || declined
-            || matches!(finding, Some(Finding::Stop(_)));
-        // Where no request follows, a message is a prompt of its own.
+            || matches!(finding, Some(LoopAction::Stop(_)));
+        // If no request follows, a steering message becomes a prompt.
         if !ends && !cancel.is_cancelled() {
-            said = self.take_steers(&mut tail);
+            said = self.take_steering(&mut tail);
         }
-        if let Some(Finding::Nudge(detail)) = &finding {
+        if let Some(LoopAction::Nudge(detail)) = &finding {
             self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
             tail.push(Part::text(nudge(detail)));
         }
-        self.close_round(round, &tail, said);
+        self.commit_batch(round, &tail, said);
         if let Some(error) = fatal {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Tool,
@@ -175,18 +174,18 @@ impl Session {
         if self.role.as_ref().is_some_and(|role| role.result.is_given()) {
             return Err(EndReason::Done);
         }
-        if let Some(Finding::Stop(detail)) = finding {
-            self.stop_loop(detail, cancel).await?;
+        if let Some(LoopAction::Stop(detail)) = finding {
+            self.confirm_loop(detail, cancel).await?;
         }
         if declined {
-            let reason = DECLINED.to_owned();
+            let reason = DECLINED_REASON.to_owned();
             return Err(EndReason::Stopped { reason, blocked: false });
         }
         Ok(())
     }
 
-    /// Journals the end of a round and appends its content.
-    fn close_round(&mut self, round: Round, tail: &[Part], said: Vec<String>) {
+    /// Journals the end of a batch and appends its content.
+    fn commit_batch(&mut self, round: BatchResult, tail: &[Part], said: Vec<String>) {
         let results: Vec<&RawValue> = round.results.iter().map(AsRef::as_ref).collect();
         let tail = if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
         let content = assemble_round(&results, tail.as_deref());
@@ -197,26 +196,26 @@ impl Session {
         }));
         self.history.keep(content);
         if !round.injected.is_empty() {
-            for content in respond::injection(round.injected) {
-                self.history.push(&content, Remarks::synthetic());
+            for content in function_response::injection(round.injected) {
+                self.history.push(&content, ContentMetadata::synthetic());
             }
         }
     }
 
-    /// Keeps a prompt that hooks let nobody answer.
-    pub(crate) fn keep_prompt(&mut self, prompt: Prompt) {
-        self.settle(UNANSWERED);
+    /// Records a prompt that hooks rejected.
+    pub(crate) fn record_prompt(&mut self, prompt: Prompt) {
+        self.close_open_calls(UNANSWERED);
         let preface = self.preface.take();
         self.push_prompt(prompt, preface.as_deref());
     }
 
     fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>) {
-        self.black_out(&mut prompt.text);
+        self.redact(&mut prompt.text);
         for notice in std::mem::take(&mut prompt.notices) {
             self.inbox.notice(Level::Warning, notice);
         }
         let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
-        self.black_out(&mut shown);
+        self.redact(&mut shown);
         let item = self.next_item("user");
         self.hub.send(EventBody::ItemStarted {
             item: item.clone(),
@@ -224,32 +223,31 @@ impl Session {
         });
         let mut parts = Vec::new();
         parts.extend(preface.map(Part::text));
-        // What hooks of the start add stands in front, in one part with the prompt.
+        // The context of session-start hooks goes first, in one part with the prompt.
         parts.push(Part::text(match self.hook_context.take() {
             Some(context) => format!("{context}\n\n{}", prompt.text),
             None => prompt.text,
         }));
-        self.tell_images(&prompt.attachments, None);
+        self.emit_images(&prompt.attachments, None);
         parts.extend(prompt.attachments);
         self.prompts.add(self.turn, self.history.len(), &shown);
         let (display, turn) = (Some(shown), Some(self.turn));
-        let remarks = Remarks { display, turn, ..Remarks::default() };
+        let remarks = ContentMetadata { display, turn, ..ContentMetadata::default() };
         self.history.push(&Content::user(parts), remarks);
         self.record_directories();
-        self.tell_trouble();
+        self.report_storage_error();
         self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
     }
 
-    /// Adds what the person said meanwhile to the parts of a round; gives their
-    /// texts.
-    fn take_steers(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
+    /// Adds steering messages to the parts of a batch; returns their texts.
+    fn take_steering(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
         let mut said = Vec::new();
         for steer in std::mem::take(&mut self.inbox.steers) {
             let Prompt { mut text, attachments, notices, .. } = steer.prompt;
             for notice in notices {
                 self.inbox.notice(Level::Warning, notice);
             }
-            self.black_out(&mut text);
+            self.redact(&mut text);
             self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
             let item = self.next_item("user");
             self.hub.send(EventBody::ItemStarted {
@@ -257,7 +255,7 @@ impl Session {
                 start: ItemStart::User { text: text.clone() },
             });
             self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
-            self.tell_images(&attachments, None);
+            self.emit_images(&attachments, None);
             parts.push(Part::text(text.clone()));
             parts.extend(attachments);
             said.push(text);
@@ -265,31 +263,30 @@ impl Session {
         said
     }
 
-    /// Tells of the pictures among parts; those without a name of their own get this one.
-    pub(crate) fn tell_images(&self, parts: &[Part], name: Option<&str>) {
+    /// Emits the images among parts; `name` is used for images without a name.
+    pub(crate) fn emit_images(&self, parts: &[Part], name: Option<&str>) {
         for image in Image::among(parts, name) {
             self.hub.send(EventBody::Image(image));
         }
     }
 
-    /// Makes the history ready for a user content: every call answered, the
-    /// model last. After a crash or an interrupt neither may hold.
-    pub(crate) fn settle(&mut self, remark: &str) {
+    /// Makes the history ready for a user content: every call answered, the model last. Neither
+    /// holds after a crash or an interrupt.
+    pub(crate) fn close_open_calls(&mut self, remark: &str) {
         if self.history.last_role() == Some(Role::Model) {
             let calls = self.open_calls();
             if !calls.is_empty() {
-                self.answer_lost(&calls);
+                self.answer_lost_calls(&calls);
             }
         }
         if self.history.last_role() == Some(Role::User) {
             let note = Content::model(vec![Part::text(remark)]);
-            self.history.push(&note, Remarks::synthetic());
+            self.history.push(&note, ContentMetadata::synthetic());
         }
     }
 
-    /// Closes a round that was cut off: results that were finished are used,
-    /// the others are said to be lost.
-    pub(crate) fn answer_lost(&mut self, calls: &[(Option<String>, String)]) {
+    /// Commits an interrupted batch: finished results are used, the others are reported as lost.
+    pub(crate) fn answer_lost_calls(&mut self, calls: &[(Option<String>, String)]) {
         let mut finished = std::mem::take(&mut self.pending);
         let mut results = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
@@ -297,7 +294,9 @@ impl Session {
                 results.push(result);
                 continue;
             }
-            let Some(wire) = lost_result(call, self.kept_of(index).as_deref()) else { continue };
+            let Some(wire) = lost_result(call, self.resume_hint_for(index).as_deref()) else {
+                continue;
+            };
             self.history.record(&Record::Result(ResultRecord {
                 time: now(),
                 call: CallId::new(call.0.clone().unwrap_or_else(|| format!("{}_{index}", call.1))),
@@ -310,7 +309,7 @@ impl Session {
             }));
             results.push(wire);
         }
-        let round = Round {
+        let round = BatchResult {
             results,
             texts: Vec::new(),
             injected: Vec::new(),
@@ -318,13 +317,12 @@ impl Session {
             stopped: None,
             declined: false,
         };
-        self.close_round(round, &[], Vec::new());
+        self.commit_batch(round, &[], Vec::new());
     }
 
-    /// How a call of the newest content is gone on with, when it started an agent whose
-    /// work is kept.
-    fn kept_of(&self, index: usize) -> Option<String> {
-        if self.kept_work.is_empty() {
+    /// How to resume the subagent that a call of the newest content started.
+    fn resume_hint_for(&self, index: usize) -> Option<String> {
+        if self.interrupted_work.is_empty() {
             return None;
         }
         let last = self.history.contents().last()?.open().ok()?;
@@ -335,11 +333,12 @@ impl Session {
             Some(id) => kept.id == id,
             None => kept.agent == agent && kept.task == task,
         };
-        let kept = self.kept_work.iter().find(is_it).filter(|_| call.name == INVOKE_AGENT)?;
-        Some(how_to_go_on(&kept.id))
+        let kept =
+            self.interrupted_work.iter().find(is_it).filter(|_| call.name == INVOKE_AGENT)?;
+        Some(resume_hint(&kept.id))
     }
 
-    /// The calls of the newest content, which nobody answered.
+    /// The unanswered calls of the newest content.
     pub(crate) fn open_calls(&self) -> Vec<(Option<String>, String)> {
         let last = self.history.contents().last().and_then(|content| content.open().ok());
         last.map_or_else(Vec::new, |content| {
@@ -352,7 +351,7 @@ impl Session {
         ItemId::new(format!("{kind}-{}", self.items))
     }
 
-    /// An id for a call: the server's where it is new, else one of ours.
+    /// An id for a call: the server's if it is unique, else a generated one.
     pub(crate) fn call_id(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
         self.calls += 1;
         match wire_id {
@@ -365,7 +364,7 @@ impl Session {
     }
 }
 
-/// The answer to a call whose result is lost (the program was killed).
+/// The result of a call whose own result is lost (the program was killed).
 fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Box<RawValue>> {
     let mut response = Object::new();
     let mut text = "[Operation Cancelled] The run was interrupted before this call finished; its result is lost.".to_owned();
@@ -378,7 +377,7 @@ fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Bo
     serde_json::value::to_raw_value(&[part]).ok()
 }
 
-/// What the model reads when it seems to go in circles.
+/// The note for the model about a possible loop.
 fn nudge(detail: &str) -> String {
     format!(
         "System: a possible loop was found: {detail}. Step back: say what was reached so far, \

@@ -1,5 +1,5 @@
-//! What of the history goes out: the contents themselves, or the shorter form
-//! that a compaction made of the first of them, and what came since.
+//! The view of the history that is sent: the contents themselves, or the compacted form of the
+//! first ones and what followed.
 
 use parallax_protocol::content::Sealed;
 use parallax_protocol::store::{CompactionRecord, Piece};
@@ -7,56 +7,56 @@ use parallax_protocol::store::{CompactionRecord, Piece};
 use crate::invariants;
 use crate::tokens;
 
-/// Where a content of the view comes from.
+/// Where an entry of the view comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// The content of that place, as it is.
-    Whole(usize),
-    /// The content of that place, with shorter results.
-    Changed(usize),
-    /// An account of what was there.
-    Made,
+pub(crate) enum EntryOrigin {
+    /// The content at this index, unchanged.
+    Original(usize),
+    /// The content at this index, with shorter results.
+    Edited(usize),
+    /// A generated summary.
+    Generated,
 }
 
-impl Origin {
-    /// The place among all contents.
+impl EntryOrigin {
+    /// The index among all contents.
     pub(crate) fn place(self) -> Option<usize> {
         match self {
-            Self::Whole(at) | Self::Changed(at) => Some(at),
-            Self::Made => None,
+            Self::Original(at) | Self::Edited(at) => Some(at),
+            Self::Generated => None,
         }
     }
 }
 
-/// A content of the view.
+/// An entry of the view.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct ViewEntry {
     pub(crate) content: Sealed,
-    pub(crate) origin: Origin,
-    /// Its estimate.
+    pub(crate) origin: EntryOrigin,
+    /// Its estimated tokens.
     pub(crate) tokens: u64,
 }
 
-impl Entry {
-    pub(crate) fn new(content: Sealed, origin: Origin) -> Self {
+impl ViewEntry {
+    pub(crate) fn new(content: Sealed, origin: EntryOrigin) -> Self {
         let tokens = tokens::of_content(content.json());
         Self { content, origin, tokens }
     }
 }
 
-/// The tokens of some entries.
-pub(crate) fn tokens_of(entries: &[Entry]) -> u64 {
+/// The tokens of entries.
+pub(crate) fn tokens_of(entries: &[ViewEntry]) -> u64 {
     entries.iter().map(|entry| entry.tokens).sum()
 }
 
-/// Their contents, to be sent.
-pub(crate) fn contents_of(entries: &[Entry]) -> Vec<Sealed> {
+/// The contents of entries.
+pub(crate) fn contents_of(entries: &[ViewEntry]) -> Vec<Sealed> {
     entries.iter().map(|entry| entry.content.clone()).collect()
 }
 
-/// The view of all contents under a compaction; `None` when it does not fit
-/// them (a damaged journal).
-pub(crate) fn under(compaction: &CompactionRecord, contents: &[Sealed]) -> Option<Vec<Entry>> {
+/// The view of all contents under a compaction; `None` when it does not fit them (a damaged
+/// journal).
+pub(crate) fn under(compaction: &CompactionRecord, contents: &[Sealed]) -> Option<Vec<ViewEntry>> {
     let mut view = Vec::new();
     let mut next = 0;
     for piece in &compaction.pieces {
@@ -65,36 +65,39 @@ pub(crate) fn under(compaction: &CompactionRecord, contents: &[Sealed]) -> Optio
                 next = *to;
                 let kept = contents.get(*from..*to)?.iter().cloned();
                 view.extend(
-                    kept.zip(*from..).map(|(content, at)| Entry::new(content, Origin::Whole(at))),
+                    kept.zip(*from..)
+                        .map(|(content, at)| ViewEntry::new(content, EntryOrigin::Original(at))),
                 );
             }
             Piece::Changed { at, wire } if *at >= next && *at < compaction.at => {
                 next = at + 1;
-                view.push(Entry::new(wire.clone(), Origin::Changed(*at)));
+                view.push(ViewEntry::new(wire.clone(), EntryOrigin::Edited(*at)));
             }
-            Piece::Made { wire } => view.push(Entry::new(wire.clone(), Origin::Made)),
+            Piece::Made { wire } => view.push(ViewEntry::new(wire.clone(), EntryOrigin::Generated)),
             Piece::Kept(..) | Piece::Changed { .. } => return None,
         }
     }
     let since = contents.get(compaction.at..)?.iter().cloned();
     view.extend(
-        since.zip(compaction.at..).map(|(content, at)| Entry::new(content, Origin::Whole(at))),
+        since
+            .zip(compaction.at..)
+            .map(|(content, at)| ViewEntry::new(content, EntryOrigin::Original(at))),
     );
     let fits = !view.is_empty() && invariants::structure(&contents_of(&view)).is_none();
     fits.then_some(view)
 }
 
 /// A view as the pieces of a record.
-pub(crate) fn pieces_of(view: &[Entry]) -> Vec<Piece> {
+pub(crate) fn pieces_of(view: &[ViewEntry]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for entry in view {
         match (entry.origin, pieces.last_mut()) {
-            (Origin::Whole(at), Some(Piece::Kept(_, to))) if *to == at => *to = at + 1,
-            (Origin::Whole(at), _) => pieces.push(Piece::Kept(at, at + 1)),
-            (Origin::Changed(at), _) => {
+            (EntryOrigin::Original(at), Some(Piece::Kept(_, to))) if *to == at => *to = at + 1,
+            (EntryOrigin::Original(at), _) => pieces.push(Piece::Kept(at, at + 1)),
+            (EntryOrigin::Edited(at), _) => {
                 pieces.push(Piece::Changed { at, wire: entry.content.clone() });
             }
-            (Origin::Made, _) => pieces.push(Piece::Made { wire: entry.content.clone() }),
+            (EntryOrigin::Generated, _) => pieces.push(Piece::Made { wire: entry.content.clone() }),
         }
     }
     pieces

@@ -57,9 +57,9 @@ fn request_with_a_thousand_messages(bencher: Bencher<'_, '_>) {
         role: "main".into(),
         alias: String::new(),
         max_attempts: None,
-        gives_way: false,
+        has_fallback: false,
         is_retry: false,
-        taken: None,
+        adopted: None,
     };
     let table = ModelTable::default();
     let bytes = request_body(&request, &table).len();

@@ -1,20 +1,20 @@
-//! Which credentials a run uses.
+//! Selects the credentials of a run.
 
 use parallax_protocol::secret::Secret;
 
 /// Credentials that this program can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Auth {
-    /// The Developer API (also behind a base URL of one's own) with a key.
+    /// A key for the Developer API (also behind a custom base URL).
     ApiKey(Secret),
     /// Vertex AI in express mode: a key, no project.
     VertexExpress(Secret),
-    /// A gateway that speaks the Developer API; its key may be absent.
+    /// A gateway that implements the Developer API; its key is optional.
     Gateway(Option<Secret>),
 }
 
 impl Auth {
-    /// The key, if there is one that is not empty.
+    /// The key, if there is a non-empty one.
     pub fn key(&self) -> Option<&Secret> {
         match self {
             Self::ApiKey(key) | Self::VertexExpress(key) => Some(key),
@@ -23,7 +23,7 @@ impl Auth {
         .filter(|key| !key.is_empty())
     }
 
-    /// Which kind this is.
+    /// The kind of the credentials.
     pub fn kind(&self) -> AuthKind {
         match self {
             Self::ApiKey(_) => AuthKind::ApiKey,
@@ -33,7 +33,7 @@ impl Auth {
     }
 }
 
-/// The kinds of `security.auth.selectedType`.
+/// The values of `security.auth.selectedType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthKind {
     /// `gemini-api-key`
@@ -42,14 +42,14 @@ pub enum AuthKind {
     VertexAi,
     /// `gateway`
     Gateway,
-    /// `oauth-personal`: not possible here.
+    /// `oauth-personal`: not supported.
     OauthPersonal,
-    /// `compute-default-credentials` (also `cloud-shell`): not possible here.
+    /// `compute-default-credentials` (also `cloud-shell`): not supported.
     Compute,
 }
 
 impl AuthKind {
-    /// The word of the settings.
+    /// The name in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ApiKey => "gemini-api-key",
@@ -72,30 +72,30 @@ impl AuthKind {
     }
 }
 
-/// No usable credentials (exit code 41). Every text says what to do.
+/// No usable credentials (exit code 41). Every message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// Nothing is selected and nothing found.
+    /// Nothing is selected or found.
     #[error(
         "no credentials are configured: please set an auth method (`security.auth.selectedType`) in `~/.parallax/settings.json` or `~/.gemini/settings.json`, or set one of these environment variables: `GEMINI_API_KEY` (a key of the Gemini API), `GOOGLE_GENAI_USE_VERTEXAI=true` with `GOOGLE_API_KEY` (Vertex AI), `GOOGLE_GEMINI_BASE_URL` (a gateway)"
     )]
     NotConfigured,
-    /// The selected kind is not one.
+    /// The selected kind is unknown.
     #[error(
         "`{word}` is no auth method: set `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key`, `vertex-ai` or `gateway`"
     )]
     Unknown {
-        /// What stood there.
+        /// The configured value.
         word: String,
     },
-    /// The settings allow another kind only.
+    /// The settings enforce another kind.
     #[error(
         "the settings enforce the auth method `{enforced}` (`security.auth.enforcedType`), but `{selected}` is selected: set `security.auth.selectedType` in `~/.parallax/settings.json` to `{enforced}`"
     )]
     Enforced {
-        /// The only kind allowed.
+        /// The enforced kind.
         enforced: String,
-        /// The kind found.
+        /// The selected kind.
         selected: String,
     },
     /// The kind's variables are missing.
@@ -108,25 +108,25 @@ pub enum AuthError {
         /// What it needs.
         needs: &'static str,
     },
-    /// The kind cannot be used by this program.
+    /// The kind is not supported.
     #[error(
         "the auth method `{kind}` is not supported: {why}. Set `GEMINI_API_KEY`, or `GOOGLE_GENAI_USE_VERTEXAI=true` with `GOOGLE_API_KEY` for Vertex AI, and `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key` or `vertex-ai`"
     )]
     Unsupported {
         /// The kind.
         kind: &'static str,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// Selects the credentials: the settings' `selectedType`, else what the
-/// environment tells, checked against `enforcedType`. A key found elsewhere (a
-/// keychain) is to be offered by `env` as `GEMINI_API_KEY`. `external`: something on the
-/// way signs requests in, so a server of the user's own needs no key here.
+/// Selects the credentials: `selectedType` in the settings, otherwise by environment, checked
+/// against `enforcedType`. `env` should return a key found elsewhere (a keychain) as
+/// `GEMINI_API_KEY`. `external`: something else authenticates requests, so the user's own
+/// server needs no key here.
 ///
 /// # Errors
-/// When there are none that this program can use.
+/// When there are no usable credentials.
 pub fn resolve_auth(
     env: &dyn Fn(&str) -> Option<String>,
     selected_type: Option<&str>,
@@ -163,7 +163,7 @@ pub fn resolve_auth(
     let selected = said(selected_type).transpose()?;
     let mut kind = selected.or_else(detect).or(enforced).ok_or(AuthError::NotConfigured)?;
     if let Some(enforced) = enforced {
-        // A key and a base URL are a gateway as well.
+        // A key with a base URL is also a gateway.
         if enforced == AuthKind::Gateway && kind == AuthKind::ApiKey && has_base {
             kind = AuthKind::Gateway;
         }
@@ -242,7 +242,7 @@ mod tests {
         let base = ("GOOGLE_GEMINI_BASE_URL", "http://localhost:1");
         assert_eq!(resolve(&[base]), Ok(Auth::Gateway(None)));
         assert_eq!(resolve(&[base, ("GEMINI_API_KEY", "k")]), Ok(Auth::ApiKey(key())));
-        // Google itself wants one.
+        // Google's own service needs one.
         assert!(matches!(resolve(&[]), Err(AuthError::Missing { .. })));
     }
 

@@ -1,8 +1,7 @@
-//! The bytes of a request body.
+//! Builds request bodies.
 //!
-//! Contents and tool declarations are copied as they are, never parsed again.
-//! What changes least comes first and the contents come last, so that the bytes
-//! of one request begin those of the next.
+//! Contents and tool declarations are copied without parsing. What changes least comes first
+//! and the contents come last, so that consecutive requests share a prefix.
 
 use parallax_protocol::Object;
 use parallax_protocol::model::{Request, ToolSet};
@@ -11,14 +10,14 @@ use serde_json::{Value, json};
 use crate::config::merge;
 use crate::models::{ModelTable, Thinking, is_utility};
 
-/// Settings that stand beside `generationConfig`, not in it.
+/// Settings that are siblings of `generationConfig`.
 const BESIDE: &[&str] = &["toolConfig", "safetySettings", "cachedContent", "labels"];
-/// Settings of the reference's library that are not for the wire, or that the
-/// request says elsewhere.
+/// Settings of the reference's library that are not sent, or that the request contains
+/// elsewhere.
 const NOT_SENT: &[&str] =
     &["systemInstruction", "tools", "httpOptions", "abortSignal", "automaticFunctionCalling"];
 
-/// Builds the body. The same request gives the same bytes.
+/// Builds the body. Equal requests give equal bytes.
 pub fn request_body(request: &Request, table: &ModelTable) -> Vec<u8> {
     body_for_attempt(request, table, false)
 }
@@ -82,8 +81,8 @@ fn is_empty_array(json: &str) -> bool {
     json.strip_prefix('[').is_some_and(|rest| rest.trim_start() == "]")
 }
 
-/// Strings and values cannot fail to serialise into memory; should they, `null`
-/// keeps the body valid.
+/// Strings and values cannot fail to serialize into memory; if they did, `null` would keep the
+/// body valid.
 fn write_json<T: serde::Serialize + ?Sized>(body: &mut Vec<u8>, value: &T) {
     let start = body.len();
     if serde_json::to_writer(&mut *body, value).is_err() {
@@ -92,7 +91,7 @@ fn write_json<T: serde::Serialize + ?Sized>(body: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// Adds how the family of the model chooses its words, where nothing is set.
+/// Adds the family's sampling defaults where nothing is set.
 pub(crate) fn add_sampling(settings: &mut Object, request: &Request, table: &ModelTable) {
     if !table.family(&request.model).sampling {
         return;
@@ -107,7 +106,7 @@ pub(crate) fn add_sampling(settings: &mut Object, request: &Request, table: &Mod
     }
 }
 
-/// Adds what the family of the model wants where nothing is set.
+/// Adds the family's defaults where nothing is set.
 fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
     let family = table.family(&request.model);
     let utility = is_utility(request);
@@ -119,7 +118,7 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
     };
     match settings.get_mut("thinkingConfig") {
         Some(Value::Object(thinking)) => {
-            // Both at once is refused by the service: the family's word wins.
+            // The service rejects both at once: the family's parameter wins.
             if thinking.contains_key("thinkingLevel") && thinking.contains_key("thinkingBudget") {
                 let foreign =
                     if level.0 == "thinkingLevel" { "thinkingBudget" } else { "thinkingLevel" };
@@ -130,7 +129,7 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
             }
         }
         Some(_) => {}
-        // A utility call thinks as much as the service likes.
+        // For utility requests the service decides how much to think.
         None if utility => {}
         None => {
             let mut thinking = Object::new();
@@ -141,8 +140,8 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
     }
 }
 
-/// Writes a budget of tokens as a level, and a level that the model does not offer as
-/// the nearest one: from Gemini 3 on budgets are refused or ignored.
+/// Converts a token budget to a level, and an unsupported level to the nearest one: from Gemini
+/// 3 on budgets are rejected or ignored.
 fn offered_level(thinking: &mut Object, model: &str, default: &str) {
     if let Some(budget) = thinking.shift_remove("thinkingBudget") {
         let level = match budget.as_i64() {
@@ -150,7 +149,7 @@ fn offered_level(thinking: &mut Object, model: &str, default: &str) {
             Some(1..=2_048) => "LOW",
             Some(2_049..=16_384) => "MEDIUM",
             Some(16_385..) => "HIGH",
-            // The service decides, or nobody knows what is meant.
+            // The service decides, or the value is invalid.
             _ => default,
         };
         thinking.insert("thinkingLevel".into(), json!(level));
@@ -162,7 +161,7 @@ fn offered_level(thinking: &mut Object, model: &str, default: &str) {
     }
 }
 
-/// Whether the model offers the level `MINIMAL`: flash models before 3.7.
+/// Whether the model supports the level `MINIMAL`: flash models before 3.7.
 fn has_minimal(model: &str) -> bool {
     let version = model.strip_prefix("gemini-").and_then(|rest| rest.split('-').next());
     let Some(version) = version else { return false };
@@ -188,9 +187,9 @@ mod tests {
             role: role.into(),
             alias: String::new(),
             max_attempts: None,
-            gives_way: false,
+            has_fallback: false,
             is_retry: false,
-            taken: None,
+            adopted: None,
         }
     }
 

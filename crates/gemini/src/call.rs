@@ -1,4 +1,4 @@
-//! One request to the service: attempts, waits, and the stream of its answer.
+//! One request to the service: attempts, backoff, and the response stream.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,14 +20,14 @@ use crate::payload::{Payload, one_line};
 use crate::reader::{Reader, Trouble};
 use crate::retry::{CAPACITY_ATTEMPTS, MOST_ATTEMPTS, parse_retry_after};
 
-/// The most bytes of an error answer that are read.
+/// Maximum bytes of an error response.
 const MOST_ERROR: usize = 1 << 20;
 
-/// The class of a connection that was refused, and the attempts then.
+/// The class of a refused connection, and its attempts.
 const REFUSED: &str = "connect";
 const REFUSED_ATTEMPTS: u32 = 3;
 
-/// A failed attempt, and whether another may follow.
+/// A failed attempt, with the plan for another one if it may be retried.
 struct Failed {
     error: ModelError,
     again: Option<Again>,
@@ -48,7 +48,7 @@ enum Phase {
     Over,
 }
 
-/// One request under way.
+/// A request in progress.
 pub(crate) struct Call {
     inner: Arc<Inner>,
     request: Request,
@@ -59,13 +59,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// `attempts` is the limit where the request names none.
+    /// `attempts` is the limit if the request sets none.
     pub(crate) fn new(inner: Arc<Inner>, request: Request, method: Method, attempts: u32) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MOST_ATTEMPTS);
         Self { inner, request, method, attempts, phase: Phase::Attempt(1), body: Bytes::new() }
     }
 
-    /// The answer as a stream. Dropping it, and the token, end it at once.
+    /// The response as a stream. Dropping it or cancelling the token ends it at once.
     pub(crate) fn into_stream(
         self,
         cancel: CancellationToken,
@@ -76,7 +76,7 @@ impl Call {
         }))
     }
 
-    /// The whole answer. A failure in the midst of it costs an attempt, too.
+    /// The whole response. A failure in the middle of it also costs an attempt.
     pub(crate) async fn collect(
         mut self,
         cancel: &CancellationToken,
@@ -127,7 +127,7 @@ impl Call {
             next = self.step() => next,
         };
         if !matches!(next, Some(Ok(_))) {
-            // Frees the connection.
+            // Releases the connection.
             self.phase = Phase::Over;
         }
         next
@@ -166,7 +166,7 @@ impl Call {
 
     fn after_failure(&mut self, attempt: u32, failed: Failed) -> Result<StreamEvent, ModelError> {
         let Some(again) = failed.again else { return Err(failed.error) };
-        let short = self.request.gives_way && again.class == CAPACITY;
+        let short = self.request.has_fallback && again.class == CAPACITY;
         let most = match short {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
             false => self.most_attempts(again.class),
@@ -191,19 +191,19 @@ impl Call {
         }))
     }
 
-    /// Where nobody listens, waiting longer rarely helps.
+    /// If the connection is refused, waiting longer rarely helps.
     fn most_attempts(&self, class: &str) -> u32 {
         if class == REFUSED { self.attempts.min(REFUSED_ATTEMPTS) } else { self.attempts }
     }
 
-    /// One attempt up to its first chunk; `None` when the answer is empty.
+    /// One attempt up to its first chunk; `None` when the response is empty.
     async fn first(&mut self, attempt: u32) -> Result<Option<(Chunk, Box<Reader>)>, Failed> {
         let mut reader = self.open(attempt).await?;
         let chunk = reader.next().await.map_err(|trouble| self.early(trouble))?;
         Ok(chunk.map(|chunk| (chunk, Box::new(reader))))
     }
 
-    /// Sends the request and reads the head of the answer.
+    /// Sends the request and reads the response headers.
     async fn open(&mut self, attempt: u32) -> Result<Reader, Failed> {
         let options = &self.inner.options;
         if self.body.is_empty() || options.models.differs_on_retry() {
@@ -226,7 +226,7 @@ impl Call {
         let client = self.inner.client().await.map_err(Failed::last)?;
         let url = self.inner.endpoint.url(&self.request.model, self.method);
         let sent = client.post(url).headers(headers).body(self.body.clone()).send();
-        // An answer that is not streamed is silent until it is whole.
+        // A response that is not streamed is silent until it is complete.
         let idle = match self.method {
             Method::Stream => options.idle_timeout,
             Method::Generate | Method::CountTokens => options.idle_timeout.saturating_mul(2),
@@ -242,7 +242,7 @@ impl Call {
         Err(self.refused(response, idle).await)
     }
 
-    /// Reads an error answer.
+    /// Reads an error response.
     async fn refused(&self, mut response: Response, idle: Duration) -> Failed {
         let status = response.status();
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -250,7 +250,7 @@ impl Call {
             header(header::RETRY_AFTER).and_then(|text| parse_retry_after(text, SystemTime::now()));
         let location = header(header::LOCATION).map(str::to_owned);
         let mut body = Vec::new();
-        // What could be read of the body is enough.
+        // A partial body is enough.
         while let Ok(Ok(Some(bytes))) = tokio::time::timeout(idle, response.chunk()).await {
             let room = MOST_ERROR.saturating_sub(body.len());
             body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
@@ -268,7 +268,7 @@ impl Call {
         self.judge(Refusal { status: status.as_u16(), payload, retry_after })
     }
 
-    /// What an error of the service means for this attempt.
+    /// What a service error means for this attempt.
     fn judge(&self, mut refusal: Refusal) -> Failed {
         refusal.payload.message = self.inner.redact(std::mem::take(&mut refusal.payload.message));
         let verdict = refusal.verdict();
@@ -285,7 +285,7 @@ impl Call {
         Failed { error: refusal.into_error(&self.request.model, verdict), again }
     }
 
-    /// A trouble before the first chunk.
+    /// A failure before the first chunk.
     fn early(&self, trouble: Trouble) -> Failed {
         if let Trouble::Refused(payload) = trouble {
             let status = payload.code.unwrap_or(500);
@@ -312,7 +312,7 @@ impl Call {
         Failed { error, again }
     }
 
-    /// A trouble after the first chunk.
+    /// A failure after the first chunk.
     fn late(&self, trouble: Trouble) -> ModelError {
         let (_, retryable) = self.transient(&trouble);
         let message = self.describe(&trouble);
@@ -341,7 +341,7 @@ impl Call {
         }
     }
 
-    /// The class of a trouble and whether another attempt may help.
+    /// The class of a failure, and whether a retry may help.
     fn transient(&self, trouble: &Trouble) -> (&'static str, bool) {
         let unclear = self.inner.options.retry_fetch_errors;
         match trouble {
@@ -387,8 +387,7 @@ impl Failed {
     }
 }
 
-/// Adds a chunk to an answer: parts are joined where they may be, the last
-/// metadata wins.
+/// Adds a chunk to a response: parts are joined where possible, the last metadata wins.
 pub(crate) fn absorb(answer: &mut Answer, chunk: Chunk) {
     for part in chunk.parts {
         push_part(&mut answer.parts, part);

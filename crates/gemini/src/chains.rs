@@ -1,18 +1,18 @@
-//! `modelConfigs.modelChains` of the settings: which model stands in for which,
-//! and whether somebody is asked before.
+//! `modelConfigs.modelChains` of the settings: fallback chains, and whether the user is asked
+//! first.
 
-use parallax_protocol::routing::Unasked;
+use parallax_protocol::routing::AutoFallback;
 use serde::Deserialize;
 
-/// A model of a chain, and what is done when it cannot answer.
+/// A model of a chain, and what happens when it is unavailable.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ChainEntry {
-    /// A model, or a name that stands for one.
+    /// A model or an alias.
     pub(crate) model: String,
-    /// It is asked when no model of the chain is known to answer.
+    /// It is used when no model of the chain is known to be available.
     pub(crate) is_last_resort: bool,
-    /// The most attempts of a request.
+    /// Maximum number of attempts of a request.
     pub(crate) max_attempts: Option<u32>,
     actions: Actions,
     state_transitions: Transitions,
@@ -24,7 +24,7 @@ struct Actions {
     terminal: Action,
     transient: Action,
     not_found: Action,
-    /// Causes that no other model would mend: read, since files have it.
+    /// Failures that no other model would fix; parsed because files contain it.
     #[serde(rename = "unknown")]
     _unknown: Action,
 }
@@ -52,17 +52,17 @@ enum Next {
 }
 
 impl ChainEntry {
-    /// When another model may stand in for it without a question.
-    pub(crate) fn unasked(&self) -> Unasked {
-        Unasked {
+    /// For which causes a fallback needs no approval.
+    pub(crate) fn auto_fallback(&self) -> AutoFallback {
+        AutoFallback {
             capacity: self.actions.transient == Action::Silent,
             quota: self.actions.terminal == Action::Silent,
             not_found: self.actions.not_found == Action::Silent,
         }
     }
 
-    /// Whether the next prompt tries it once when it had no capacity.
-    pub(crate) fn tries_again(&self) -> bool {
+    /// Whether the next prompt tries the model once after it had no capacity.
+    pub(crate) fn retries_next_prompt(&self) -> bool {
         self.state_transitions.transient == Next::StickyRetry
     }
 }

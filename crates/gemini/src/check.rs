@@ -1,5 +1,4 @@
-//! Whether a key is good, asked of the service with the cheapest request there
-//! is: no model answers for it.
+//! Checks a key with the cheapest request of the service; no model generates anything.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,22 +12,21 @@ use crate::headers::{HeaderParts, headers, user_agent};
 use crate::payload::Payload;
 use crate::retry::parse_retry_after;
 
-/// A person waits for it.
+/// The user waits for the check.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes of an error answer.
+/// Maximum bytes of an error response.
 const MOST_ERROR: usize = 64 * 1024;
-/// Vertex AI in express mode lists no models; it counts tokens for any key.
+/// Vertex AI in express mode lists no models, but counts tokens for any key.
 const COUNTED_BY: &str = "gemini-2.5-flash";
 const COUNTED: &str = r#"{"contents":[{"role":"user","parts":[{"text":"a"}]}]}"#;
 
 impl Gemini {
-    /// Asks the service whether it takes the credentials. A spent quota counts
-    /// as yes, for the key is known then; so does a gateway that does not know
-    /// the request.
+    /// Checks whether the service accepts the credentials. An exhausted quota counts as success,
+    /// since the key is known then; so does a gateway that does not support the request.
     ///
     /// # Errors
-    /// [`ModelError::Auth`] when the service refuses the key, another when it
-    /// cannot be told.
+    /// [`ModelError::Auth`] when the service rejects the key, another error when it cannot be
+    /// checked.
     pub async fn check(&self) -> Result<(), ModelError> {
         let asked = tokio::time::timeout(PATIENCE, self.ask_for_check()).await;
         asked.unwrap_or_else(|_| {
@@ -55,7 +53,7 @@ impl Gemini {
             .and_then(|text| parse_retry_after(text, SystemTime::now()));
         let mut response = response;
         let mut body = Vec::new();
-        // What could be read of the body is enough.
+        // A partial body is enough.
         while let Ok(Some(bytes)) = response.chunk().await {
             let room = MOST_ERROR.saturating_sub(body.len());
             body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
@@ -69,7 +67,7 @@ impl Gemini {
         match refusal.verdict() {
             Verdict::Quota { .. } => Ok(()),
             _ if status.as_u16() == 429 => Ok(()),
-            // A gateway may know only the requests that models answer.
+            // A gateway may support only generation requests.
             _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => Ok(()),
             verdict => Err(refusal.into_error(COUNTED_BY, verdict)),
         }

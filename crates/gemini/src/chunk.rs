@@ -1,4 +1,4 @@
-//! From one event of a stream to a [`Chunk`].
+//! Parses one stream event into a [`Chunk`].
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::payload::Payload;
 
-/// Why an event is no chunk.
+/// Why an event could not be parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ChunkError {
     /// It is not JSON.
@@ -19,12 +19,12 @@ pub(crate) enum ChunkError {
     Refused(Box<Payload>),
 }
 
-/// Reads one event of a stream. Missing, null and oddly typed fields are left
-/// out rather than failing the whole; parts keep their bytes.
+/// Parses one stream event. Missing, null, and mistyped fields are omitted instead of failing
+/// the whole; parts keep their bytes.
 ///
 /// # Errors
-/// When the data is not JSON, or an error object of the service. The text never
-/// holds the data itself.
+/// When the data is not JSON, or is an error object of the service. The message never contains
+/// the data itself.
 pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
     read_chunk(data).map_err(|error| match error {
         ChunkError::NotJson => ModelError::Broken {
@@ -42,12 +42,12 @@ pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
     })
 }
 
-/// What is said of a piece that does not parse.
+/// The message for a chunk that does not parse.
 pub(crate) const NOT_JSON: &str = "a piece of the answer is not valid JSON";
 
 pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
     let text = String::from_utf8_lossy(data);
-    // Almost every chunk is as documented; the slow way is for the others.
+    // Almost every chunk has the documented form; the lenient path is for the others.
     if let Ok(Wire {
         error: None,
         candidates,
@@ -141,7 +141,7 @@ fn string(raw: &RawValue) -> Option<String> {
 
 fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|_| ChunkError::NotJson)?;
-    // Some proxies wrap a single answer in an array.
+    // Some proxies wrap a single response in an array.
     let raw = match items(raw).as_slice() {
         [only] => *only,
         _ => raw,
@@ -188,7 +188,7 @@ fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
     Ok(chunk)
 }
 
-/// Token counts that may be null, text or fractions.
+/// Token counts that may be null, strings, or fractions.
 fn usage(raw: &RawValue) -> Option<Usage> {
     let value = value(raw)?;
     let object = value.as_object()?;

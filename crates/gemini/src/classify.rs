@@ -1,4 +1,4 @@
-//! What an error of the service means: who can act, and when.
+//! Classifies service errors: who can act, and when.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use serde_json::Value;
 
 use crate::payload::Payload;
 
-/// Nobody waits longer than this for a retry.
+/// Maximum wait for a retry.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// The class of a model without capacity.
 pub(crate) const CAPACITY: &str = "capacity";
-/// How long a quota by the minute is waited for when no delay is told.
+/// The wait for a per-minute quota without a delay from the service.
 const PER_MINUTE: Duration = Duration::from_secs(60);
 
 /// What to do about an error.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
-    /// Send again, not before the delay the service asks for.
+    /// Send again, not before the delay that the service asks for.
     Retry {
         delay: Option<Duration>,
-        /// The delay is our guess, not the service's word.
+        /// The delay is a guess, not the service's.
         guessed: bool,
         class: &'static str,
     },
-    /// A quota that is spent for longer than one waits.
+    /// A quota is exhausted for longer than we wait.
     Quota { daily: bool, wait: Option<Duration> },
-    /// Credentials are missing, wrong or not enough.
+    /// Credentials are missing, invalid, or insufficient.
     Auth,
     /// An account must be verified first, at this address.
     Verify { link: Option<String> },
-    /// There is no such model.
+    /// The model does not exist.
     NotFound,
-    /// The request is at fault.
+    /// The request is invalid.
     Bad,
 }
 
-/// An error answer: status, payload and the `Retry-After` header.
+/// An error response: status, payload, and the `Retry-After` header.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -52,7 +52,7 @@ static RETRY_IN: LazyLock<Option<Regex>> =
 static LIMIT_ZERO: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\blimit: ?0(?:[^0-9.]|$)").ok());
 
-/// Reads a duration as the service writes it: `34.07s`, `900ms`.
+/// Parses a duration as the service writes it: `34.07s`, `900ms`.
 pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, scale) = match text.strip_suffix("ms") {
@@ -64,7 +64,7 @@ pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
 }
 
 impl Refusal {
-    /// Classifies, in the order of the table in the documentation of the service.
+    /// Classifies the error, in the order of the table in the service's documentation.
     pub(crate) fn verdict(&self) -> Verdict {
         let payload = &self.payload;
         let info = payload.detail("google.rpc.ErrorInfo");
@@ -79,7 +79,7 @@ impl Refusal {
                 return Verdict::Verify { link: self.verification_link(info) };
             }
             401 | 403 => return Verdict::Auth,
-            // A wrong key comes as 400.
+            // An invalid key is reported as 400.
             400 if matches!(reason, Some("API_KEY_INVALID" | "API_KEY_EXPIRED"))
                 || payload.message.starts_with("API key not valid")
                 || payload.message.starts_with("API key expired") =>
@@ -92,7 +92,7 @@ impl Refusal {
         self.quota_verdict(reason, info, code_assist)
     }
 
-    /// The rows of the table for 429, 499 and 5xx.
+    /// The rows of the table for 429, 499, and 5xx.
     fn quota_verdict(
         &self,
         reason: Option<&str>,
@@ -118,7 +118,7 @@ impl Refusal {
         {
             return match said {
                 Some(delay) => self.waiting(delay),
-                // Nobody sits there to choose another model: capacity comes back.
+                // Capacity returns.
                 None if exhausted_capacity => self.capacity(None),
                 None => self.later(),
             };
@@ -163,9 +163,8 @@ impl Refusal {
         self.later()
     }
 
-    /// The model is overloaded: tried again like any other failure of the
-    /// service, unless the wait is too long. A class of its own, since somebody
-    /// may want another model instead.
+    /// The model is overloaded: retried like any other service failure, unless the wait is too
+    /// long. It has its own class because a fallback may be preferred.
     fn capacity(&self, said: Option<Duration>) -> Verdict {
         match said {
             Some(delay) if delay > LONGEST_WAIT => self.waiting(delay),
@@ -173,8 +172,7 @@ impl Refusal {
         }
     }
 
-    /// The longest delay that the answer names: `RetryInfo`, the words of the
-    /// message, the `Retry-After` header.
+    /// The longest delay in the response: `RetryInfo`, the message text, the `Retry-After` header.
     fn said_delay(&self) -> Option<Duration> {
         let info = self.payload.detail("google.rpc.RetryInfo");
         let info = info
@@ -216,7 +214,7 @@ impl Refusal {
         link.or(metadata).and_then(Value::as_str).map(str::to_owned)
     }
 
-    /// Status, code word and the service's text in one line.
+    /// Status, code, and the service's message on one line.
     pub(crate) fn said(&self) -> String {
         let mut line = self.status.to_string();
         if let Some(status) = &self.payload.status {
@@ -230,7 +228,7 @@ impl Refusal {
         line
     }
 
-    /// The error for the engine, when nothing more is tried.
+    /// The error for the engine when no retry follows.
     pub(crate) fn into_error(self, model: &str, verdict: Verdict) -> ModelError {
         let said = self.said();
         match verdict {
@@ -298,7 +296,7 @@ fn quota_error(
     }
 }
 
-/// Daily quotas start anew at midnight in California.
+/// Daily quotas are reset at midnight in California.
 fn pacific_midnight(now: &jiff::Timestamp) -> String {
     let wait = jiff::tz::TimeZone::get("America/Los_Angeles").ok().and_then(|zone| {
         let today = now.to_zoned(zone);
@@ -313,7 +311,7 @@ fn pacific_midnight(now: &jiff::Timestamp) -> String {
     }
 }
 
-/// A duration for people: `2 h 5 min`, `6 min`, `40 s`.
+/// A duration for display: `2 h 5 min`, `6 min`, `40 s`.
 fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60) {

@@ -8,7 +8,7 @@ use parallax_http::reqwest;
 use parallax_http::{ClientOptions, Redirects};
 use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
 use parallax_protocol::price::Price;
-use parallax_protocol::routing::{Routes, Substitute};
+use parallax_protocol::routing::{FallbackModel, Routes};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use tokio::sync::OnceCell;
 
@@ -21,12 +21,12 @@ use crate::models::{ModelTable, is_utility};
 use crate::retry::{Backoff, MOST_ATTEMPTS, UTILITY_ATTEMPTS};
 
 /// How to reach the service. [`GeminiOptions::new`] gives the defaults,
-/// [`GeminiOptions::from_env`] what the environment says on top.
+/// [`GeminiOptions::from_env`] adds the environment.
 #[derive(Debug, Clone)]
 pub struct GeminiOptions {
     /// The credentials.
     pub auth: Auth,
-    /// A base URL that goes before those of the environment.
+    /// A base URL that overrides those of the environment.
     pub base_url: Option<String>,
     /// `GOOGLE_GEMINI_BASE_URL`.
     pub gemini_base_url: Option<String>,
@@ -34,12 +34,12 @@ pub struct GeminiOptions {
     pub vertex_base_url: Option<String>,
     /// `GOOGLE_CLOUD_LOCATION`: `us` and `eu` are regions of Vertex AI.
     pub location: Option<String>,
-    /// `GOOGLE_GENAI_API_VERSION`, in the place of the service's default.
+    /// `GOOGLE_GENAI_API_VERSION`, overrides the service's default.
     pub api_version: Option<String>,
     /// Send the key as `Authorization: Bearer`
     /// (`GEMINI_API_KEY_AUTH_MECHANISM=bearer`).
     pub bearer: bool,
-    /// Headers of the user ([`crate::parse_custom_headers`]).
+    /// The user's headers ([`crate::parse_custom_headers`]).
     pub custom_headers: Vec<(String, String)>,
     /// `billing.vertexAi.requestType`.
     pub vertex_request_type: Option<String>,
@@ -47,26 +47,25 @@ pub struct GeminiOptions {
     pub vertex_shared_request_type: Option<String>,
     /// The version in `User-Agent`.
     pub version: String,
-    /// Where the user sits, in `User-Agent` (`GEMINI_CLI_SURFACE`).
+    /// The user's surface in `User-Agent` (`GEMINI_CLI_SURFACE`).
     pub surface: String,
-    /// The proxy of the settings; `None` = the system's.
+    /// The configured proxy; `None` = the system's.
     pub proxy: Option<String>,
-    /// PEM files with roots trusted on top.
+    /// PEM files with additional trusted roots.
     pub extra_roots: Vec<PathBuf>,
-    /// The table of models.
+    /// The model table.
     pub models: Arc<ModelTable>,
     /// `general.maxAttempts`: 1 to 10.
     pub max_attempts: u32,
     /// How long a stream, or the wait for it, may be silent.
     pub idle_timeout: Duration,
-    /// `general.retryFetchErrors`: whether unclear network errors and cut JSON
-    /// are tried again.
+    /// `general.retryFetchErrors`: whether unclear network errors and truncated JSON are retried.
     pub retry_fetch_errors: bool,
     pub(crate) backoff: Backoff,
 }
 
 impl GeminiOptions {
-    /// The defaults, with these credentials.
+    /// The defaults with these credentials.
     pub fn new(auth: Auth) -> Self {
         Self {
             auth,
@@ -91,9 +90,9 @@ impl GeminiOptions {
         }
     }
 
-    /// The defaults and what the environment says: base URLs, API version, key
-    /// mechanism, custom headers, surface, extra roots. `PARALLAX_RETRY_BASE_MS`
-    /// shortens the waits between attempts, for runs against scripted servers.
+    /// The defaults with the environment: base URLs, API version, key mechanism, custom headers,
+    /// surface, extra roots. `PARALLAX_RETRY_BASE_MS` shortens the backoff, for tests against
+    /// scripted servers.
     pub fn from_env(auth: Auth, env: &dyn Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
         let mut options = Self::new(auth);
@@ -115,8 +114,7 @@ impl GeminiOptions {
     }
 }
 
-/// The Gemini API. Cheap to make: nothing is loaded or opened before the first
-/// request.
+/// The Gemini API. Cheap to create: nothing is loaded or opened before the first request.
 #[derive(Clone)]
 pub struct Gemini {
     inner: Arc<Inner>,
@@ -126,15 +124,15 @@ pub(crate) struct Inner {
     pub(crate) options: GeminiOptions,
     pub(crate) endpoint: Endpoint,
     client: OnceCell<reqwest::Client>,
-    /// Models of utility calls that the service turned out not to have.
+    /// Models of utility requests that the service does not have.
     missing: Mutex<Vec<String>>,
 }
 
 impl Gemini {
-    /// Makes the model.
+    /// Creates the model.
     ///
     /// # Errors
-    /// When a base URL is not valid.
+    /// When a base URL is invalid.
     pub fn new(options: GeminiOptions) -> Result<Self, EndpointError> {
         let endpoint = Endpoint::new(
             &options.auth,
@@ -150,9 +148,8 @@ impl Gemini {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Loads the trust store and opens a connection while the user types, so
-    /// that the first request need not. No key is sent; failures do not matter.
-    /// Does nothing for a plain `http://` base.
+    /// Loads the trust store and opens a connection while the user types, to speed up the first
+    /// request. No key is sent; failures are ignored. Does nothing for a plain `http://` base.
     pub async fn warm_up(&self) {
         if self.inner.endpoint.is_plain() {
             return;
@@ -171,7 +168,7 @@ impl Gemini {
 }
 
 impl Inner {
-    /// The client, built when first needed and off the async threads.
+    /// The client, built on first use and off the async threads.
     pub(crate) async fn client(&self) -> Result<&reqwest::Client, ModelError> {
         self.client
             .get_or_try_init(|| async {
@@ -200,7 +197,7 @@ impl Inner {
             .await
     }
 
-    /// Takes our secrets out of a text that comes from outside.
+    /// Redacts our secrets in a text from outside.
     pub(crate) fn redact(&self, text: String) -> String {
         match self.options.auth.key().map(|key| key.expose()) {
             Some(key) if key.len() >= 8 && text.contains(key) => text.replace(key, "[secret]"),
@@ -212,8 +209,8 @@ impl Inner {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a utility call. When its model does not exist for this key, the
-    /// next one of the table is asked.
+    /// Runs a utility request. If its model does not exist for this key, the next one of the table
+    /// is used.
     async fn answer(
         self: Arc<Self>,
         mut request: Request,
@@ -294,8 +291,8 @@ impl Model for Gemini {
         self.inner.options.models.routes(name)
     }
 
-    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
-        self.inner.options.models.substitutes(model, chosen)
+    fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
+        self.inner.options.models.fallback_models(model, chosen)
     }
 
     fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
@@ -303,8 +300,8 @@ impl Model for Gemini {
         options.models.attempts(model, chosen).map(|few| few.min(options.max_attempts))
     }
 
-    fn tries_again(&self, model: &str, chosen: bool) -> bool {
-        self.inner.options.models.tries_again(model, chosen)
+    fn retries_next_prompt(&self, model: &str, chosen: bool) -> bool {
+        self.inner.options.models.retries_next_prompt(model, chosen)
     }
 
     fn price(&self, model: &str) -> Option<Price> {

@@ -1,5 +1,5 @@
-//! `modelConfigs` of the settings: aliases that extend one another, overrides
-//! by model and role, definitions of models.
+//! `modelConfigs` of the settings: aliases that extend one another, overrides by model and
+//! role, model definitions.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use crate::prices::PriceText;
 /// Longer chains of `extends` are a mistake.
 const LONGEST_CHAIN: usize = 100;
 
-/// The settings' `modelConfigs` cannot be used.
+/// `modelConfigs` in the settings is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelConfigError {
-    /// An alias extends itself, perhaps through others.
+    /// An alias extends itself, directly or indirectly.
     #[error("the model alias `{alias}` in `modelConfigs` extends itself: break the circle")]
     Circle {
         /// Its name.
         alias: String,
     },
-    /// Something has the wrong type.
+    /// A value has the wrong type.
     #[error("`modelConfigs.{key}` in the settings has the wrong shape: {source}")]
     Shape {
-        /// The key under `modelConfigs`.
+        /// The key in `modelConfigs`.
         key: String,
-        /// What is wrong with it.
+        /// The type error.
         source: serde_json::Error,
     },
 }
 
-/// What the settings say.
+/// The parsed `modelConfigs`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ModelConfigs {
     aliases: BTreeMap<String, Alias>,
-    /// From broad to specific.
+    /// From general to specific.
     overrides: Vec<Override>,
     pub(crate) definitions: BTreeMap<String, Definition>,
-    /// Which models stand in for which, by the chain's name.
+    /// Fallback chains by name.
     pub(crate) chains: BTreeMap<String, Vec<ChainEntry>>,
-    /// What models cost, by name or by what names begin with.
+    /// Prices by name or name prefix.
     pub(crate) prices: BTreeMap<String, PriceText>,
     /// For all models, or by name.
     windows: BTreeMap<String, u64>,
@@ -81,7 +81,7 @@ struct Match {
     is_retry: Option<bool>,
 }
 
-/// A model described by the user.
+/// A model defined by the user.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct DefinitionText {
@@ -98,10 +98,10 @@ struct Features {
     multimodal_tool_use: Option<bool>,
 }
 
-/// A model described by the user, as the table needs it.
+/// A model defined by the user, as the table needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
-    /// The model or family whose row it takes (`gemini-3`).
+    /// The model or family whose row it uses (`gemini-3`).
     pub(crate) family: Option<String>,
     pub(crate) thinking: Option<bool>,
     pub(crate) multimodal_tool_results: Option<bool>,
@@ -111,7 +111,7 @@ pub(crate) struct Definition {
 
 impl From<DefinitionText> for Definition {
     fn from(text: DefinitionText) -> Self {
-        // "custom" names no version: it is the row of foreign models anyway.
+        // "custom" has no version: it uses the row of other models anyway.
         Self {
             family: text.family,
             thinking: text.features.thinking,
@@ -168,13 +168,13 @@ impl ModelConfigs {
         Ok(configs)
     }
 
-    /// The names that the settings make: aliases, then definitions.
+    /// The names that the settings define: aliases, then definitions.
     pub(crate) fn names(&self) -> Vec<String> {
         let aliases = self.aliases.keys().filter(|name| !is_preset(name));
         aliases.chain(self.definitions.keys()).cloned().collect()
     }
 
-    /// The alias and those it extends, leaf first; cut at a circle.
+    /// The alias and those it extends, leaf first; stops at a cycle.
     fn chain(&self, name: &str) -> Vec<&Alias> {
         let mut chain: Vec<&Alias> = Vec::new();
         let mut seen = vec![name];
@@ -195,16 +195,16 @@ impl ModelConfigs {
         chain
     }
 
-    /// The model that an alias of the settings leads to.
+    /// The model that an alias resolves to.
     pub(crate) fn model_of(&self, name: &str) -> Option<String> {
         let chain = self.chain(name);
         let named = chain.iter().find_map(|alias| alias.model_config.model.clone());
-        // An alias may extend a model itself, or a built-in alias.
+        // An alias may extend a model, or a built-in alias.
         named.or_else(|| chain.last()?.extends.clone().filter(|parent| !is_preset(parent)))
     }
 
-    /// What of the aliases is likely a mistake: those that extend a name which
-    /// `is_known` does not know, and the one asked for where it leads to no model.
+    /// Likely mistakes in aliases: those that extend a name unknown to `is_known`, and the
+    /// requested one if it resolves to no model.
     pub(crate) fn doubts(&self, asked: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
         let missing = self.aliases.iter().filter_map(|(name, alias)| {
             let parent = alias.extends.as_deref()?;
@@ -229,14 +229,13 @@ impl ModelConfigs {
         doubts
     }
 
-    /// Whether an alias or an override of the settings is about the name.
+    /// Whether an alias or an override of the settings concerns the name.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let named = |item: &Override| item.matches.model.as_deref() == Some(name);
         self.aliases.contains_key(name) || self.overrides.iter().any(named)
     }
 
-    /// The name and those that it extends, root first. The root may be a name that
-    /// the settings do not define.
+    /// The name and those that it extends, root first. The settings may not define the root.
     pub(crate) fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         let parents = self.chain(name).into_iter().filter_map(|alias| alias.extends.as_deref());
         let mut names: Vec<&str> = std::iter::once(name).chain(parents).collect();
@@ -244,14 +243,14 @@ impl ModelConfigs {
         names
     }
 
-    /// What the aliases of these names say, the first first.
+    /// Applies the aliases of these names in order.
     pub(crate) fn apply_aliases(&self, generation: &mut Object, names: &[&str]) {
         for alias in names.iter().filter_map(|name| self.aliases.get(*name)) {
             merge(generation, &alias.model_config.generate_content_config);
         }
     }
 
-    /// What overrides say for these names, which go from broad to specific.
+    /// Applies the overrides for these names, which go from general to specific.
     pub(crate) fn apply_overrides(
         &self,
         generation: &mut Object,
@@ -271,7 +270,7 @@ impl ModelConfigs {
         }
     }
 
-    /// Another model that an override puts in the place of what a name means.
+    /// The model that an override substitutes for a name.
     pub(crate) fn override_model(&self, name: &str) -> Option<String> {
         let lineage = self.lineage(name);
         let fitting = self.overrides.iter().filter(|item| {
@@ -312,7 +311,7 @@ impl ModelConfigs {
 }
 
 impl Match {
-    /// Whether it is about such a call; the model is another question.
+    /// Whether it matches the request's role and retry state; the model is checked elsewhere.
     fn fits(&self, role: &str, is_retry: bool) -> bool {
         let scope = |scope: &String| {
             (scope == "core" && role == "main") || utility_name(scope) == utility_name(role)
@@ -322,13 +321,13 @@ impl Match {
     }
 }
 
-/// Presets of the reference that hold settings but no model. What they hold at
-/// first is our families' defaults.
+/// Presets of the reference with settings but no model. Their initial values are our families'
+/// defaults.
 fn is_preset(name: &str) -> bool {
     matches!(name, "base" | "chat-base" | "chat-base-2.5" | "chat-base-3" | "custom")
 }
 
-/// Lays `over` on `base`: objects are merged, all else is replaced.
+/// Merges `over` into `base`: objects are merged, other values are replaced.
 pub(crate) fn merge(base: &mut Object, over: &Object) {
     for (key, value) in over {
         match (base.get_mut(key), value) {
@@ -362,9 +361,9 @@ mod tests {
             role: role.to_owned(),
             alias: alias.to_owned(),
             max_attempts: None,
-            gives_way: false,
+            has_fallback: false,
             is_retry: false,
-            taken: None,
+            adopted: None,
         }
     }
 

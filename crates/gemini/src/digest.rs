@@ -1,5 +1,4 @@
-//! What a recording remembers of a request, to tell at a replay whether the
-//! same is asked again.
+//! The digest of a request in a recording, to detect at replay whether the request is the same.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -13,14 +12,14 @@ use crate::payload::clipped;
 use crate::redact::Secrets;
 use crate::script::{Scene, is_session_context};
 
-/// What a recording remembers of a request.
+/// The digest of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Digest {
     pub(crate) model: String,
     /// SHA-256 of all contents.
     pub(crate) contents: String,
-    /// The beginnings of each content's own hash.
+    /// The prefixes of each content's own hash.
     #[serde(default)]
     pub(crate) hashes: Vec<String>,
     #[serde(default)]
@@ -28,7 +27,7 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// Remembers a request of which the answers are recorded without `secrets`.
+    /// Computes the digest of a request whose responses are recorded without `secrets`.
     pub(crate) fn of(request: &Request, secrets: &Secrets) -> Self {
         let mut whole = Sha256::new();
         let mut hashes = Vec::with_capacity(request.contents.len());
@@ -39,7 +38,7 @@ impl Digest {
             whole.update(bytes);
             hashes.push(hex(&Sha256::digest(bytes), 4));
         }
-        // Before it is clipped: the beginning of a secret tells, too.
+        // Before it is truncated: the beginning of a secret reveals it too.
         let text = secrets.redact(Scene::new(request, Path::new("")).prompt().into());
         Self {
             model: request.model.clone(),
@@ -50,9 +49,9 @@ impl Digest {
     }
 }
 
-/// A content as a replay can have it. The session context is left out: its
-/// date, paths and folder tree are others in every session. What the model said
-/// holds no secrets, as it is recorded.
+/// A content in a form that a replay can reproduce. The session context is omitted, since date,
+/// paths, and directory tree differ in every session. Model contents have no secrets, as in the
+/// recording.
 pub(crate) fn lasting<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
     let json = content.json();
     let may_differ = match content.role() {

@@ -1,10 +1,10 @@
-//! Where requests go.
+//! The addresses of requests.
 
 use parallax_http::url::Url;
 
 use crate::auth::Auth;
 
-/// A base URL that cannot be used.
+/// An invalid base URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// It does not parse, or is neither `http` nor `https`.
@@ -12,17 +12,17 @@ pub enum EndpointError {
         "invalid custom base URL `{url}` in {source_name}: it must look like `https://host/path`"
     )]
     Base {
-        /// The text, without any user name and password.
+        /// The URL without user name and password.
         url: String,
         /// The setting or variable it comes from.
         source_name: &'static str,
     },
 }
 
-/// What decides about the endpoint.
+/// What determines the endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EndpointParts<'a> {
-    /// From the configuration of the caller.
+    /// From the caller's configuration.
     pub(crate) explicit: Option<&'a str>,
     /// `GOOGLE_GEMINI_BASE_URL`.
     pub(crate) gemini_base: Option<&'a str>,
@@ -40,11 +40,11 @@ pub(crate) struct Endpoint {
     base: Url,
     version: String,
     vertex: bool,
-    /// Whether the address is not the service's own.
+    /// Whether the address is not Google's own.
     custom: bool,
 }
 
-/// What is asked of a model.
+/// The API method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Stream,
@@ -91,7 +91,7 @@ impl Endpoint {
         self.base.scheme() == "http"
     }
 
-    /// Whether the service is on this machine, where no proxy is asked.
+    /// Whether the service is on this machine, which needs no proxy.
     pub(crate) fn is_local(&self) -> bool {
         use parallax_http::url::Host;
         match self.base.host() {
@@ -106,7 +106,7 @@ impl Endpoint {
         &self.base
     }
 
-    /// The address of a call. There is never a key in it.
+    /// The address of a request. It never contains a key.
     pub(crate) fn url(&self, model: &str, method: Method) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -152,13 +152,13 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it is a gateway, or a server of the user's own.
+    /// Whether it is a gateway or the user's own server.
     pub(crate) fn is_custom(&self) -> bool {
         self.custom
     }
 
-    /// The address of the cheapest request that needs a key, and whether it
-    /// counts tokens with the model (else it lists models).
+    /// The address of the cheapest authenticated request, and whether it counts tokens (otherwise
+    /// it lists models).
     pub(crate) fn check_url(&self, model: &str) -> (Url, bool) {
         if self.vertex {
             return (self.url(model, Method::CountTokens), true);
@@ -173,7 +173,7 @@ impl Endpoint {
     }
 }
 
-/// An address without what stands before `@`.
+/// An address without user info.
 fn without_user(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, rest)) => format!("…@{rest}"),

@@ -1,4 +1,4 @@
-//! Headers of our requests.
+//! Request headers.
 
 use parallax_http::reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
@@ -6,9 +6,8 @@ use parallax_http::reqwest::header::{
 
 use crate::auth::Auth;
 
-/// Reads `GEMINI_CLI_CUSTOM_HEADERS`: `Name: value` pairs with commas between.
-/// A comma belongs to the value unless a header name and a colon follow it.
-/// Pieces that are no header are left out.
+/// Parses `GEMINI_CLI_CUSTOM_HEADERS`: `Name: value` pairs separated by commas. A comma belongs
+/// to the value unless a header name and a colon follow it. Invalid pairs are skipped.
 pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut start = 0;
@@ -30,14 +29,14 @@ pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The header name that a text begins with, when a colon follows it.
+/// The header name at the start of a text, if a colon follows it.
 fn header_name(text: &str) -> Option<&str> {
     let name = text.split_once(':')?.0.trim();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     (!name.is_empty() && name.bytes().all(token)).then_some(name)
 }
 
-/// What the headers are made of, beside the credentials.
+/// What the headers depend on besides the credentials.
 pub(crate) struct HeaderParts<'a> {
     pub(crate) bearer: bool,
     pub(crate) custom: &'a [(String, String)],
@@ -51,7 +50,7 @@ pub(crate) struct HeaderParts<'a> {
 #[derive(Debug)]
 pub(crate) struct BadKey;
 
-/// The headers of a request. What the user sets goes before our credentials.
+/// The headers of a request. The user's headers override our credentials.
 pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap, BadKey> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -92,8 +91,8 @@ pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap,
     Ok(headers)
 }
 
-/// Platform and processor of this machine in the words of Node.js, which the reference
-/// and all that is made for it use.
+/// Platform and architecture of this machine as Node.js names them, for compatibility with the
+/// reference.
 pub fn machine_words() -> (&'static str, &'static str) {
     let platform = match std::env::consts::OS {
         "macos" => "darwin",
@@ -108,8 +107,8 @@ pub fn machine_words() -> (&'static str, &'static str) {
     (platform, arch)
 }
 
-/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with
-/// the words for platform and processor that servers know from the reference.
+/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with the platform and
+/// architecture names that servers know from the reference.
 pub(crate) fn user_agent(version: &str, model: &str, surface: &str) -> String {
     let (platform, arch) = machine_words();
     format!("Parallax/{version}/{model} ({platform}; {arch}; {surface})")

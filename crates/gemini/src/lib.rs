@@ -1,11 +1,9 @@
-//! The model on the wire: the Gemini API (Developer API, Vertex AI with an API
-//! key, gateways) as a [`parallax_protocol::model::Model`], and the scripted,
-//! recorded and replayed models.
+//! The model on the wire: the Gemini API (Developer API, Vertex AI with an API key, gateways)
+//! as a [`parallax_protocol::model::Model`], and scripted, recorded, and replayed models.
 //!
-//! This crate sends what it is given and understands what comes back: URLs,
-//! headers, JSON, event streams, errors, retries before the first chunk, and the
-//! table of models. What a conversation means, when to retry a stream that broke
-//! later and which model to fall back to is decided by the engine.
+//! This crate handles URLs, headers, JSON, event streams, errors, retries before the first
+//! chunk, and the model table. The engine decides about the conversation, retries of streams
+//! that break later, and fallback models.
 
 mod auth;
 mod body;

@@ -1,5 +1,5 @@
-//! What is known of models: families by version number, aliases, limits; and
-//! what the settings (`modelConfigs`) add to it.
+//! The model table: families by version number, aliases, limits, and the additions from
+//! settings (`modelConfigs`).
 
 use parallax_protocol::Object;
 use parallax_protocol::model::{Limits, Request};
@@ -9,22 +9,22 @@ use serde_json::Value;
 pub use crate::config::ModelConfigError;
 use crate::config::{Definition, ModelConfigs};
 
-/// How a family is told to think.
+/// How thinking is configured for a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thinking {
-    /// It is not told anything.
+    /// Not configured.
     Silent,
     /// A number of tokens.
     Budget(u32),
-    /// A word.
+    /// A level.
     Level(&'static str),
 }
 
-/// What holds for a family of models.
+/// The properties of a model family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Family {
     pub(crate) thinking: Thinking,
-    /// Whether temperature, topP and topK are sent by default.
+    /// Whether temperature, topP, and topK are sent by default.
     pub(crate) sampling: bool,
     multimodal_tool_results: bool,
     context: u64,
@@ -44,19 +44,19 @@ const SILENT: Family = Family {
 const BUDGET: Family = Family { thinking: Thinking::Budget(8192), ..SILENT };
 const LEVEL: Family =
     Family { thinking: Thinking::Level("HIGH"), multimodal_tool_results: true, ..SILENT };
-/// From 3.5 on custom sampling is ignored, or an error.
+/// From 3.5 on custom sampling is ignored or rejected.
 const MODERN: Family = Family { sampling: false, ..LEVEL };
 
-/// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose
-/// version it reaches. Names without a version (`gemini-flash-latest`) and
-/// versions yet unknown are the newest.
+/// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose version it
+/// reaches. Names without a version (`gemini-flash-latest`) and unknown versions count as the
+/// newest.
 const GEMINI: &[((u32, u32), Family)] =
     &[((3, 5), MODERN), ((3, 0), LEVEL), ((2, 5), BUDGET), ((0, 0), SILENT)];
 
-/// Other names, by their beginning.
+/// Other names, by prefix.
 const OTHERS: &[(&str, Family)] = &[("gemma-", Family { context: 256_000, ..SILENT })];
 
-/// Names that stand for a model. `auto` is decided here, without any call.
+/// Aliases. `auto` is resolved here, without any request.
 const ALIASES: &[(&str, &str)] = &[
     ("auto", "gemini-3.1-pro-preview"),
     ("pro", "gemini-3.1-pro-preview"),
@@ -64,15 +64,14 @@ const ALIASES: &[(&str, &str)] = &[
     ("flash-lite", "gemini-3.5-flash-lite"),
     ("auto-gemini-3", "gemini-3.1-pro-preview"),
     ("auto-gemini-2.5", "gemini-2.5-pro"),
-    // Presets of the reference hold settings; as a model they mean the standard one.
+    // Presets of the reference contain settings only; as a model they mean the default.
     ("base", "gemini-3.1-pro-preview"),
     ("chat-base", "gemini-3.1-pro-preview"),
     ("chat-base-3", "gemini-3.1-pro-preview"),
     ("chat-base-2.5", "gemini-2.5-pro"),
 ];
 
-/// Models that a person may choose, with a word on each: names that stand for a
-/// model first.
+/// Models to choose from, with a description: aliases first.
 const CHOICES: &[(&str, &str)] = &[
     ("auto", "The program chooses"),
     ("pro", "For hard problems"),
@@ -88,20 +87,20 @@ const CHOICES: &[(&str, &str)] = &[
     ("gemini-2.5-flash-lite", "Older"),
 ];
 
-/// A model that can be chosen.
+/// A model to choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelChoice {
-    /// What is asked for: a name or one that stands for it.
+    /// The name or alias.
     pub name: String,
-    /// The model that this means now.
+    /// The model that it resolves to now.
     pub model: String,
-    /// A few words; may be empty.
+    /// A short description; may be empty.
     pub doc: String,
-    /// Tokens of its window.
+    /// The context window in tokens.
     pub context: u64,
 }
 
-/// What a utility call asks instead when its model is not there.
+/// Replacements for models of utility requests that do not exist.
 const STAND_INS: &[(&str, &str)] = &[
     ("gemini-3.1-pro-preview", "gemini-3-pro-preview"),
     ("gemini-3.8-flash", "gemini-3-flash-preview"),
@@ -110,34 +109,33 @@ const STAND_INS: &[(&str, &str)] = &[
     ("gemini-3.1-flash-lite", "gemini-2.5-flash-lite"),
 ];
 
-/// Models that are known and not offered: those of gateways, and for single uses.
+/// Models that are known but not offered: those of gateways, and special ones.
 const OTHERS_KNOWN: &[&str] = &["gemini-3.5-flash", "gemini-3.1-pro-preview-customtools"];
 
-/// The utility call that writes an account of a conversation.
+/// The utility request that summarizes a conversation.
 const COMPRESSION: &str = "chat-compression";
 
-/// Utility calls that a flash model answers, whatever the main model.
+/// Utility requests that use a flash model, whatever the main model.
 const FLASH_UTILITIES: &[&str] = &["web-search", "web-fetch", "web-fetch-fallback"];
 
-/// The table of models: built-in rows, and what the settings add.
+/// The model table: built-in rows and the additions from settings.
 #[derive(Debug, Clone, Default)]
 pub struct ModelTable {
     pub(crate) configs: ModelConfigs,
 }
 
 impl ModelTable {
-    /// The built-in table extended by the settings' `modelConfigs` object
-    /// (`customAliases`, `customOverrides`, `modelDefinitions`, `modelChains`,
-    /// `contextWindow`).
-    /// `null` and an empty object add nothing.
+    /// The built-in table extended by `modelConfigs` from the settings (`customAliases`,
+    /// `customOverrides`, `modelDefinitions`, `modelChains`, `contextWindow`). `null` and an empty
+    /// object add nothing.
     ///
     /// # Errors
-    /// When an alias extends itself, or something has the wrong type.
+    /// When an alias extends itself, or a value has the wrong type.
     pub fn from_settings(model_configs: &Value) -> Result<Self, ModelConfigError> {
         Ok(Self { configs: ModelConfigs::read(model_configs)? })
     }
 
-    /// The concrete model for an alias; other names come back as they are.
+    /// Resolves an alias to a model; other names are returned unchanged.
     pub fn resolve(&self, name: &str) -> String {
         let model = match self.configs.model_of(name) {
             Some(model) => model,
@@ -150,8 +148,8 @@ impl ModelTable {
             .unwrap_or(model)
     }
 
-    /// What of the settings' aliases is likely a mistake, for people. `asked`: the
-    /// name of the session's model.
+    /// Warnings about likely mistakes in the settings' aliases. `asked`: the name of the session's
+    /// model.
     pub fn doubts(&self, asked: &str) -> Vec<String> {
         self.configs.doubts(asked, |name| {
             lookup(ALIASES, name).is_some()
@@ -160,7 +158,7 @@ impl ModelTable {
         })
     }
 
-    /// What a dialog offers: the built-in names, then the user's own.
+    /// The choices of a dialog: built-in names, then the user's.
     pub fn choices(&self) -> Vec<ModelChoice> {
         let built_in = CHOICES.iter().map(|(name, doc)| ((*name).to_owned(), *doc));
         let own = self.configs.names().into_iter().filter(|name| {
@@ -175,7 +173,7 @@ impl ModelTable {
         .collect()
     }
 
-    /// Whether the name is one of the table, of the settings, or of a script.
+    /// Whether the table, the settings, or a script define the name.
     pub fn knows(&self, name: &str) -> bool {
         let names = CHOICES.iter().chain(ALIASES).chain(STAND_INS);
         let mut names = names.flat_map(|(one, other)| [*one, *other]);
@@ -187,7 +185,7 @@ impl ModelTable {
             || self.configs.prices.contains_key(name)
     }
 
-    /// The concrete model for a utility call of that name.
+    /// The model for a utility request of that name.
     pub fn utility(&self, name: &str, main: &str) -> String {
         let name = self.utility_alias(name, main);
         let model = match self.configs.model_of(&name) {
@@ -202,8 +200,8 @@ impl ModelTable {
         self.configs.override_model(&name).unwrap_or(model)
     }
 
-    /// The name that settings know a utility call by: an account of a conversation
-    /// has one for the family of the main model, then one for all.
+    /// The name that settings use for a utility request: a summary has a name for the family of the
+    /// main model, then a general one.
     pub(crate) fn utility_alias(&self, name: &str, main: &str) -> String {
         let name = utility_name(name);
         if name != COMPRESSION {
@@ -216,22 +214,22 @@ impl ModelTable {
         set.map_or(family.clone(), str::to_owned)
     }
 
-    /// The model that the settings give to a utility call.
+    /// The model that the settings assign to a utility request.
     pub(crate) fn set_utility(&self, name: &str) -> Option<String> {
         self.configs.model_of(name).map(|model| self.resolve(&model))
     }
 
-    /// The model that a utility call asks when the given one is not there.
+    /// The replacement for a utility model that does not exist.
     pub(crate) fn stand_in(&self, model: &str) -> Option<&'static str> {
         lookup(STAND_INS, model)
     }
 
-    /// What the model costs: the user's price, else the built-in one.
+    /// The price of the model: the user's, else the built-in one.
     pub fn price(&self, model: &str) -> Option<Price> {
         crate::prices::price(model, &self.configs.prices)
     }
 
-    /// What the model takes and gives.
+    /// The limits of the model.
     pub fn limits(&self, model: &str) -> Limits {
         let family = self.family(model);
         let definition = self.definition(model);
@@ -242,8 +240,7 @@ impl ModelTable {
         }
     }
 
-    /// The settings' part for a request: what the presets that its alias rests on
-    /// and the alias say, root first, then what overrides for these say.
+    /// The settings for a request: those of presets and aliases, root first, then the overrides.
     pub(crate) fn generation(&self, request: &Request, is_retry: bool) -> Object {
         let name = settings_name(request);
         let built_in = builtin_generation(&name);
@@ -266,7 +263,7 @@ impl ModelTable {
         generation
     }
 
-    /// Whether a retry may need another body than the first attempt.
+    /// Whether a retry may need a different body than the first attempt.
     pub(crate) fn differs_on_retry(&self) -> bool {
         self.configs.differs_on_retry()
     }
@@ -299,13 +296,13 @@ fn lookup(table: &'static [(&str, &'static str)], name: &str) -> Option<&'static
 /// Names in requests use `_`, names in settings `-`.
 pub(crate) fn utility_name(role: &str) -> String {
     match role.replace('_', "-") {
-        // As statistics name it.
+        // Its name in statistics.
         name if name == "utility-router" => "classifier".to_owned(),
         name => name,
     }
 }
 
-/// What a utility call of that name is set to; `None` = not a utility.
+/// The built-in settings of a utility request; `None` = not a utility request.
 fn builtin_generation(name: &str) -> Option<Object> {
     let pairs: &[(&str, f64)] = match name {
         "classifier" => &[("maxOutputTokens", 1024.0)],
@@ -333,7 +330,7 @@ fn plain_number(value: f64) -> Value {
     if value.fract() == 0.0 { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// The name that settings know a request by.
+/// The name that settings use for a request.
 fn settings_name(request: &Request) -> String {
     match request.alias.as_str() {
         "" => utility_name(&request.role),
@@ -342,12 +339,12 @@ fn settings_name(request: &Request) -> String {
     }
 }
 
-/// Whether it is a utility call, which is sampled coldly.
+/// Whether it is a utility request, which is sampled at temperature 0.
 pub(crate) fn is_utility(request: &Request) -> bool {
     builtin_generation(&settings_name(request)).is_some()
 }
 
-/// How the reference names the family of a model in `chat-compression-…`.
+/// The reference's name of the model family in `chat-compression-…`.
 fn compression_family(model: &str) -> &'static str {
     let name = model.to_ascii_lowercase();
     let is = |word: &str| name.contains(word);
@@ -364,13 +361,13 @@ fn compression_family(model: &str) -> &'static str {
     }
 }
 
-/// A model name's version.
+/// The version in a model name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     Number((u32, u32)),
-    /// A Gemini without a number in its name.
+    /// A Gemini model without a number in its name.
     Newest,
-    /// Not a Gemini.
+    /// Not a Gemini model.
     Foreign,
 }
 

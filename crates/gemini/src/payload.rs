@@ -1,24 +1,24 @@
-//! Digging the error out of what a service or a gateway sent.
+//! Extracts the error from what a service or a gateway sent.
 
 use serde_json::Value;
 
 use parallax_protocol::Object;
 
-/// JSON inside of `message` inside of JSON: how deep we follow it.
+/// Maximum depth of JSON nested in `message`.
 const DEPTH: usize = 10;
-/// How much of a server's text is shown, in characters.
+/// Maximum characters of a server's message.
 const MOST_TEXT: usize = 2000;
 
-/// An error as the service tells it.
+/// An error of the service.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Payload {
-    /// `error.code`, where it is a number of the HTTP kind.
+    /// `error.code`, if it is an HTTP status.
     pub(crate) code: Option<u16>,
     /// `error.status` (`RESOURCE_EXHAUSTED`).
     pub(crate) status: Option<String>,
-    /// The text, in one line; empty when there was none.
+    /// The message on one line; empty if there was none.
     pub(crate) message: String,
-    /// `error.details`, their `@type` keys repaired.
+    /// `error.details`, with repaired `@type` keys.
     pub(crate) details: Vec<Object>,
 }
 
@@ -30,7 +30,7 @@ impl Payload {
         })
     }
 
-    /// Reads the body of an error answer. Any bytes will do.
+    /// Parses the body of an error response. Any bytes are accepted.
     pub(crate) fn from_body(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let text = text.trim();
@@ -40,8 +40,7 @@ impl Payload {
         Self { message: plain(text), ..Self::default() }
     }
 
-    /// Reads `{"error": …}`, also wrapped in an array; `None` when there is no
-    /// error in the value.
+    /// Parses `{"error": …}`, also wrapped in an array; `None` when there is no error in the value.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
         let mut found = Self::default();
         let mut current = value.clone();
@@ -80,7 +79,7 @@ impl Payload {
         any.then_some(found)
     }
 
-    /// Takes over what an error object nearer to the source says.
+    /// Merges a more deeply nested error object.
     fn absorb(&mut self, error: &Object) {
         if let Some(code) = error.get("code").and_then(number) {
             self.code = Some(code);
@@ -116,7 +115,7 @@ fn repair_type(detail: &Object) -> Object {
     detail.iter().map(|(key, value)| (key.trim().to_owned(), value.clone())).collect()
 }
 
-/// JSON that a message consists of, or that follows some words in it.
+/// JSON that a message consists of or ends with.
 fn inner_json(message: &str) -> Option<Value> {
     let start = message.find(['{', '['])?;
     let value = parse_lenient(message.get(start..)?.trim())?;
@@ -140,8 +139,7 @@ fn parse_lenient(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&collapse_commas(text)).ok())
 }
 
-/// Drops a comma that follows another with nothing but blanks between, outside
-/// of strings.
+/// Removes a comma that follows another with only whitespace between, outside of strings.
 fn collapse_commas(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut in_string, mut escaped, mut after_comma) = (false, false, false);
@@ -162,7 +160,7 @@ fn collapse_commas(text: &str) -> String {
     out
 }
 
-/// What a body that is not JSON says: the title of a page, or its first words.
+/// The message of a body that is not JSON: the title of a page, or its beginning.
 fn plain(text: &str) -> String {
     let lower = clipped(text, 4096).to_ascii_lowercase();
     if let Some(start) = lower.find("<title>").map(|at| at + "<title>".len())
@@ -176,7 +174,7 @@ fn plain(text: &str) -> String {
     one_line(clipped(text, 300))
 }
 
-/// The beginning of a text: at most so many bytes, cut between letters.
+/// The beginning of a text: at most `most` bytes, cut between characters.
 pub(crate) fn clipped(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -185,7 +183,7 @@ pub(crate) fn clipped(text: &str, most: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// A text without line ends and control characters, and not too long.
+/// A text on one line, without control characters, truncated.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()) {

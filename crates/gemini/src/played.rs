@@ -1,6 +1,5 @@
-//! A model whose answers stand in a file, whoever chooses the line for a request: it
-//! plays them as a service would send them. It needs no key, no network and no model
-//! check.
+//! A model that plays back responses from a source, as a service would send them. It needs no
+//! key and no network.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,13 +15,13 @@ use crate::classify::Refusal;
 use crate::models::ModelTable;
 use crate::script::Reply;
 
-/// Chooses what answers a request.
+/// Selects the reply to a request.
 pub(crate) trait Source: Send + Sync {
-    /// The reply to a call of that method.
+    /// The reply to a request with that method.
     fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError>;
 }
 
-/// The model that plays what a source chooses.
+/// A model that plays back the replies of a source.
 #[derive(Debug, Clone)]
 pub struct Played<S> {
     pub(crate) source: S,
@@ -34,7 +33,7 @@ impl<S> Played<S> {
         Self { source, models: Arc::default() }
     }
 
-    /// Sets the table that aliases and limits come from.
+    /// Sets the table for aliases and limits.
     #[must_use]
     pub fn with_models(mut self, models: Arc<ModelTable>) -> Self {
         self.models = models;
@@ -89,7 +88,7 @@ impl<S: Source> Model for Played<S> {
     }
 }
 
-/// The pieces of a reply with the waits before them; an error ends them.
+/// The chunks of a reply with the delays before them; an error ends them.
 struct Playing {
     pieces: VecDeque<(Duration, Result<Chunk, ModelError>)>,
     cancel: CancellationToken,
@@ -118,7 +117,7 @@ impl Playing {
     async fn next(&mut self) -> Option<Result<Chunk, ModelError>> {
         let (delay, piece) = self.pieces.pop_front()?;
         let cancelled = if delay.is_zero() {
-            // A script is over at once; others must have their turn in between.
+            // A script has no waits; let other tasks run in between.
             tokio::task::yield_now().await;
             self.cancel.is_cancelled()
         } else {
@@ -136,7 +135,7 @@ impl Playing {
     }
 }
 
-/// An error in the place of a chunk means what it would mean on the wire.
+/// An error in place of a chunk means what it would mean on the wire.
 fn scripted_error(error: ChunkError, model: &str, is_first: bool) -> ModelError {
     match error {
         ChunkError::NotJson => {

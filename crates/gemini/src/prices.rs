@@ -1,5 +1,5 @@
-//! What models cost: public list prices by kind and version, as of 2026, and
-//! what the settings (`modelConfigs.prices`) say instead.
+//! Prices of models: public list prices by kind and version as of 2026, overridden by the
+//! settings (`modelConfigs.prices`).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::models::{Version, version};
 
-/// Prompts above this are long.
+/// Longer prompts have the long-context price.
 const LONG: u64 = 200_000;
 
 const fn rates(input: f64, cached: f64, output: f64) -> Rates {
@@ -24,11 +24,11 @@ const fn tiered(short: Rates, long: Rates) -> Price {
     Price { short, long: Some((LONG, long)) }
 }
 
-/// A price, and the first version that has it.
+/// A price and the first version that has it.
 type Row = ((u32, u32), Price);
 
-/// By what the name holds; the first that fits counts. Newest first: a model
-/// costs what the first version costs that it reaches.
+/// By a word in the name; the first match counts. Newest first: a model has the price of the
+/// first version that it reaches.
 const PRICES: &[(&str, &[Row])] = &[
     (
         "flash-lite",
@@ -58,7 +58,7 @@ const PRICES: &[(&str, &[Row])] = &[
     ),
 ];
 
-/// A price as people write it, in US dollars for a million tokens.
+/// A price in the settings, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PriceText {
@@ -66,7 +66,7 @@ pub(crate) struct PriceText {
     input: f64,
     #[serde(deserialize_with = "amount")]
     output: f64,
-    /// Without it, cached tokens cost as much as others.
+    /// Without it, cached tokens have the input price.
     #[serde(default, deserialize_with = "some_amount")]
     cached: Option<f64>,
     long_context: Option<LongText>,
@@ -84,7 +84,7 @@ struct LongText {
     cached: Option<f64>,
 }
 
-/// A price below zero would make a budget that is never spent.
+/// With a negative price a budget would never be spent.
 fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     let amount = f64::deserialize(source)?;
     match amount >= 0.0 {
@@ -110,8 +110,7 @@ impl From<PriceText> for Price {
     }
 }
 
-/// The price of a model: the user's for it, or for what its name begins with,
-/// else the built-in one.
+/// The price of a model: the user's for its name or prefix, else the built-in one.
 pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Price> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     let longest = own

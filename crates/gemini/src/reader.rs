@@ -1,4 +1,4 @@
-//! Reading the answer of one request, chunk by chunk.
+//! Reads the response to one request, chunk by chunk.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::chunk::{ChunkError, read_chunk};
 use crate::payload::Payload;
 use crate::sse::{SseDecoder, SseError};
 
-/// The most bytes of one answer.
+/// Maximum bytes of a response.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// Why reading stopped.
@@ -22,28 +22,28 @@ pub(crate) enum Trouble {
     Refused(Box<Payload>),
     /// The connection failed.
     Network(Failure),
-    /// Nothing came for that long.
+    /// Nothing was received for that long.
     Silent(Duration),
-    /// The stream ended inside of a piece.
+    /// The stream ended inside a chunk.
     Incomplete,
-    /// A piece is not JSON.
+    /// A chunk is not JSON.
     NotJson,
-    /// A piece or the whole is too large.
+    /// A chunk or the response is too large.
     TooLarge(String),
 }
 
-/// An answer being read.
+/// A response being read.
 pub(crate) struct Reader {
     /// `None` at the end of the bytes.
     response: Option<Response>,
     decoder: Option<SseDecoder>,
     events: VecDeque<Vec<u8>>,
-    /// The event whose blank line was missing: not whole if it does not parse.
+    /// The event whose blank line was missing: incomplete if it does not parse.
     last: Option<Vec<u8>>,
     trouble: Option<Trouble>,
     bytes: u64,
     idle: Duration,
-    /// When the stream counts as silent: comments and empty events are silence.
+    /// When the stream counts as silent; comments and empty events do not extend it.
     deadline: Instant,
 }
 
@@ -61,8 +61,7 @@ impl Reader {
         }
     }
 
-    /// The next chunk; `None` at the end. What came whole before a trouble is
-    /// given before it.
+    /// The next chunk; `None` at the end. Complete chunks before a failure are returned before it.
     pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, Trouble> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -94,7 +93,7 @@ impl Reader {
         }
     }
 
-    /// The bytes are over, or what follows does not belong to the answer.
+    /// The bytes are over, or what follows does not belong to the response.
     fn end(&mut self) {
         self.response = None;
         match self.decoder.take().map(SseDecoder::finish) {
@@ -117,12 +116,12 @@ impl Reader {
         {
             self.stop(Trouble::TooLarge(error.to_string()));
         } else if decoder.is_done() {
-            // Some gateways leave the connection open behind `[DONE]`.
+            // Some gateways leave the connection open after `[DONE]`.
             self.end();
         }
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     fn stop(&mut self, trouble: Trouble) {
         self.response = None;
         self.decoder = None;
@@ -130,7 +129,7 @@ impl Reader {
     }
 }
 
-/// Whether a chunk brings anything at all.
+/// Whether a chunk contains anything.
 fn says_something(chunk: &Chunk) -> bool {
     !chunk.parts.is_empty()
         || chunk.finish.is_some()

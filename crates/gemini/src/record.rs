@@ -1,4 +1,4 @@
-//! Recording what a model answers, in the format of a script.
+//! Records a model's responses in the script format.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -20,17 +20,16 @@ use crate::digest::Digest;
 use crate::redact::Secrets;
 use crate::regular::special;
 
-/// How a recording is written.
+/// The format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordFormat {
-    /// As the reference's `--record-responses`: candidates and usage of finished
-    /// calls.
+    /// The reference's `--record-responses`: candidates and usage of finished requests.
     Reference,
-    /// Ours (`--record`): also a digest of the request, errors, cut streams.
+    /// Ours (`--record`): also a digest of the request, errors, and interrupted streams.
     Full,
 }
 
-/// A recording that cannot be written.
+/// A recording cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be opened for appending.
@@ -38,27 +37,26 @@ pub enum RecordError {
     Open {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// There is a recording already, and a second one behind it would make a
-    /// file that replays neither.
+    /// The recording exists; appending a second one would make a file that replays neither.
     #[error("the recording `{path}` exists already; choose another name or delete it")]
     Exists {
         /// The file.
         path: String,
     },
-    /// The name stands for a folder, a pipe or a device.
+    /// The path is a directory, a pipe, or a device.
     #[error("cannot write the recording `{path}`: it is {what}, not a regular file")]
     NotAFile {
-        /// What was named.
+        /// The path.
         path: String,
         /// What it is.
         what: &'static str,
     },
 }
 
-/// A model that writes down what another answers.
+/// A model that records the responses of another.
 #[derive(Clone)]
 pub struct Recorder {
     model: Arc<dyn Model>,
@@ -73,13 +71,11 @@ struct Tape {
 }
 
 impl Recorder {
-    /// Records `model` into a file. The reference's format appends to what is
-    /// there; ours wants a new or empty file. The texts in `secrets` are never
-    /// written, wherever they turn up.
+    /// Records `model` to a file. The reference's format appends; ours requires a new or empty
+    /// file. The texts in `secrets` are never written.
     ///
     /// # Errors
-    /// When the file cannot be opened or is no regular file, and in our
-    /// format when it holds something.
+    /// When the file cannot be opened or is not a regular file, or, in our format, is not empty.
     pub fn new(
         model: Arc<dyn Model>,
         path: &Path,
@@ -92,7 +88,7 @@ impl Recorder {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let path_text = path.display().to_string();
         let failed = |source| RecordError::Open { path: path_text.clone(), source };
-        // Before it is opened: opening a pipe waits.
+        // Check before opening: opening a pipe blocks.
         match std::fs::metadata(path) {
             Ok(metadata) => {
                 if let Some(what) = special(&metadata) {
@@ -117,7 +113,7 @@ impl Tape {
         self.format == RecordFormat::Full
     }
 
-    /// What the full format remembers of a request.
+    /// The digest of a request, in the full format.
     fn digest(&self, request: &Request) -> Option<Digest> {
         self.is_full().then(|| Digest::of(request, &self.secrets))
     }
@@ -142,7 +138,7 @@ impl Tape {
     }
 }
 
-/// A call that is over.
+/// A finished request.
 struct Call {
     chunks: Vec<Chunk>,
     is_stream: bool,
@@ -191,7 +187,7 @@ enum Response {
     Whole(Box<RawValue>),
 }
 
-/// A chunk in the API's shape; parts keep their bytes.
+/// A chunk in the API's format; parts keep their bytes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireChunk<'a> {
@@ -265,11 +261,11 @@ fn wire(chunk: &Chunk, format: RecordFormat) -> Box<RawValue> {
         model_version: chunk.model_version.as_deref().filter(|_| full),
         response_id: chunk.response_id.as_deref().filter(|_| full),
     };
-    // Strings and values cannot fail to serialise into memory.
+    // Strings and values cannot fail to serialize into memory.
     serde_json::value::to_raw_value(&wire).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// A failed call as a recording keeps it.
+/// A failed request in a recording.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RecordedError {
@@ -366,8 +362,8 @@ struct Taping {
     tape: Arc<Tape>,
     /// Taken when the stream is over.
     call: Option<Call>,
-    /// Signals that the answer is wanted, where that is not known from the start.
-    taken: Option<CancellationToken>,
+    /// Signals that a speculative response is used.
+    adopted: Option<CancellationToken>,
 }
 
 impl Taping {
@@ -388,16 +384,17 @@ impl Taping {
             Some(Err(error)) => call.error = Some(RecordedError::from(error)),
             None => {}
         }
-        // An answer that nobody wants would be in the way of the one that counted.
-        if let Some(taken) = &self.taken {
-            taken.cancelled().await;
+        // Unused responses are not recorded: they would be replayed instead of the one that was
+        // used.
+        if let Some(adopted) = &self.adopted {
+            adopted.cancelled().await;
         }
         let call = self.call.take()?;
         if call.error.is_some() && !self.tape.is_full() {
             return next;
         }
         match self.tape.clone().append(call).await {
-            // The answer's own error is the more important one.
+            // The response's own error is more important.
             Err(unwritten) if next.is_none() => Some(Err(unwritten)),
             _ => next,
         }
@@ -417,9 +414,9 @@ impl Model for Recorder {
             retries: Vec::new(),
             digest: self.tape.digest(&request),
         };
-        let taken = request.taken.clone();
+        let adopted = request.adopted.clone();
         let stream = self.model.stream(request, cancel);
-        let taping = Taping { stream, tape: self.tape.clone(), call: Some(call), taken };
+        let taping = Taping { stream, tape: self.tape.clone(), call: Some(call), adopted };
         Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
             let next = taping.next().await?;
             Some((next, taping))

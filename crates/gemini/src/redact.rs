@@ -1,5 +1,5 @@
-//! Taking secrets out of what is recorded, also where one lies across several
-//! parts, whose texts a reader joins.
+//! Redacts secrets in recordings, even when a secret is split across several parts whose texts
+//! a reader joins.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
-/// Shorter texts are no secrets, and replacing them would garble the line.
+/// Shorter texts are not secrets, and replacing them would garble the line.
 const SHORTEST: usize = 8;
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 
 /// The texts that are never written.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<Secret>);
 
-/// Parts whose texts belong together.
+/// Kinds of parts whose texts belong together.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Text,
@@ -29,7 +29,7 @@ enum Kind {
 impl Secrets {
     pub(crate) fn new(mut secrets: Vec<Secret>) -> Self {
         secrets.retain(|secret| secret.expose().len() >= SHORTEST);
-        // One that holds another goes first, so that nothing of it is left.
+        // A secret that contains another goes first, so that nothing of it remains.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         Self(secrets)
     }
@@ -38,7 +38,7 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// A text, which may be JSON, without the secrets.
+    /// A text, possibly JSON, without the secrets.
     pub(crate) fn redact<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
         for secret in &self.0 {
             let plain = secret.expose();
@@ -53,10 +53,9 @@ impl Secrets {
         text
     }
 
-    /// Takes the secrets out of the parts of one answer: neither a string of
-    /// them nor the strings of one kind joined hold one afterwards. Parts
-    /// without a piece of a secret keep their bytes, and all keep their
-    /// signatures. Tells whether there was one.
+    /// Redacts the parts of one response: afterwards neither a string nor the joined strings of one
+    /// kind contain a secret. Parts without a piece of a secret keep their bytes, and all keep
+    /// their signatures. Returns whether there was a secret.
     pub(crate) fn redact_parts(&self, parts: &mut [&mut Part]) -> bool {
         let mut found = false;
         for kind in [Kind::Text, Kind::Thought, Kind::Call, Kind::Other] {
@@ -98,8 +97,8 @@ fn kind_of(part: &Part) -> Kind {
     }
 }
 
-/// Whether a value of a part holds the texts of its kind: not the signature,
-/// which no reader joins to them.
+/// Whether a value of a part contains texts of its kind, except the signature, which readers do
+/// not join.
 fn holds_text(kind: Kind, key: &str) -> bool {
     match kind {
         Kind::Text | Kind::Thought => key == "text",
@@ -126,8 +125,7 @@ fn gather_value<'a>(value: &'a Value, pieces: &mut Vec<&'a str>) {
     }
 }
 
-/// Sets the strings to the pieces, in the order in which they were gathered,
-/// and tells whether any has changed.
+/// Sets the strings to the pieces, in the order of collection; returns whether any changed.
 fn put_back(object: &mut Object, kind: Kind, pieces: &mut impl Iterator<Item = String>) -> bool {
     let mut changed = false;
     for (_, value) in object.iter_mut().filter(|(key, _)| holds_text(kind, key)) {
@@ -165,8 +163,7 @@ fn put_back_value(
     }
 }
 
-/// Takes a secret out of the pieces of a text: what stands for it goes where
-/// it began.
+/// Replaces a secret in the pieces of a text; the replacement goes where it began.
 fn cut(pieces: &mut [String], secret: &str) {
     let joined = pieces.concat();
     let mut found = joined.match_indices(secret).map(|(at, _)| (at, at + secret.len())).peekable();

@@ -1,5 +1,4 @@
-//! Files that a person names: only regular ones are opened, since a pipe
-//! waits for its other end and a device may never end.
+//! Opens only regular files that the user names: a pipe blocks and a device may never end.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -14,7 +13,7 @@ pub(crate) enum Unreadable {
     Io(io::Error),
 }
 
-/// What a path stands for when it is no regular file.
+/// What a path is, if not a regular file.
 pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {
@@ -39,9 +38,9 @@ pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
     Some("something else")
 }
 
-/// Reads a regular file of at most so many bytes.
+/// Reads a regular file of at most `most` bytes.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
-    // Before it is opened: opening a pipe waits.
+    // Check before opening: opening a pipe blocks.
     let metadata = std::fs::metadata(path).map_err(Unreadable::Io)?;
     if let Some(what) = special(&metadata) {
         return Err(Unreadable::Special(what));
@@ -50,7 +49,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
         return Err(Unreadable::TooLarge);
     }
     let file = File::open(path).map_err(Unreadable::Io)?;
-    // Files of the kernel tell no length, and others may grow.
+    // Kernel files have no length, and others may grow.
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).map_err(Unreadable::Io)?;
     if bytes.len() as u64 > most { Err(Unreadable::TooLarge) } else { Ok(bytes) }

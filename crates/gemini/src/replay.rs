@@ -1,4 +1,4 @@
-//! Playing a recording again.
+//! Replays a recording.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::played::{Played, Source};
 use crate::redact::Secrets;
 use crate::script::{Reply, Script, ScriptError};
 
-/// A model that answers from a recording of [`crate::Recorder`].
+/// A model that responds from a recording of [`crate::Recorder`].
 pub type Replay = Played<Recorded>;
 
 /// A recording.
@@ -22,12 +22,12 @@ pub struct Recorded {
 }
 
 impl Replay {
-    /// Loads a recording. When `strict`, a call is answered only by a line that
-    /// was recorded for the very same contents, the `<session_context>` left
-    /// out (lines without a digest fit any); else the lines of each method are taken in order.
+    /// Loads a recording. When `strict`, only a line that was recorded for equal contents without
+    /// `<session_context>` answers a request (lines without a digest match any); otherwise the
+    /// lines of each method are used in order.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line is broken.
+    /// When the file cannot be read, or a line is invalid.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
         Ok(Self::of(Recorded { script, strict }))

@@ -1,21 +1,20 @@
-//! How long is waited before another attempt.
+//! The backoff between attempts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-/// The most attempts of any call.
+/// Maximum attempts of any request.
 pub(crate) const MOST_ATTEMPTS: u32 = 10;
-/// The attempts of a utility call.
+/// Attempts of a utility request.
 pub(crate) const UTILITY_ATTEMPTS: u32 = 5;
 
-/// The attempts while a model has no capacity and another could be asked.
+/// Attempts for a model without capacity that has a fallback.
 pub(crate) const CAPACITY_ATTEMPTS: u32 = 3;
 
-/// The first wait; `PARALLAX_RETRY_BASE_MS` may make it shorter (see
-/// [`Backoff::from_env`]).
+/// The first wait; `PARALLAX_RETRY_BASE_MS` may shorten it (see [`Backoff::from_env`]).
 const START: Duration = Duration::from_secs(5);
 
-/// Waits that double: 5 s, 10 s, 20 s, 30 s, 30 s …
+/// Doubling waits: 5 s, 10 s, 20 s, 30 s, 30 s …
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Backoff {
     start: Duration,
@@ -28,16 +27,16 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// For runs against scripted servers `PARALLAX_RETRY_BASE_MS` scales all the
-    /// waits that *we* choose down (never up): it is the first wait in
-    /// milliseconds in the place of 5000. What a server asks for is still kept.
+    /// For tests against scripted servers, `PARALLAX_RETRY_BASE_MS` scales *our* waits down (never
+    /// up): it is the first wait in milliseconds instead of 5000. Waits that a server asks for are
+    /// kept.
     pub(crate) fn from_env(value: Option<&str>) -> Self {
         let start = value.and_then(|text| text.trim().parse().ok()).map(Duration::from_millis);
         Self { start: start.unwrap_or(START).min(START) }
     }
 
-    /// The wait after the given failed attempt (from 1). `told` is the server's
-    /// delay: never less than that is waited. `guessed` delays are ours.
+    /// The wait after a failed attempt (from 1). `told` is the server's delay, which is a minimum.
+    /// `guessed` delays are ours.
     pub(crate) fn wait(self, attempt: u32, told: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         let current = doubled.min(self.start * 6);
@@ -50,8 +49,7 @@ impl Backoff {
         }
     }
 
-    /// The wait where another model could be asked instead: one second, then
-    /// three, or what the server asks for.
+    /// The wait when there is a fallback: one second, then three, or what the server asks for.
     pub(crate) fn short_wait(self, attempt: u32, told: Option<Duration>) -> Duration {
         let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
         told.unwrap_or_else(|| self.scale(ours))
@@ -68,7 +66,7 @@ fn random() -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Reads a `Retry-After` header: seconds, or a date.
+/// Parses a `Retry-After` header: seconds, or a date.
 pub(crate) fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {

@@ -1,22 +1,21 @@
-//! Which models `auto` chooses among, and the chains of models that stand in
-//! for one another.
+//! The models that `auto` chooses from, and the fallback chains.
 
-use parallax_protocol::routing::{FallbackCause, Routes, Scale, Substitute, Unasked};
+use parallax_protocol::routing::{AutoFallback, FallbackCause, FallbackModel, Routes, Scale};
 
 use crate::chains::ChainEntry;
 use crate::models::{ModelTable, Version, version};
 
-/// Attempts of the strong model where another is chosen for the person anyway.
+/// Attempts of the strong model when a fallback needs no approval.
 const FEW: u32 = 3;
 const OLD_PRO: &str = "gemini-2.5-pro";
 const OLD_FLASH: &str = "gemini-2.5-flash";
-/// The flash model that stands in for an older one that a person named.
+/// The flash fallback for an older model that the user named.
 const BASE_FLASH: &str = "gemini-3.5-flash";
 const OLD_LITE: &str = "gemini-2.5-flash-lite";
-/// Models that a key or a gateway may not have yet, and the one before.
+/// Models that a key or a gateway may not have yet, and their predecessors.
 const BEFORE: &[(&str, &str)] = &[("gemini-3.1-pro-preview", "gemini-3-pro-preview")];
 
-/// What kind of model a name is.
+/// The kind of a model by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Pro,
@@ -31,7 +30,7 @@ fn kind(model: &str) -> Option<Kind> {
         .find_map(|(word, kind)| name.contains(word).then_some(kind))
 }
 
-/// Whether it is of the generation before 3.
+/// Whether the model belongs to a generation before 3.
 fn is_old(model: &str) -> Option<bool> {
     match version(model) {
         Version::Foreign => None,
@@ -41,7 +40,7 @@ fn is_old(model: &str) -> Option<bool> {
 }
 
 impl ModelTable {
-    /// The models among which a name chooses; `None` when it means one.
+    /// The models that a name chooses from; `None` when it means a single one.
     pub fn routes(&self, name: &str) -> Option<Routes> {
         let old = match name {
             "auto" | "auto-gemini-3" => false,
@@ -55,46 +54,51 @@ impl ModelTable {
         };
         let classifier = self.set_utility("classifier").unwrap_or(classifier);
         let scale = if old { Scale::Choice } else { Scale::Score };
-        // A user's alias `auto` may mean one model of theirs.
+        // The user's alias `auto` may mean a single model.
         (kind(&strong) == Some(Kind::Pro)).then_some(Routes { strong, fast, classifier, scale })
     }
 
-    /// Who stands in for a model, in order. `chosen`: the program chose it. A chain
-    /// of the settings goes before what is built in.
-    pub fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+    /// The fallbacks of a model, in order. `chosen`: the program selected it. Chains of the
+    /// settings override the built-in ones.
+    pub fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
         if let Some((chain, at)) = self.chain(model, chosen) {
             return self.behind(chain, at, model, chosen);
         }
         let (Some(kind), Some(old)) = (kind(model), is_old(model)) else { return Vec::new() };
         let (pro, flash) = match old {
-            // What the program chose stays in its generation, whose signatures hold.
+            // A model selected by the program falls back within its generation, whose signatures
+            // are valid.
             true if chosen => (OLD_PRO.to_owned(), OLD_FLASH.to_owned()),
             true => (OLD_PRO.to_owned(), BASE_FLASH.to_owned()),
             false => (self.resolve("pro"), self.resolve("flash")),
         };
-        let (models, unasked) = match kind {
-            Kind::Pro if chosen => (vec![flash], Unasked::PASSING),
-            Kind::Pro => (vec![flash], Unasked::NEVER),
-            Kind::Flash if chosen => (vec![pro], Unasked::PASSING),
-            Kind::Flash if old => (Vec::new(), Unasked::NEVER),
-            Kind::Flash => (vec![pro], Unasked::NEVER),
-            Kind::Lite => (vec![flash, pro], Unasked::ALWAYS),
+        let (models, auto_fallback) = match kind {
+            Kind::Pro if chosen => (vec![flash], AutoFallback::PASSING),
+            Kind::Pro => (vec![flash], AutoFallback::NEVER),
+            Kind::Flash if chosen => (vec![pro], AutoFallback::PASSING),
+            Kind::Flash if old => (Vec::new(), AutoFallback::NEVER),
+            Kind::Flash => (vec![pro], AutoFallback::NEVER),
+            Kind::Lite => (vec![flash, pro], AutoFallback::ALWAYS),
         };
         let before = BEFORE.iter().find(|(newer, _)| *newer == model);
-        let before = before.map(|(_, before)| Substitute {
+        let before = before.map(|(_, before)| FallbackModel {
             model: (*before).to_owned(),
-            unasked: Unasked { not_found: true, ..Unasked::NEVER },
+            auto_fallback: AutoFallback { not_found: true, ..AutoFallback::NEVER },
             last_resort: false,
             only: Some(FallbackCause::NotFound),
         });
         let others = models.into_iter().filter(|other| other != model);
-        let others =
-            others.map(|model| Substitute { model, unasked, last_resort: false, only: None });
+        let others = others.map(|model| FallbackModel {
+            model,
+            auto_fallback,
+            last_resort: false,
+            only: None,
+        });
         before.into_iter().chain(others).collect()
     }
 
-    /// The chain of the settings for a model, and its place there: the one of its
-    /// own name, the one that the reference has for its kind, any that names it.
+    /// The chain of the settings for a model, and its position there: the chain of its own name,
+    /// the reference's chain for its kind, or any that contains it.
     fn chain(&self, model: &str, chosen: bool) -> Option<(&[ChainEntry], usize)> {
         let chains = &self.configs.chains;
         let own: &[&str] = match (kind(model), is_old(model), chosen) {
@@ -114,35 +118,39 @@ impl ModelTable {
         })
     }
 
-    /// The models behind one of a chain; those of `auto` and of generation 3 go
-    /// round to the ones before it.
+    /// The models after one of a chain; chains of `auto` and of generation 3 wrap around.
     fn behind(
         &self,
         chain: &[ChainEntry],
         at: usize,
         model: &str,
         chosen: bool,
-    ) -> Vec<Substitute> {
-        let unasked = chain.get(at).map(ChainEntry::unasked).unwrap_or_default();
+    ) -> Vec<FallbackModel> {
+        let auto_fallback = chain.get(at).map(ChainEntry::auto_fallback).unwrap_or_default();
         let round = chosen || is_old(model) == Some(false);
         let before = chain.iter().take(if round { at } else { 0 });
         let entries = chain.iter().skip(at + 1).chain(before);
         let entries = entries.map(|entry| (self.resolve(&entry.model), entry.is_last_resort));
         entries
             .filter(|(other, _)| other != model && !other.is_empty())
-            .map(|(model, last_resort)| Substitute { model, unasked, last_resort, only: None })
+            .map(|(model, last_resort)| FallbackModel {
+                model,
+                auto_fallback,
+                last_resort,
+                only: None,
+            })
             .collect()
     }
 
-    /// Whether a model that had no capacity is tried once in the next prompt.
-    pub fn tries_again(&self, model: &str, chosen: bool) -> bool {
+    /// Whether a model that had no capacity is tried once at the next prompt.
+    pub fn retries_next_prompt(&self, model: &str, chosen: bool) -> bool {
         match self.chain(model, chosen) {
-            Some((chain, at)) => chain.get(at).is_some_and(ChainEntry::tries_again),
+            Some((chain, at)) => chain.get(at).is_some_and(ChainEntry::retries_next_prompt),
             None => chosen,
         }
     }
 
-    /// The most attempts of a request where another model could answer.
+    /// Maximum attempts of a request when there is a fallback.
     pub fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
         match self.chain(model, chosen) {
             Some((chain, at)) => {
@@ -193,29 +201,32 @@ mod tests {
         }});
         let table = ModelTable::from_settings(&settings).expect("settings");
         let chain = |model: &str, chosen| {
-            let chain = table.substitutes(model, chosen).into_iter();
-            chain.map(|it| (it.model, it.unasked, it.last_resort)).collect::<Vec<_>>()
+            let chain = table.fallback_models(model, chosen).into_iter();
+            chain.map(|it| (it.model, it.auto_fallback, it.last_resort)).collect::<Vec<_>>()
         };
         let pro = "gemini-3.1-pro-preview";
         assert_eq!(
             chain(pro, true),
             [
-                ("gemini-3.8-flash".to_owned(), Unasked::PASSING, false),
-                ("gemini-2.5-pro".to_owned(), Unasked::PASSING, true)
+                ("gemini-3.8-flash".to_owned(), AutoFallback::PASSING, false),
+                ("gemini-2.5-pro".to_owned(), AutoFallback::PASSING, true)
             ]
         );
-        // It goes round.
+        // It wraps around.
         let names: Vec<_> = chain("gemini-3.8-flash", true).into_iter().map(|it| it.0).collect();
         assert_eq!(names, ["gemini-2.5-pro", pro]);
-        assert_eq!((table.attempts(pro, true), table.tries_again(pro, true)), (Some(2), true));
-        assert!(!table.tries_again("gemini-3.8-flash", true));
-        // A model that a person named has the built-in chain still.
-        let missing = Unasked { not_found: true, ..Unasked::NEVER };
+        assert_eq!(
+            (table.attempts(pro, true), table.retries_next_prompt(pro, true)),
+            (Some(2), true)
+        );
+        assert!(!table.retries_next_prompt("gemini-3.8-flash", true));
+        // A model that the user named still has the built-in chain.
+        let missing = AutoFallback { not_found: true, ..AutoFallback::NEVER };
         assert_eq!(
             chain(pro, false),
             [
                 ("gemini-3-pro-preview".to_owned(), missing, false),
-                ("gemini-3.8-flash".to_owned(), Unasked::NEVER, false)
+                ("gemini-3.8-flash".to_owned(), AutoFallback::NEVER, false)
             ]
         );
         assert_eq!(chain("local", false), [("gemini-3.5-flash-lite".to_owned(), missing, false)]);
@@ -229,24 +240,24 @@ mod tests {
     fn chains() {
         let table = ModelTable::default();
         let chain = |model: &str, chosen| {
-            let chain = table.substitutes(model, chosen).into_iter();
-            chain.map(|it| (it.model, it.unasked)).collect::<Vec<_>>()
+            let chain = table.fallback_models(model, chosen).into_iter();
+            chain.map(|it| (it.model, it.auto_fallback)).collect::<Vec<_>>()
         };
         let flash = || "gemini-3.8-flash".to_owned();
-        assert_eq!(chain("gemini-3-pro-preview", false), [(flash(), Unasked::NEVER)]);
-        assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), Unasked::PASSING)]);
-        // One that is not there yet has the one before it, and for that alone.
-        let newest = table.substitutes("gemini-3.1-pro-preview", true);
+        assert_eq!(chain("gemini-3-pro-preview", false), [(flash(), AutoFallback::NEVER)]);
+        assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), AutoFallback::PASSING)]);
+        // A model that does not exist yet falls back to its predecessor, for that cause alone.
+        let newest = table.fallback_models("gemini-3.1-pro-preview", true);
         let newest: Vec<_> = newest.into_iter().map(|it| (it.model, it.only)).collect();
         let missing = Some(FallbackCause::NotFound);
         assert_eq!(newest, [("gemini-3-pro-preview".to_owned(), missing), (flash(), None)]);
-        assert_eq!(chain("gemini-2.5-pro", false), [(BASE_FLASH.to_owned(), Unasked::NEVER)]);
-        assert_eq!(chain("gemini-2.5-pro", true), [(OLD_FLASH.to_owned(), Unasked::PASSING)]);
+        assert_eq!(chain("gemini-2.5-pro", false), [(BASE_FLASH.to_owned(), AutoFallback::NEVER)]);
+        assert_eq!(chain("gemini-2.5-pro", true), [(OLD_FLASH.to_owned(), AutoFallback::PASSING)]);
         assert_eq!(chain("gemini-2.5-flash", false), []);
         let lite = chain("gemini-3.5-flash-lite", false);
         assert_eq!(
-            lite.iter().map(|(_, unasked)| *unasked).collect::<Vec<_>>(),
-            [Unasked::ALWAYS; 2]
+            lite.iter().map(|(_, auto_fallback)| *auto_fallback).collect::<Vec<_>>(),
+            [AutoFallback::ALWAYS; 2]
         );
         assert_eq!(chain("llama", true), []);
         assert_eq!(table.attempts("gemini-3-pro-preview", true), Some(3));

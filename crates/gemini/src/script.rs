@@ -40,9 +40,9 @@ use crate::record::RecordedError;
 use crate::redact::Secrets;
 use crate::regular::{self, Unreadable};
 
-/// No script is larger.
+/// Maximum size of a script.
 const MOST_BYTES: u64 = 512 << 20;
-/// No chunk waits longer.
+/// Maximum delay of a chunk.
 const LONGEST_DELAY: u64 = 600_000;
 
 /// A script that cannot be loaded.
@@ -53,18 +53,18 @@ pub enum ScriptError {
     Read {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is a folder, a pipe or a device.
+    /// It is a directory, a pipe, or a device.
     #[error("cannot read the script `{path}`: it is {what}, not a regular file")]
     NotAFile {
-        /// What was named.
+        /// The path.
         path: String,
         /// What it is.
         what: &'static str,
     },
-    /// It is larger than any script.
+    /// It is too large.
     #[error("cannot read the script `{path}`: it is larger than 512 MiB")]
     TooLarge {
         /// The file.
@@ -76,7 +76,7 @@ pub enum ScriptError {
         /// The script's name.
         name: String,
     },
-    /// A line is not as it should be.
+    /// A line is invalid.
     #[error("{name}:{line}: {why}")]
     Line {
         /// The script's name.
@@ -134,14 +134,14 @@ impl When {
     }
 }
 
-/// What a line answers, its placeholders filled.
+/// The reply of a line, with its placeholders filled in.
 pub(crate) struct Reply {
-    /// Each chunk's JSON and the wait before it.
+    /// Each chunk's JSON and the delay before it.
     pub(crate) chunks: Vec<(Duration, String)>,
     pub(crate) error: Option<RecordedError>,
 }
 
-/// A loaded script and what of it is used up.
+/// A loaded script and its state.
 #[derive(Debug)]
 pub(crate) struct Script {
     name: String,
@@ -196,8 +196,8 @@ impl Script {
         &self.name
     }
 
-    /// Uses up the first unused line of the method that fits and gives its
-    /// reply. `fits` may add a condition of its own.
+    /// Uses the first unused line of the method that matches and returns its reply. `fits` may add
+    /// a condition.
     pub(crate) fn take(
         &self,
         method: &str,
@@ -233,14 +233,14 @@ impl Script {
         Ok(Some(Reply { chunks, error: line.error.clone() }))
     }
 
-    /// The first unused line of a method, to tell what was expected.
+    /// The first unused line of a method, to report what was expected.
     pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&Line) -> T) -> Option<T> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = self.lines.iter().zip(&state.used).filter(|(_, used)| !**used);
         unused.map(|(line, _)| line).find(|line| line.method == method).map(tell)
     }
 
-    /// The error for a call that no line answers.
+    /// The error for a request without a matching line.
     pub(crate) fn exhausted(&self, method: &str, request: &Request, flag: &str) -> ModelError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |used: bool, same: bool| {

@@ -1,5 +1,4 @@
-//! A model whose answers are written in a file; the format is told in
-//! [`crate::script`]'s documentation.
+//! A model whose responses come from a script; [`crate::script`] documents the format.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +8,9 @@ use parallax_protocol::model::{ModelError, Request};
 use crate::played::{Played, Source};
 use crate::script::{Reply, Script, ScriptError};
 
-/// Which flag asked for the script. Both take the first unused line of the
-/// method asked for, since a program with other side calls than the recorded
-/// one cannot follow the order of the lines strictly; the mode is named in
-/// errors.
+/// The flag that selected the script. All modes use the first unused line of the requested
+/// method, because a program with other utility requests than the recorded one cannot follow
+/// the order strictly; errors name the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptMode {
     /// `--fake-responses`
@@ -24,7 +22,7 @@ pub enum ScriptMode {
 }
 
 impl ScriptMode {
-    /// Where the script comes from, for messages.
+    /// The origin of the script, for messages.
     fn origin(self, is_file: bool) -> &'static str {
         match self {
             Self::Strict => "`--fake-responses`",
@@ -35,10 +33,10 @@ impl ScriptMode {
     }
 }
 
-/// The scripted model, playing a file as [`crate::script`] tells.
+/// The scripted model, see [`crate::script`].
 pub type ScriptedModel = Played<Scripted>;
 
-/// A script: a call takes the first line that fits.
+/// A script: a request uses the first matching line.
 #[derive(Debug, Clone)]
 pub struct Scripted {
     script: Arc<Script>,
@@ -50,15 +48,15 @@ impl ScriptedModel {
     /// Loads a script from a file.
     ///
     /// # Errors
-    /// When it cannot be read, or a line (named by file and number) is broken.
+    /// When it cannot be read, or a line (named by file and number) is invalid.
     pub fn from_file(path: &Path, mode: ScriptMode) -> Result<Self, ScriptError> {
         Ok(Self::of_script(Script::from_file(path)?, mode.origin(true)))
     }
 
-    /// Loads a script from a text. `name` stands for the file in messages.
+    /// Loads a script from a text. `name` is used in messages.
     ///
     /// # Errors
-    /// When a line is broken.
+    /// When a line is invalid.
     pub fn from_text(name: &str, text: &str, mode: ScriptMode) -> Result<Self, ScriptError> {
         Ok(Self::of_script(Script::from_text(name, text)?, mode.origin(false)))
     }
@@ -68,7 +66,7 @@ impl ScriptedModel {
         Self::of(Scripted { script: Arc::new(script), origin, cwd })
     }
 
-    /// Sets what `${cwd}` stands for; otherwise the process's own directory.
+    /// Sets the value of `${cwd}`; the default is the process's own directory.
     #[must_use]
     pub fn with_cwd(mut self, cwd: PathBuf) -> Self {
         self.source.cwd = cwd;

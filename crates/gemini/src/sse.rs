@@ -1,28 +1,27 @@
-//! An incremental decoder of event streams, over bytes.
+//! An incremental decoder of server-sent events, over bytes.
 //!
-//! It gives the data of each event as it stands. Beside proper server-sent
-//! events it takes what gateways make of them: JSON objects without any `data:`
-//! (one error object, or the elements of an array), and a missing last blank
-//! line. Its work is linear in the bytes given, however they are cut.
+//! It returns the data of each event. Besides proper events it accepts what gateways send: JSON
+//! objects without `data:` (one error object, or the elements of an array), and a missing final
+//! blank line. Its work is linear in the bytes, however they are chunked.
 
-/// The default limit of one event: inline images fit in, a runaway does not.
+/// The default limit of one event, large enough for inline images.
 pub(crate) const MAX_EVENT: usize = 64 << 20;
 
 /// A stream that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// One event is larger than the limit.
+    /// One event exceeds the limit.
     #[error("one event of the answer is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The stream ended inside of an event.
+    /// The stream ended inside an event.
     #[error("incomplete JSON segment at the end of the stream")]
     Incomplete,
 }
 
-/// Where the decoder stands inside a bare JSON object.
+/// The state inside a bare JSON object.
 #[derive(Debug, Default)]
 struct Bare {
     depth: usize,
@@ -30,22 +29,21 @@ struct Bare {
     escaped: bool,
 }
 
-/// The decoder. Give it bytes with [`SseDecoder::push`] and end with
-/// [`SseDecoder::finish`].
+/// The decoder. Feed it with [`SseDecoder::push`] and end with [`SseDecoder::finish`].
 #[derive(Debug)]
 pub struct SseDecoder {
     limit: usize,
-    /// The line so far, without its end.
+    /// The current line without its end.
     line: Vec<u8>,
-    /// The data of the event so far.
+    /// The data of the current event.
     data: Vec<u8>,
     has_data: bool,
-    /// A `[DONE]` was seen.
+    /// A `[DONE]` was received.
     done: bool,
     after_cr: bool,
     /// Inside a JSON object that is not in a `data:` line.
     bare: Option<Bare>,
-    /// How many bytes of a byte order mark were seen; 3 = past it.
+    /// Bytes of the byte order mark received; 3 = past it.
     mark: usize,
 }
 
@@ -58,7 +56,7 @@ impl Default for SseDecoder {
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 impl SseDecoder {
-    /// A decoder that refuses events of more than `limit` bytes.
+    /// A decoder that rejects events of more than `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             limit,
@@ -72,8 +70,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the next bytes and calls `event` with the data of each event that
-    /// they complete.
+    /// Adds bytes and calls `event` with the data of each completed event.
     ///
     /// # Errors
     /// When an event exceeds the limit.
@@ -104,11 +101,11 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// The end of the bytes: the data of an event whose blank line is missing.
-    /// (Whether it is whole is for the caller to see: it must parse.)
+    /// Ends the stream and returns the data of an event without its blank line. (The caller must
+    /// check whether it is complete, that is, whether it parses.)
     ///
     /// # Errors
-    /// When bytes are left over that are no event.
+    /// When the remaining bytes are not an event.
     pub fn finish(mut self) -> Result<Option<Vec<u8>>, SseError> {
         if self.bare.is_some() {
             return Err(SseError::Incomplete);
@@ -119,7 +116,7 @@ impl SseDecoder {
         Ok(self.take_event())
     }
 
-    /// Handles bytes up to and with the next line end; gives how many.
+    /// Handles bytes up to and including the next line end; returns how many.
     fn take_line(&mut self, bytes: &[u8], first: u8, event: &mut impl FnMut(Vec<u8>)) -> usize {
         if std::mem::take(&mut self.after_cr) && first == b'\n' {
             return 1;
@@ -154,7 +151,7 @@ impl SseDecoder {
         }
     }
 
-    /// Ends a field line. Says whether it was a field at all.
+    /// Ends a field line. Returns whether it was a field.
     fn end_field(&mut self) -> bool {
         let line = std::mem::take(&mut self.line);
         let colon = line.iter().position(|byte| *byte == b':');
@@ -181,7 +178,7 @@ impl SseDecoder {
         known
     }
 
-    /// Whether the stream said `[DONE]`: nothing of the answer follows.
+    /// Whether the stream sent `[DONE]`: nothing of the response follows.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -196,7 +193,7 @@ impl SseDecoder {
         (!text.is_empty() && text != b"[DONE]").then_some(data)
     }
 
-    /// Handles bytes of a bare JSON object up to its end; gives how many.
+    /// Handles bytes of a bare JSON object up to its end; returns how many.
     fn take_bare(&mut self, bytes: &[u8], event: &mut impl FnMut(Vec<u8>)) -> usize {
         let Some(state) = &mut self.bare else { return 0 };
         for (at, byte) in bytes.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use parallax_engine::EventHub;
+use parallax_engine::EventBus;
 use parallax_headless::{Io, OutputFormat, RunOptions, run_prompt};
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, TurnEnded};
 use parallax_protocol::ids::ItemId;
@@ -31,7 +31,7 @@ fn answer(format: &str) {
 }
 
 async fn run(format: OutputFormat) {
-    let hub = EventHub::new();
+    let hub = EventBus::new();
     let mut events = hub.subscribe();
     let (ops, mut orders) = tokio::sync::mpsc::channel(4);
     let session = tokio::spawn(async move {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use parallax_engine::EventHub;
+use parallax_engine::EventBus;
 use parallax_protocol::event::*;
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 use parallax_protocol::model::{Retry, Usage};
@@ -282,7 +282,7 @@ struct Heard {
 }
 
 /// Plays the script as a session would.
-async fn session(turns: Vec<Vec<Act>>, hub: EventHub, mut ops: mpsc::Receiver<Op>) -> Heard {
+async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op>) -> Heard {
     let mut heard = Heard::default();
     for acts in turns {
         let prompt = loop {
@@ -400,7 +400,7 @@ fn play(script: Script, input: Option<String>) -> Done {
         .unwrap();
     runtime.block_on(async move {
         let start = tokio::time::Instant::now();
-        let hub = EventHub::new();
+        let hub = EventBus::new();
         let mut events = hub.subscribe();
         let (ops, orders) = mpsc::channel(4);
         let session = tokio::spawn(session(script.turns, hub, orders));

@@ -279,7 +279,7 @@ impl Conversation {
                 cause: CompactionCause::Manual | CompactionCause::Undo,
                 ..
             })
-            | EventBody::ContextPicture(_) => {
+            | EventBody::ContextBreakdown(_) => {
                 self.expected_answers = self.expected_answers.saturating_sub(1);
             }
             EventBody::NotContinued => {
@@ -375,7 +375,7 @@ impl Conversation {
             InputLine::Compact { focus } => self.about_context(Op::Compact { focus }),
             InputLine::UndoCompaction => self.about_context(Op::UndoCompaction),
             InputLine::Context => self.about_context(Op::DescribeContext),
-            InputLine::LeaveOut { places } => self.about_context(Op::LeaveOut(places)),
+            InputLine::LeaveOut { places } => self.about_context(Op::DropResults(places)),
             // Nothing answers it.
             InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
             InputLine::Decide(line) => {
@@ -454,7 +454,7 @@ fn needs_reaction(body: &EventBody) -> bool {
             | EventBody::AskClosed { .. }
             | EventBody::Undone(_)
             | EventBody::Compaction(_)
-            | EventBody::ContextPicture(_)
+            | EventBody::ContextBreakdown(_)
             | EventBody::NotContinued
             | EventBody::TurnEnded(_)
     )

@@ -480,7 +480,7 @@ impl Face for StreamFace {
                 self.lines.push(pending, "ask_closed", line);
             }
             EventBody::Undone(undone) => self.lines.push(pending, "undone", undone),
-            EventBody::ContextPicture(picture) => self.lines.push(pending, "context", picture),
+            EventBody::ContextBreakdown(picture) => self.lines.push(pending, "context", picture),
             EventBody::Retry(retry) if self.version_2 => {
                 let line = RetryLine { drop_chars: 0, wait: Some(retry) };
                 self.lines.push(pending, "retry", line);

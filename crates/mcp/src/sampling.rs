@@ -237,9 +237,9 @@ fn request(
         role: ROLE.to_owned(),
         alias: String::new(),
         max_attempts: None,
-        gives_way: false,
+        has_fallback: false,
         is_retry: false,
-        taken: None,
+        adopted: None,
     }
 }
 

@@ -357,7 +357,7 @@ async fn converse(
     }
     let ledger = session.ledger();
     let expanded = tokio::select! {
-        expanded = ledger.in_time(start::prompt(session, typed.clone())) => expanded,
+        expanded = ledger.run_within(start::prompt(session, typed.clone())) => expanded,
         number = signals.next() => return Ok(cut_off(number, session, &options)),
     };
     drop(signals);

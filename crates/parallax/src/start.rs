@@ -111,7 +111,7 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
     Arc::new(move |text| {
         let (typed, ledger) = (typed.clone(), ledger.clone());
         Box::pin(async move {
-            let expanded = ledger.in_time(typed.expand(text)).await;
+            let expanded = ledger.run_within(typed.expand(text)).await;
             let expanded = expanded.map_err(|spent| input(spent.to_string()))??;
             for notice in expanded.notices {
                 tracing::warn!("{notice}");
@@ -197,7 +197,7 @@ impl Typed {
             return Err(input(message.to_owned()));
         }
         let mut expanded = self.expand_text(task.to_owned()).await?;
-        let wishes = expanded.prompt.wishes.get_or_insert_default();
+        let wishes = expanded.prompt.overrides.get_or_insert_default();
         wishes.mode = Some(ApprovalMode::Plan);
         Ok(expanded)
     }

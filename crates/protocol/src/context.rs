@@ -130,7 +130,7 @@ pub struct ContextItem {
 
 /// What fills the window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct ContextPicture {
+pub struct ContextBreakdown {
     /// Tokens that the next request would have, by the service's last count and
     /// an estimate of what came since.
     pub tokens: u64,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Object;
 use crate::agent::AgentProgress;
 pub use crate::budget::{BudgetKind, BudgetScope, BudgetSpent};
-use crate::context::ContextPicture;
+use crate::context::ContextBreakdown;
 use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
 use crate::image::Image;
 use crate::model::{Citation, Retry, Usage};
@@ -108,7 +108,7 @@ pub enum EventBody {
     /// How full the model's context is.
     ContextUsed(ContextUsed),
     /// What fills the model's context, when it was asked for.
-    ContextPicture(Box<ContextPicture>),
+    ContextBreakdown(Box<ContextBreakdown>),
     /// The history goes out in a shorter form from here on, or could not be
     /// made shorter, or is whole again.
     Compaction(Compaction),

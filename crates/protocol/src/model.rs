@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::content::{Part, Sealed};
 use crate::price::Price;
-use crate::routing::{Routes, Substitute};
+use crate::routing::{FallbackModel, Routes};
 use crate::{BoxFuture, BoxStream, CancellationToken, Object};
 
 /// A request in provider-neutral terms. Serialising the same request twice
@@ -37,13 +37,13 @@ pub struct Request {
     pub max_attempts: Option<u32>,
     /// Whether somebody can have another model in its place: while this one has no
     /// capacity it is tried twice more, within seconds, and not for minutes.
-    pub gives_way: bool,
+    pub has_fallback: bool,
     /// Whether an answer to the same came already and was of no use (empty, cut
     /// off): what settings say of retries holds.
     pub is_retry: bool,
     /// Set where it is sent before it is known whether its answer is wanted; cancelled
     /// (as a signal, once) when the answer is taken. What writes answers down waits for that.
-    pub taken: Option<CancellationToken>,
+    pub adopted: Option<CancellationToken>,
 }
 
 impl Request {
@@ -375,8 +375,8 @@ pub trait Model: Send + Sync {
 
     /// Who stands in for a model that cannot answer, in order. `chosen`: the
     /// program chose the model, not a person.
-    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
-        self.behind().map(|behind| behind.substitutes(model, chosen)).unwrap_or_default()
+    fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
+        self.behind().map(|behind| behind.fallback_models(model, chosen)).unwrap_or_default()
     }
 
     /// The most attempts of a request before another model is thought of; `None`:
@@ -387,8 +387,8 @@ pub trait Model: Send + Sync {
 
     /// Whether a model that had no capacity is tried once in the next prompt,
     /// instead of being left alone for a while.
-    fn tries_again(&self, model: &str, chosen: bool) -> bool {
-        self.behind().map_or(chosen, |behind| behind.tries_again(model, chosen))
+    fn retries_next_prompt(&self, model: &str, chosen: bool) -> bool {
+        self.behind().map_or(chosen, |behind| behind.retries_next_prompt(model, chosen))
     }
 
     /// What the named model costs, where that is known.

@@ -65,7 +65,7 @@ pub enum Op {
     /// Puts notes in the place of results of tools, in all later requests. Like a
     /// compaction: between turns at once, else before the next request, and it
     /// can be taken back. The answer is an event.
-    LeaveOut(Vec<ResultPlace>),
+    DropResults(Vec<ResultPlace>),
     /// Puts notes in the place of what the skill of this name told the model: its
     /// instructions count no more. As [`Op::LeaveOut`].
     UnloadSkill(String),
@@ -78,7 +78,7 @@ pub enum Op {
         on: bool,
     },
     /// Asks what fills the window; the answer is an event
-    /// ([`crate::event::EventBody::ContextPicture`]), in a running turn before
+    /// ([`crate::event::EventBody::ContextBreakdown`]), in a running turn before
     /// its next request.
     DescribeContext,
     /// Runs a command of the person's, beside a running turn if there is one.
@@ -138,12 +138,12 @@ pub struct Prompt {
     /// much was read.
     pub notices: Vec<String>,
     /// What it wants for its turn; a message for a running turn has none.
-    pub wishes: Option<Box<PromptWishes>>,
+    pub overrides: Option<Box<TurnOverrides>>,
 }
 
 /// What a prompt wants for its own turn, as the file of a command says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PromptWishes {
+pub struct TurnOverrides {
     /// Another model: a name or an alias.
     pub model: Option<String>,
     /// The only tools of the turn; an ending may be `*`. `None`: all.

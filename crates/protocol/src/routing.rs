@@ -103,11 +103,11 @@ pub struct Route {
 
 /// A model that stands in for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Substitute {
+pub struct FallbackModel {
     /// The model.
     pub model: String,
     /// When nobody needs to agree.
-    pub unasked: Unasked,
+    pub auto_fallback: AutoFallback,
     /// It is asked though it failed before, when no other is known to answer.
     pub last_resort: bool,
     /// The one cause that it stands in for; `None`: whatever it is.
@@ -116,7 +116,7 @@ pub struct Substitute {
 
 /// For which causes a model may stand in without a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unasked {
+pub struct AutoFallback {
     /// The service has no capacity now.
     pub capacity: bool,
     /// A quota is spent.
@@ -125,7 +125,7 @@ pub struct Unasked {
     pub not_found: bool,
 }
 
-impl Unasked {
+impl AutoFallback {
     /// For none.
     pub const NEVER: Self = Self { capacity: false, quota: false, not_found: false };
     /// For the one that passes.

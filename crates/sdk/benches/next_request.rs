@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parallax_engine::{Approvals, Budget, EventHub, Room, RoutingOptions, SessionOptions, start};
+use parallax_engine::{
+    Approvals, Budget, CompactionOptions, EventBus, RoutingOptions, SessionOptions, start,
+};
 use parallax_gemini::{ModelTable, request_body};
 use parallax_protocol::content::{Content, Part, Role, Sealed};
 use parallax_protocol::event::EventBody;
@@ -117,7 +119,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         history,
         pending: std::collections::BTreeMap::new(),
         compactions: Vec::new(),
-        room: Room { share: 1.0, tokens: u64::MAX, ..Room::default() },
+        room: CompactionOptions { share: 1.0, tokens: u64::MAX, ..CompactionOptions::default() },
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
         folder_context: None,
@@ -157,7 +159,7 @@ fn next_request_after_1000_turns(bencher: divan::Bencher<'_, '_>) {
             let (sender, caught) = oneshot::channel();
             let model = Arc::new(Catch(Mutex::new(Some(sender))));
             let session = runtime.block_on(async {
-                let hub = EventHub::new();
+                let hub = EventBus::new();
                 let mut events = hub.subscribe();
                 let session = start(options(model, history.clone()), hub);
                 // It has begun when it has told how full its context is.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_engine::{Budget, BudgetLimits, Spent};
+use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::budget::{BudgetKind, BudgetScope};
 use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
@@ -33,7 +33,7 @@ impl Launch {
             time: flags.time.or(set.time),
         };
         let before = spent(records, model);
-        let counted = Spent {
+        let counted = Spending {
             cost: if flags.cost.is_some() { 0.0 } else { before.cost },
             tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
             time: Duration::ZERO,
@@ -73,7 +73,7 @@ impl Launch {
 
 /// What a session has spent: as it was noted last, and the answers since, which a
 /// killed program did not add up.
-fn spent(records: &[Record], model: &dyn Model) -> Spent {
+fn spent(records: &[Record], model: &dyn Model) -> Spending {
     let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
         Record::Spent(spent) => Some((at + 1, spent)),
         _ => None,
@@ -81,7 +81,7 @@ fn spent(records: &[Record], model: &dyn Model) -> Spent {
     let (from, cost, tokens) =
         noted.map_or((0, 0.0, 0), |(from, spent)| (from, spent.cost.max(0.0), spent.tokens));
     let since = Used::of(records.get(from..).unwrap_or_default(), |name| model.price(name));
-    Spent {
+    Spending {
         cost: cost + since.cost,
         tokens: tokens.saturating_add(since.usage.total_token_count),
         time: Duration::ZERO,

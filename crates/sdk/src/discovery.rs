@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use kept::Kept;
-use parallax_engine::EventHub;
+use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
 use parallax_protocol::code_text::check_command;
@@ -42,7 +42,7 @@ impl Launch {
         shell: ShellOptions,
         processes: Processes,
         versions: Option<Arc<Versions>>,
-        hub: EventHub,
+        hub: EventBus,
     ) -> Option<Arc<Discovered>> {
         let settings = &self.config.settings;
         let words = |key: &str| -> Result<Vec<String>, String> {
@@ -136,7 +136,7 @@ impl Launch {
 }
 
 /// Tells people what went wrong.
-fn tell(hub: &EventHub, text: String) {
+fn tell(hub: &EventBus, text: String) {
     let done = ItemDone::Notice { level: Level::Warning, text };
     hub.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
 }
@@ -152,7 +152,7 @@ pub(crate) struct Discovered {
     /// Ends a discovery that still runs.
     cancel: CancellationToken,
     /// Where people hear of it.
-    hub: EventHub,
+    hub: EventBus,
 }
 
 struct State {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_config::{MemoryFile, beneath};
-use parallax_engine::EventHub;
+use parallax_engine::EventBus;
 use parallax_files::Workspace;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::FolderContext;
@@ -26,7 +26,7 @@ pub(crate) struct FoundContext {
     begun_with: Vec<PathBuf>,
     found: Mutex<Vec<MemoryFile>>,
     /// Who is told of files that could not be used as they are; each once.
-    hub: EventHub,
+    hub: EventBus,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -36,7 +36,7 @@ impl FoundContext {
         launch: Launch,
         workspace: Arc<Workspace>,
         begun_with: Vec<PathBuf>,
-        hub: EventHub,
+        hub: EventBus,
     ) -> Self {
         // Tools name files by where they really are.
         let real = |path: PathBuf| parallax_files::real_path(&path).unwrap_or(path);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parallax_config::mcp::{
     Endpoint, Gate, McpChoice, McpServer, McpServers, is_refused, names_in, same_name,
 };
-use parallax_engine::EventHub;
+use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
@@ -60,7 +60,7 @@ impl Launch {
         processes: Processes,
         sandbox: Option<SandboxOptions>,
         versions: &Option<Arc<Versions>>,
-        hub: &EventHub,
+        hub: &EventBus,
     ) -> (Option<Servers>, Vec<String>) {
         let found = self.mcp_servers();
         let mut warnings = found.warnings;

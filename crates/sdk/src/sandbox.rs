@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_config::ToolSandboxing;
-use parallax_engine::prompt::Confinement;
+use parallax_engine::prompt::SandboxKind;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_files::HiddenPlaces;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
@@ -94,10 +94,10 @@ impl Launch {
 
     /// What confines commands, as the model is told. The machine is not looked at:
     /// that waits for the first command.
-    pub(crate) fn confinement(&self) -> Confinement {
+    pub(crate) fn confinement(&self) -> SandboxKind {
         match self.sandbox {
-            ProgramSandbox::Container(_) => return Confinement::Container,
-            ProgramSandbox::Seatbelt => return Confinement::Seatbelt,
+            ProgramSandbox::Container(_) => return SandboxKind::Container,
+            ProgramSandbox::Seatbelt => return SandboxKind::Seatbelt,
             ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {}
         }
         let tools = self.config.settings.sandbox().tools;
@@ -108,10 +108,10 @@ impl Launch {
         };
         // Inside, the program is started anew without the order that put it there.
         match self.config.environment.of_process("SANDBOX") {
-            Some("sandbox-exec") => Confinement::Seatbelt,
-            Some(_) => Confinement::Container,
-            None if commands && self.options.supervises => Confinement::Commands,
-            None => Confinement::None,
+            Some("sandbox-exec") => SandboxKind::Seatbelt,
+            Some(_) => SandboxKind::Container,
+            None if commands && self.options.supervises => SandboxKind::Commands,
+            None => SandboxKind::None,
         }
     }
 

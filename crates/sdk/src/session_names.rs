@@ -54,9 +54,9 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
             role: "utility_session_name".into(),
             alias: String::new(),
             max_attempts: Some(1),
-            gives_way: false,
+            has_fallback: false,
             is_retry: false,
-            taken: None,
+            adopted: None,
         };
         let answer = match model.generate(request, CancellationToken::new()).await {
             Ok(answer) => answer,

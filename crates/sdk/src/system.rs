@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parallax_config::{PromptFiles, PromptPlaces, prompt_files};
 use parallax_engine::SystemPrompt;
-use parallax_engine::prompt::{Flags, Wording, assemble, suffixes};
+use parallax_engine::prompt::{PromptFlags, SectionText, assemble, suffixes};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::tool::Tool;
@@ -24,7 +24,7 @@ const AGENTS: &str = "AGENTCONTEXTS";
 /// What the prompt is made of.
 pub(crate) struct Material {
     /// What the sections may ask for; the mode's are set for each mode.
-    pub(crate) flags: Flags<'static>,
+    pub(crate) flags: PromptFlags<'static>,
     /// What the user wrote.
     pub(crate) files: PromptFiles,
     /// The suffixes of sections that are switched off.
@@ -76,7 +76,7 @@ impl Material {
 
     /// The sections, with the user's in their places.
     fn built_in(&self, mode: ApprovalMode, declared: &[String]) -> String {
-        let flags = Flags {
+        let flags = PromptFlags {
             yolo: mode == ApprovalMode::Yolo,
             plan: mode == ApprovalMode::Plan,
             tools: declared,
@@ -137,11 +137,11 @@ impl Material {
 }
 
 /// The sections, with the user's in their places.
-fn sections(flags: Flags<'_>, files: &PromptFiles, off: &HashSet<String>) -> String {
+fn sections(flags: PromptFlags<'_>, files: &PromptFiles, off: &HashSet<String>) -> String {
     assemble(flags, &|suffix| match files.sections.get(&suffix.to_ascii_lowercase()) {
-        _ if off.contains(suffix) => Wording::Off,
-        Some(text) => Wording::Text(text),
-        None => Wording::BuiltIn,
+        _ if off.contains(suffix) => SectionText::Off,
+        Some(text) => SectionText::Text(text),
+        None => SectionText::BuiltIn,
     })
 }
 
@@ -240,7 +240,7 @@ impl Launch {
     /// as the session does, with those tools. Blocking.
     pub(crate) fn core_prompt(&self, root: &Path, tools: &[String]) -> String {
         let sandbox = self.confinement();
-        let flags = Flags { git: in_git(root), sandbox, tools, ..Flags::default() };
+        let flags = PromptFlags { git: in_git(root), sandbox, tools, ..PromptFlags::default() };
         // What is wrong with the files was told when the session was opened.
         let files = self.prompt_files().unwrap_or_default();
         let text = sections(flags, &files, &self.switched_off_sections());
@@ -307,7 +307,7 @@ mod tests {
 
     fn material() -> Material {
         Material {
-            flags: Flags::default(),
+            flags: PromptFlags::default(),
             files: PromptFiles::default(),
             off: HashSet::new(),
             append: Some("Say please.".to_owned()),

@@ -98,9 +98,9 @@ impl Invocation for Call {
                 role: "utility_tool".into(),
                 alias: "web-search".into(),
                 max_attempts: None,
-                gives_way: false,
+                has_fallback: false,
                 is_retry: false,
-                taken: None,
+                adopted: None,
             };
             let answer = self.model.generate(request, run.cancel.clone());
             let answer = tokio::select! {

@@ -51,7 +51,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::context::ContextPicture;
+use parallax_protocol::context::ContextBreakdown;
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{ItemId, SteerId};
 use parallax_protocol::policy::ApprovalMode;
@@ -192,7 +192,7 @@ pub(crate) struct App {
     /// Whether a picture of the context was asked for, to be shown.
     wants_context: bool,
     /// The picture that the dialog shows.
-    context_picture: Option<Box<ContextPicture>>,
+    context_picture: Option<Box<ContextBreakdown>>,
     /// The prompts that one can go back to, as last told.
     past_prompts: Vec<parallax_protocol::event::PromptEntry>,
     /// The sessions of the browser.

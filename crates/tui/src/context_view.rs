@@ -1,6 +1,6 @@
 //! What fills the model's window, as rows: a bar, and what its colours mean.
 
-use parallax_protocol::context::{BlockKind, ContextBlock, ContextPicture};
+use parallax_protocol::context::{BlockKind, ContextBlock, ContextBreakdown};
 use parallax_screen::{Line, Span, Style, truncate};
 
 use crate::app::cut;
@@ -13,7 +13,7 @@ const NAMED: usize = 4;
 const BAR: usize = 80;
 
 /// The rows.
-pub(crate) fn rows(picture: &ContextPicture, width: usize, theme: &Theme) -> Vec<Line> {
+pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Vec<Line> {
     let share = (picture.tokens * 100).checked_div(picture.window).unwrap_or(0);
     let head = format!(
         "{} of {} tokens ({share}%); made shorter from {}",
@@ -38,7 +38,7 @@ pub(crate) fn rows(picture: &ContextPicture, width: usize, theme: &Theme) -> Vec
 
 /// One bar of the whole window: as full as the window is, yet not empty where
 /// something is in it. Parts that are too small for a cell have none.
-fn bar(picture: &ContextPicture, width: usize, theme: &Theme) -> Line {
+fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
     let mut line = Line::EMPTY;
     let rounded = |part: u64, whole: u64, cells: usize| {
         let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
@@ -132,7 +132,7 @@ mod tests {
         blocks.extend((0..7).map(|number| {
             block(BlockKind::Results, Some(&format!("tool{number}")), 1_000 - number)
         }));
-        let picture = ContextPicture {
+        let picture = ContextBreakdown {
             tokens: 20_000,
             window: 100_000,
             mark: 50_000,
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(texts[0], "Context  20.0k of 100.0k tokens (20%); made shorter from 50.0k");
         let full = texts[1].chars().filter(|char| *char == '█').count();
         assert!(texts[1].chars().count() == 80 && full == 16, "{}", texts[1]);
-        let little = ContextPicture { tokens: 5_600, window: 1_000_000, ..picture.clone() };
+        let little = ContextBreakdown { tokens: 5_600, window: 1_000_000, ..picture.clone() };
         let bar = bar(&little, 80, &Theme::default()).text();
         assert_eq!(bar.chars().filter(|char| *char == '█').count(), 1, "{bar}");
         let all = texts.join("\n");

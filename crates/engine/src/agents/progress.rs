@@ -1,4 +1,4 @@
-//! Folds the events of a sub-agent into the picture that faces get of it.
+//! Aggregates the events of a subagent into the progress that front ends show.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ModelCall, ToolSt
 use parallax_protocol::ids::ItemId;
 use tokio::time::Instant;
 
-/// Calls of the picture.
-const STEPS: usize = 40;
-/// Characters of a line of it.
+/// Tool calls shown.
+const MAX_STEPS: usize = 40;
+/// Characters per line.
 const LINE: usize = 200;
-/// Characters of the result in it.
+/// Characters of the result.
 const RESULT: usize = 2_000;
 
-pub(super) struct Picture {
+pub(super) struct ProgressTracker {
     progress: AgentProgress,
-    /// How long it worked until it began to wait for the user, or until it went on.
+    /// Active time until the last pause.
     worked: Duration,
-    /// Since when it works; `None` while it waits for the user.
+    /// When the active time started; `None` while waiting for the user.
     working_since: Option<Instant>,
-    /// The items of the steps, in their order.
+    /// The items of the steps, in order.
     items: Vec<ItemId>,
-    /// The newest answer in words.
+    /// The newest text of the model.
     pub(super) text: String,
 }
 
-impl Picture {
+impl ProgressTracker {
     pub(super) fn new(agent: &str) -> Self {
         let progress = AgentProgress { agent: agent.to_owned(), ..AgentProgress::default() };
         Self {
@@ -38,22 +38,22 @@ impl Picture {
         }
     }
 
-    /// It goes on with what was interrupted.
+    /// Marks the run as resumed.
     pub(super) fn resume(&mut self) {
         self.progress.resumed = true;
     }
 
-    /// Whether there is something to go on with.
-    pub(super) fn has_begun(&self) -> bool {
+    /// Whether there is anything to resume.
+    pub(super) fn has_started(&self) -> bool {
         self.progress.resumed || self.progress.turns > 0
     }
 
-    /// Takes an event; `true` when the picture is another one.
+    /// Applies an event; returns whether the progress changed.
     pub(super) fn take(&mut self, body: &EventBody) -> bool {
         match body {
             EventBody::ModelCall(call) => self.count(call),
             EventBody::ItemStarted { item, start: ItemStart::Tool(tool) } => {
-                if self.items.len() == STEPS {
+                if self.items.len() == MAX_STEPS {
                     self.items.remove(0);
                     self.progress.steps.remove(0);
                 }
@@ -107,7 +107,7 @@ impl Picture {
         self.progress.steps.get_mut(at)
     }
 
-    /// Whether a person is asked; `true` when that is new.
+    /// Sets whether the subagent waits for the user; returns whether that changed.
     pub(super) fn waits(&mut self, waiting: bool) -> bool {
         self.worked = self.worked();
         self.working_since = (!waiting).then(Instant::now);
@@ -118,17 +118,17 @@ impl Picture {
         self.worked + self.working_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The picture as it is now.
+    /// The current progress.
     pub(super) fn now(&mut self) -> AgentProgress {
         self.progress.duration_ms = u64::try_from(self.worked().as_millis()).unwrap_or(u64::MAX);
         self.progress.clone()
     }
 
-    /// The last one.
+    /// The final progress.
     pub(super) fn ended(&mut self, end: AgentEnd, result: &str) -> AgentProgress {
         self.progress.end = Some(end);
         self.progress.waiting = false;
-        // What still ran is ended with it.
+        // Calls that were still running end with the subagent.
         for step in self.progress.steps.iter_mut().filter(|step| step.status.is_none()) {
             step.status = Some(ToolStatus::Cancelled);
         }
@@ -137,13 +137,13 @@ impl Picture {
     }
 }
 
-/// The first line of a text, bounded.
+/// The first non-empty line of a text, truncated.
 fn line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().take(LINE).collect()
 }
 
-/// What a thought is about: its first bold span, else its first line.
+/// The subject of a thought: its first bold span, else its first line.
 fn subject(thought: &str) -> String {
     let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
     line(bold.unwrap_or(thought))

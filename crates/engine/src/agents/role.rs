@@ -1,4 +1,4 @@
-//! What a session must know when it is a sub-agent's.
+//! What a session knows about its role as a subagent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::agent::AgentResult;
 
-/// The part that a session plays as a sub-agent. Cheap to clone.
+/// The role of a subagent's session. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AgentRole {
-    /// The agent.
+    /// The agent's name.
     pub(crate) name: Arc<str>,
-    /// Where its result is put: then its work is done.
+    /// Receives the result; then the subagent is done.
     pub(crate) result: AgentResult,
-    /// Ends it with all that it started.
+    /// Cancels the subagent and everything it started.
     pub(crate) cancel: CancellationToken,
     last_chance: Arc<AtomicBool>,
 }
@@ -23,13 +23,13 @@ impl AgentRole {
         Self { name: name.into(), result, cancel, last_chance: Arc::default() }
     }
 
-    /// From now on only one request is made, and only the result is taken.
-    pub(crate) fn give_last_chance(&self) {
+    /// Allows one more request, whose only accepted call is `complete_task`.
+    pub(crate) fn allow_final_turn(&self) {
         self.last_chance.store(true, Ordering::Relaxed);
     }
 
-    /// Whether only the result is taken.
-    pub(crate) fn has_last_chance(&self) -> bool {
+    /// Whether only the result is accepted.
+    pub(crate) fn is_final_turn(&self) -> bool {
         self.last_chance.load(Ordering::Relaxed)
     }
 }

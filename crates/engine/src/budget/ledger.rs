@@ -1,5 +1,5 @@
-//! What may be spent and what is, from wherever it is: shared by all that ask a
-//! model on behalf of a session, and by the face that raises a limit.
+//! Counts spending and holds the limits: shared by everything that uses a model for a session
+//! and by the front end that raises a limit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,35 +9,35 @@ use parallax_protocol::event::ModelCall;
 use parallax_protocol::requests::{self, Requests};
 use tokio::sync::Notify;
 
-use super::{BudgetLimits, Spent};
-use crate::meter::guessed_tokens;
+use super::{BudgetLimits, Spending};
+use crate::usage_tracking::estimated_request_tokens;
 
-/// The limits for something and what is spent of them.
+/// The limits of a scope and what is spent of them.
 #[derive(Debug, Default, Clone, Copy)]
-struct Account {
+struct BudgetAccount {
     limits: BudgetLimits,
-    spent: Spent,
+    spent: Spending,
 }
 
 #[derive(Debug, Default)]
-struct Accounts {
-    session: Account,
-    prompt: Account,
-    /// Money and tokens of the whole session, whatever the limits count from.
-    total: Spent,
+struct LedgerState {
+    session: BudgetAccount,
+    prompt: BudgetAccount,
+    /// Cost and tokens of the whole session, whatever the limits count from.
+    total: Spending,
     /// The requests of the whole session.
     requests: Vec<Requests>,
-    /// When the running turn began, or went on.
+    /// When the running turn was started or resumed.
     begun: Option<Instant>,
-    /// A person wants no more spent on this prompt.
+    /// The user declined to spend more on this prompt.
     refused: bool,
-    /// How long this prompt may take, by its own wish.
-    wished: Option<Duration>,
+    /// The time limit that the prompt itself sets.
+    turn_limit: Option<Duration>,
 }
 
-impl Accounts {
-    /// Both accounts, the time of the running turn in them.
-    fn now(&self) -> [(BudgetScope, Account); 2] {
+impl LedgerState {
+    /// Both budgets, including the time of the running turn.
+    fn now(&self) -> [(BudgetScope, BudgetAccount); 2] {
         let running = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)].map(
             |(scope, mut account)| {
@@ -55,54 +55,54 @@ impl Accounts {
     }
 }
 
-/// Counts what is spent, and holds what may be.
+/// Counts spending and holds the limits.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    accounts: Arc<Mutex<Accounts>>,
+    accounts: Arc<Mutex<LedgerState>>,
     changed: Arc<Notify>,
 }
 
 impl Ledger {
-    pub(super) fn new(session: BudgetLimits, prompt: BudgetLimits, spent: Spent) -> Self {
+    pub(super) fn new(session: BudgetLimits, prompt: BudgetLimits, spent: Spending) -> Self {
         let ledger = Self::default();
         ledger.change(|accounts| {
-            accounts.session = Account { limits: session, spent };
+            accounts.session = BudgetAccount { limits: session, spent };
             accounts.prompt.limits = prompt;
             accounts.total = spent;
         });
         ledger
     }
 
-    pub(super) fn set_total(&self, total: Spent, requests: Vec<Requests>) {
+    pub(super) fn set_total(&self, total: Spending, requests: Vec<Requests>) {
         self.change(|accounts| (accounts.total, accounts.requests) = (total, requests));
     }
 
-    /// The requests of the session in all its processes, by model and purpose.
+    /// The requests of the session in all its processes, by model and role.
     pub(super) fn requests(&self) -> Vec<Requests> {
         self.change(|accounts| accounts.requests.clone())
     }
 
-    /// What the session has spent in all its processes; no time.
-    pub(super) fn total(&self) -> Spent {
+    /// What the session has spent in all its processes, without time.
+    pub(super) fn total(&self) -> Spending {
         self.change(|accounts| accounts.total)
     }
 
     /// Counts a request.
     pub fn count(&self, call: &ModelCall) {
         let cost = call.cost.map_or(0.0, |cost| cost.total());
-        // Some services leave the sum out.
+        // Some services omit the total.
         let usage = &call.usage;
         let sum = usage.prompt_token_count
             + usage.candidates_token_count
             + usage.thoughts_token_count
             + usage.tool_use_prompt_token_count;
         let tokens = match usage.total_token_count.max(sum) {
-            // And some all of it.
-            0 if call.error.is_none() => guessed_tokens(call.request_bytes),
+            // Some omit all counts.
+            0 if call.error.is_none() => estimated_request_tokens(call.request_bytes),
             tokens => tokens,
         };
         self.change(|accounts| {
-            let Accounts { session, prompt, total, requests, .. } = accounts;
+            let LedgerState { session, prompt, total, requests, .. } = accounts;
             requests::add(requests, Requests::from(call));
             for spent in [&mut session.spent, &mut prompt.spent, total] {
                 spent.cost += cost;
@@ -112,16 +112,15 @@ impl Ledger {
     }
 
     /// What the session has spent so far.
-    pub fn session(&self) -> Spent {
+    pub fn session(&self) -> Spending {
         self.change(|accounts| accounts.session.spent)
     }
 
-    /// All budgets and what is used of them: those of the session, then those of
-    /// a prompt.
+    /// All limits with their use: those of the session, then those of the prompt.
     #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
     pub fn uses(&self) -> Vec<BudgetUse> {
-        let of = |(scope, account): (BudgetScope, Account)| {
-            let Account { limits, spent } = account;
+        let of = |(scope, account): (BudgetScope, BudgetAccount)| {
+            let BudgetAccount { limits, spent } = account;
             let entry = |kind, limit, used| BudgetUse { kind, scope, limit, used };
             [
                 entry(BudgetKind::Cost, limits.cost, spent.cost),
@@ -140,7 +139,7 @@ impl Ledger {
         self.change(|accounts| accounts.now()).into_iter().flat_map(of).collect()
     }
 
-    /// Sets a limit; `None`, nothing and less: there is none.
+    /// Sets a limit. `None` and values up to 0 remove it.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -161,8 +160,8 @@ impl Ledger {
                 BudgetKind::Time => {
                     account.limits.time =
                         limit.and_then(|time| Duration::try_from_secs_f64(time).ok());
-                    // A person's word counts more than a file's.
-                    accounts.wished = None;
+                    // A limit set by the user overrides one from a file.
+                    accounts.turn_limit = None;
                 }
             }
             accounts.refused = false;
@@ -170,30 +169,30 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// Whether money is limited.
+    /// Whether cost is limited.
     pub(super) fn limits_cost(&self) -> bool {
         self.change(|accounts| {
             accounts.session.limits.cost.or(accounts.prompt.limits.cost).is_some()
         })
     }
 
-    /// A prompt begins.
+    /// Starts a prompt.
     pub(super) fn begin(&self) {
         self.change(|accounts| {
-            accounts.prompt.spent = Spent::default();
+            accounts.prompt.spent = Spending::default();
             accounts.refused = false;
-            accounts.wished = None;
+            accounts.turn_limit = None;
         });
         self.go();
     }
 
-    /// The prompt that runs may take no longer than this.
-    pub(crate) fn hold_to(&self, time: Duration) {
-        self.change(|accounts| accounts.wished = Some(time));
+    /// Limits the time of the running prompt.
+    pub(crate) fn limit_turn(&self, time: Duration) {
+        self.change(|accounts| accounts.turn_limit = Some(time));
         self.changed.notify_waiters();
     }
 
-    /// The time of the turn runs; whether it did not before.
+    /// Starts the clock; returns whether it was stopped before.
     pub(super) fn go(&self) -> bool {
         let begins = self.change(|accounts| {
             let begins = accounts.begun.is_none();
@@ -204,17 +203,17 @@ impl Ledger {
         begins
     }
 
-    /// Does what a prompt needs before its turn begins, in the time that the
-    /// session has for both. Work that takes longer is dropped.
+    /// Runs work that precedes a turn within the session's time limit. Work that takes longer is
+    /// dropped.
     ///
     /// # Errors
-    /// The time is over.
-    pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, BudgetSpent> {
+    /// When the time is up.
+    pub async fn run_within<T>(&self, work: impl Future<Output = T>) -> Result<T, BudgetSpent> {
         let is_mine = self.go();
         let done = tokio::select! {
             biased;
             done = work => Ok(done),
-            spent = self.time_is_up() => Err(spent),
+            spent = self.wait_for_time_limit() => Err(spent),
         };
         if is_mine {
             self.stop();
@@ -222,27 +221,27 @@ impl Ledger {
         done
     }
 
-    /// The time of the turn stands still.
+    /// Stops the clock.
     pub(super) fn stop(&self) {
-        self.change(Accounts::stop);
+        self.change(LedgerState::stop);
     }
 
-    /// A person wants no more spent on this prompt.
+    /// Records that the user declined to spend more on this prompt.
     pub(super) fn refuse(&self) {
         self.change(|accounts| accounts.refused = true);
     }
 
-    pub(super) fn is_refused(&self) -> bool {
+    pub(super) fn is_declined(&self) -> bool {
         self.change(|accounts| accounts.refused)
     }
 
-    /// How long the turn may run on, and what is spent then. While no time runs
-    /// there is no end of it.
+    /// How long the turn may still run, and which limit is reached then. `None` while the clock is
+    /// stopped.
     pub(super) fn time_left(&self) -> Option<(Duration, BudgetSpent)> {
-        let wished = self.change(|accounts| accounts.wished);
-        let left = |(scope, account): (BudgetScope, Account)| {
-            let wished = wished.filter(|_| scope == BudgetScope::Prompt);
-            let limit = account.limits.time.into_iter().chain(wished).min()?;
+        let turn_limit = self.change(|accounts| accounts.turn_limit);
+        let left = |(scope, account): (BudgetScope, BudgetAccount)| {
+            let turn_limit = turn_limit.filter(|_| scope == BudgetScope::Prompt);
+            let limit = account.limits.time.into_iter().chain(turn_limit).min()?;
             let used = limit.as_secs_f64();
             let spent = BudgetSpent { kind: BudgetKind::Time, scope, limit: used, used };
             Some((limit.saturating_sub(account.spent.time), spent))
@@ -251,8 +250,8 @@ impl Ledger {
         accounts.into_iter().filter_map(left).min_by_key(|(left, _)| *left)
     }
 
-    /// Waits until the time of the turn is over.
-    pub(super) async fn time_is_up(&self) -> BudgetSpent {
+    /// Waits until the time of the turn is up.
+    pub(super) async fn wait_for_time_limit(&self) -> BudgetSpent {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // From here on no change is missed.
@@ -260,7 +259,7 @@ impl Ledger {
             match self.time_left() {
                 Some((left, spent)) if left.is_zero() => return spent,
                 Some((left, _)) => {
-                    // Whichever comes first, what is left is looked up again.
+                    // Either way, the remaining time is looked up again.
                     let _ = tokio::time::timeout(left, changed).await;
                 }
                 None => changed.await,
@@ -284,7 +283,7 @@ impl Ledger {
         }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Accounts) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut LedgerState) -> T) -> T {
         change(&mut self.accounts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

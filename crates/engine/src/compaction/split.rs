@@ -1,29 +1,29 @@
-//! What stays word for word when the older part becomes an account.
+//! Decides which part of the history a summary replaces.
 
 use parallax_protocol::content::Role;
 
-use crate::view::{Entry, tokens_of};
+use crate::view::{ViewEntry, tokens_of};
 
-/// Where a view is cut. A cut is only ever made before an answer of the model,
-/// so that calls stay with their results; inside one long prompt too.
+/// A split of the view. It is always before a message of the model, so that calls stay with
+/// their results, even inside one long turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// The active prompt, when it stands before the tail.
+    /// The active prompt, if it is before the tail.
     pub(crate) active: Option<usize>,
     /// The first entry of the tail.
     pub(crate) tail: usize,
 }
 
 impl Split {
-    /// Whether an entry goes.
+    /// Whether an entry is dropped.
     pub(crate) fn drops(self, at: usize) -> bool {
         at < self.tail && self.active != Some(at)
     }
 
-    /// Cuts so that the tail has about `budget` tokens, but at least so many
-    /// answers with their results. `None`: nothing would go.
+    /// Splits so that the tail has about `budget` tokens, but at least this many model messages
+    /// with their results. `None`: nothing would be dropped.
     pub(crate) fn by_size(
-        view: &[Entry],
+        view: &[ViewEntry],
         active: Option<usize>,
         budget: u64,
         answers: usize,
@@ -43,23 +43,27 @@ impl Split {
         Self::at(view, active, tail?)
     }
 
-    /// Cuts before the first content from a place on.
-    pub(crate) fn by_place(view: &[Entry], active: Option<usize>, place: usize) -> Option<Self> {
-        let from = |entry: &Entry| entry.origin.place().is_some_and(|at| at >= place);
+    /// Splits before the first content from an index on.
+    pub(crate) fn by_place(
+        view: &[ViewEntry],
+        active: Option<usize>,
+        place: usize,
+    ) -> Option<Self> {
+        let from = |entry: &ViewEntry| entry.origin.place().is_some_and(|at| at >= place);
         let tail = view.iter().position(from)?;
         let cut = view.get(tail).is_some_and(|entry| entry.content.role() == Role::Model);
         if cut { Self::at(view, active, tail) } else { None }
     }
 
-    fn at(view: &[Entry], active: Option<usize>, tail: usize) -> Option<Self> {
+    fn at(view: &[ViewEntry], active: Option<usize>, tail: usize) -> Option<Self> {
         let split = Self { active: active.filter(|at| *at < tail), tail };
         let mut dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
-        // An account alone is not worth another account.
+        // A summary alone is not worth another summary.
         dropped.any(|(_, entry)| entry.origin.place().is_some()).then_some(split)
     }
 
-    /// The tokens of what goes.
-    pub(crate) fn dropped(self, view: &[Entry]) -> u64 {
+    /// The tokens of the dropped entries.
+    pub(crate) fn dropped(self, view: &[ViewEntry]) -> u64 {
         let before = tokens_of(view.get(..self.tail).unwrap_or_default());
         let active = self.active.and_then(|at| view.get(at)).map_or(0, |entry| entry.tokens);
         before.saturating_sub(active)

@@ -1,20 +1,20 @@
-//! A part of the history as plain text, for the model that writes the account:
-//! as data, so that nothing in it is taken for an order.
+//! A part of the history as plain text for the model that writes the summary: as data, so that
+//! nothing in it is taken as an instruction.
 
 use std::fmt::Write as _;
 
 use parallax_protocol::content::{PartView, Role};
 use serde_json::Value;
 
-use super::shorten::ends;
-use crate::view::Entry;
+use super::masking::ends;
+use crate::view::ViewEntry;
 
-/// Characters of one result at each end, from generous to bare.
+/// Characters at each end of one result, from generous to minimal.
 const LIMITS: [usize; 5] = [10_000, 2_500, 600, 150, 40];
 
-/// The transcript of some entries in at most about so many characters.
+/// The transcript of entries in about `characters` characters at most.
 pub(crate) fn transcript<'a>(
-    entries: impl Iterator<Item = &'a Entry> + Clone,
+    entries: impl Iterator<Item = &'a ViewEntry> + Clone,
     characters: usize,
 ) -> String {
     let mut text = String::new();
@@ -27,7 +27,7 @@ pub(crate) fn transcript<'a>(
     ends(&text, characters / 2)
 }
 
-fn with_limit<'a>(entries: impl Iterator<Item = &'a Entry>, limit: usize) -> String {
+fn with_limit<'a>(entries: impl Iterator<Item = &'a ViewEntry>, limit: usize) -> String {
     let mut text = String::new();
     for entry in entries {
         let Ok(content) = entry.content.open() else { continue };
@@ -46,7 +46,7 @@ fn with_limit<'a>(entries: impl Iterator<Item = &'a Entry>, limit: usize) -> Str
                     writeln!(text, "[call {}] {}\n", call.name, ends(&args.to_string(), limit))
                 }
                 PartView::Response(response) => {
-                    let result = response.response.map(result_text).unwrap_or_default();
+                    let result = response.response.map(response_text).unwrap_or_default();
                     writeln!(text, "[result of {}]\n{}\n", response.name, ends(&result, limit))
                 }
                 PartView::Inline { mime_type, .. } => writeln!(text, "[{who}: {mime_type}]\n"),
@@ -57,7 +57,7 @@ fn with_limit<'a>(entries: impl Iterator<Item = &'a Entry>, limit: usize) -> Str
     text
 }
 
-fn result_text(response: &Value) -> String {
+fn response_text(response: &Value) -> String {
     let field = |key: &str| response.get(key).and_then(Value::as_str);
     match (field("error"), field("output")) {
         (Some(error), Some(output)) => format!("error: {error}\n{output}"),

@@ -1,4 +1,4 @@
-//! Asks a small model which model a prompt is for.
+//! Asks a small model which model a prompt needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,47 +10,50 @@ use parallax_protocol::{CancellationToken, Object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the calls are told as.
+/// The role of the requests.
 pub(super) const ROLE: &str = "utility_router";
-/// Contents among which turns are looked for.
-const LOOKED_AT: usize = 20;
+/// How many recent contents are searched for turns.
+const RECENT_CONTENTS: usize = 20;
 /// Characters of one turn, and of the prompt.
 const TURN: usize = 1_200;
 const PROMPT: usize = 6_000;
-/// Characters of a reason that are kept.
+/// Characters of a reason.
 const REASON: usize = 300;
-/// How what stands beside a person's words begins.
-const OURS: [&str; 3] = ["<session_context>", "<hook_context>", "[System:"];
+/// Prefixes of generated texts in user contents.
+const GENERATED_PREFIXES: [&str; 3] = ["<session_context>", "<hook_context>", "[System:"];
 const CHOICE: &str = include_str!("../../prompts/route_choice.md");
 const SCORE: &str = include_str!("../../prompts/route_score.md");
 
-/// What the classifier said.
+/// The classifier's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
-    /// Whether it is for the strong model.
+pub(super) struct ClassifierResult {
+    /// Whether the prompt needs the strong model.
     pub(super) strong: bool,
     pub(super) reason: String,
 }
 
-/// What is asked.
-pub(super) struct Question {
+/// A request to the classifier.
+pub(super) struct ClassifierRequest {
     pub(super) model: Arc<dyn Model>,
     /// The classifier's id.
     pub(super) name: String,
     pub(super) scale: Scale,
-    /// The number from which the strong model answers.
+    /// The score from which the strong model is used.
     pub(super) threshold: u64,
-    /// How long is waited for it.
+    /// Its time limit.
     pub(super) patience: Duration,
-    /// The prompt with what was said before it.
+    /// The prompt with the preceding turns.
     pub(super) text: String,
 }
 
-/// Asks it.
+/// Runs the classifier.
 ///
 /// # Errors
-/// Why there is no answer, in words.
-pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result<Said, String> {
+/// Why there is no decision.
+pub(super) async fn ask(
+    question: ClassifierRequest,
+    cancel: CancellationToken,
+) -> Result<ClassifierResult, String> {
     let (system, schema) = match question.scale {
         Scale::Choice => (CHOICE, choice_schema()),
         Scale::Score => (SCORE, score_schema()),
@@ -67,9 +70,9 @@ pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result
         role: ROLE.into(),
         alias: "classifier".into(),
         max_attempts: Some(1),
-        gives_way: false,
+        has_fallback: false,
         is_retry: false,
-        taken: None,
+        adopted: None,
     };
     let answer = question.model.generate(request, cancel);
     match tokio::time::timeout(question.patience, answer).await {
@@ -105,34 +108,34 @@ fn score_schema() -> Value {
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ChoiceReply {
     #[serde(default)]
     reasoning: String,
     model_choice: String,
 }
 
 #[derive(Deserialize)]
-struct Score {
+struct ScoreReply {
     #[serde(default)]
     complexity_reasoning: String,
     complexity_score: f64,
 }
 
-fn read(text: &str, scale: Scale, threshold: u64) -> Result<Said, String> {
+fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, String> {
     let text = text.trim().trim_start_matches("```json").trim_matches('`');
     let bad = |error: serde_json::Error| format!("its answer cannot be used: {error}");
     match scale {
         Scale::Choice => {
-            let choice: Choice = serde_json::from_str(text).map_err(bad)?;
+            let choice: ChoiceReply = serde_json::from_str(text).map_err(bad)?;
             let strong = match choice.model_choice.as_str() {
                 "pro" => true,
                 "flash" => false,
                 other => return Err(format!("it chose `{}`", short(other, 40))),
             };
-            Ok(Said { strong, reason: short(&choice.reasoning, REASON) })
+            Ok(ClassifierResult { strong, reason: short(&choice.reasoning, REASON) })
         }
         Scale::Score => {
-            let score: Score = serde_json::from_str(text).map_err(bad)?;
+            let score: ScoreReply = serde_json::from_str(text).map_err(bad)?;
             let number = score.complexity_score;
             if !(0.0..=100.0).contains(&number) {
                 return Err(format!("it gave {number} of 100"));
@@ -140,12 +143,15 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<Said, String> {
             #[expect(clippy::cast_precision_loss, reason = "a number up to 100")]
             let strong = number >= threshold as f64;
             let reason = short(&score.complexity_reasoning, REASON);
-            Ok(Said { strong, reason: format!("{number} of 100, {threshold} needed: {reason}") })
+            Ok(ClassifierResult {
+                strong,
+                reason: format!("{number} of 100, {threshold} needed: {reason}"),
+            })
         }
     }
 }
 
-/// The prompt and the last turns before it, without the traffic of tools.
+/// The prompt and the preceding turns, without tool calls and results.
 pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     let turns = match scale {
         Scale::Choice => 4,
@@ -153,7 +159,7 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     };
     // The newest content is the prompt itself.
     let before = contents.split_last().map_or(contents, |(_, before)| before);
-    let from = before.len().saturating_sub(LOOKED_AT);
+    let from = before.len().saturating_sub(RECENT_CONTENTS);
     let clean = before.get(from..).unwrap_or_default().iter().filter_map(said);
     let clean: Vec<(Role, String)> = clean.collect();
     let last = clean.get(clean.len().saturating_sub(turns)..).unwrap_or_default();
@@ -170,7 +176,7 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     text
 }
 
-/// The text of a content that has neither calls nor results.
+/// The text of a content without calls or results.
 fn said(content: &Sealed) -> Option<(Role, String)> {
     let opened = content.open().ok()?;
     let is_traffic = opened
@@ -178,15 +184,16 @@ fn said(content: &Sealed) -> Option<(Role, String)> {
         .iter()
         .any(|part| matches!(part.view(), PartView::Call(_) | PartView::Response(_)));
     let text = match opened.role {
-        Role::User => spoken(&opened),
+        Role::User => message_text(&opened),
         Role::Model => opened.visible_text(),
     };
     (!is_traffic && !text.trim().is_empty()).then(|| (content.role(), text))
 }
 
-/// A person's words, without what the program and hooks put beside them.
-fn spoken(content: &Content) -> String {
-    let ours = |text: &str| OURS.iter().any(|mark| text.trim_start().starts_with(mark));
+/// The user's text, without generated texts.
+fn message_text(content: &Content) -> String {
+    let ours =
+        |text: &str| GENERATED_PREFIXES.iter().any(|mark| text.trim_start().starts_with(mark));
     let texts = content.parts.iter().filter_map(|part| match part.view() {
         PartView::Text(text) if !ours(text) => Some(text),
         _ => None,

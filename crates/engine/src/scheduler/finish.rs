@@ -1,5 +1,5 @@
-//! The ends of calls: every slot of a round gets its answer, also where the
-//! person interrupted or refused.
+//! Finishes calls: every slot of a batch gets a result, even when the user interrupts or
+//! denies.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::agents::how_to_go_on;
-use crate::board::{Board, Finish, Round};
+use crate::agents::resume_hint;
+use crate::function_response::{ResponseTarget, respond};
 use crate::history::now;
-use crate::hooking::STOPPED;
-use crate::respond::{Answered, respond};
+use crate::hook_events::STOP_PREFIX;
 use crate::session::Session;
+use crate::tool_batch::{BatchResult, CallSummary, ToolBatch};
 
-/// How long cancelled tools get to hand over what they have.
+/// How long cancelled tools may take to return what they have.
 const GRACE: Duration = Duration::from_secs(2);
-/// How much of a title the journal keeps, in bytes: the arguments are in it anyway.
+/// Maximum bytes of a title in the journal, which has the arguments anyway.
 const MAX_TITLE: usize = 400;
 
 impl Session {
-    /// The turn was interrupted: running tools hand over what they have, the
-    /// rest is answered as cancelled.
-    pub(super) async fn wind_up(&mut self, board: &mut Board<'_>) {
-        let asking: Vec<_> = board.asking.drain().collect();
-        for (ask, mut prepared) in asking {
+    /// Cancels a batch: running tools return what they have; the other calls are answered as
+    /// cancelled.
+    pub(super) async fn cancel_batch(&mut self, board: &mut ToolBatch<'_>) {
+        let awaiting_approval: Vec<_> = board.awaiting_approval.drain().collect();
+        for (ask, mut prepared) in awaiting_approval {
             self.hub.send(EventBody::AskClosed { ask, outcome: None });
-            // What a command did before it was asked about again is kept.
+            // Keep what a command did before it needed approval again.
             if let Some(refused) = prepared.again.refused.take() {
                 self.finish(board, prepared.index, refused.outcome, refused.finish);
             }
@@ -43,7 +43,7 @@ impl Session {
         loop {
             tokio::select! {
                 biased;
-                () = self.inbox.take_one() => {}
+                () = self.inbox.receive() => {}
                 joined = board.tasks.join_next_with_id() => match joined {
                     Some(joined) => self.joined(board, joined, &cancelled).await,
                     None => break,
@@ -59,25 +59,27 @@ impl Session {
             .collect();
         for index in open {
             let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
-            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
+            let finish =
+                CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
             let mut told =
                 "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
             let item = board.calls.get(index).map(|call| call.item());
-            let family = self.family.as_ref();
-            if let Some(id) = item.and_then(|item| family?.left_work(&item)) {
+            let subagents = self.subagents.as_ref();
+            if let Some(id) = item.and_then(|item| subagents?.take_journal(&item)) {
                 told.push('\n');
-                told.push_str(&how_to_go_on(&id));
+                told.push_str(&resume_hint(&id));
             }
             let error = ToolError::new(ToolErrorKind::ExecutionFailed, told);
             self.finish(board, index, Outcome::failure(error), finish);
         }
     }
 
-    /// These calls are not begun: the person refused one before them.
-    pub(super) fn leave_out(&mut self, board: &mut Board<'_>, indexes: &[usize]) {
+    /// Skips calls because the user denied an earlier one.
+    pub(super) fn leave_out(&mut self, board: &mut ToolBatch<'_>, indexes: &[usize]) {
         for &index in indexes {
             let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
-            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
+            let finish =
+                CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
             let error = ToolError::new(
                 ToolErrorKind::ExecutionFailed,
                 "[Operation Cancelled] The user refused a call before this one.",
@@ -86,39 +88,39 @@ impl Session {
         }
     }
 
-    /// Fills a slot: journal first, then the faces.
+    /// Fills a slot: journal first, then the front ends.
     pub(crate) fn finish(
         &mut self,
-        board: &mut Board<'_>,
+        board: &mut ToolBatch<'_>,
         index: usize,
         outcome: Outcome,
-        finish: Finish,
+        finish: CallSummary,
     ) {
         let Some(call) = board.calls.get(index) else { return };
         self.inbox.reach.leave(&call.item());
         let mut outcome = outcome;
-        self.black_out(&mut outcome.for_model.output);
+        self.redact(&mut outcome.for_model.output);
         match &mut outcome.for_user {
-            Some(Display::Text { text }) => self.black_out(text),
-            // Hooks have read them; nobody else keeps whole files.
+            Some(Display::Text { text }) => self.redact(text),
+            // Hooks have read them; full files are not kept.
             Some(Display::Diff(diff)) => diff.texts = None,
             _ => {}
         }
         if let Some(error) = &mut outcome.error {
-            self.black_out(&mut error.message);
+            self.redact(&mut error.message);
         }
         let status = match (&outcome.error, finish.cancelled) {
             (_, true) => ToolStatus::Cancelled,
             (Some(_), false) => ToolStatus::Error,
             (None, false) => ToolStatus::Success,
         };
-        board.acted += usize::from(status != ToolStatus::Cancelled);
+        board.executed += usize::from(status != ToolStatus::Cancelled);
         let error = outcome.error.clone();
         if let Some(error) = &error {
             if error.kind.is_fatal() {
                 board.fatal = Some(error.clone());
             } else if error.kind == ToolErrorKind::StopExecution {
-                let reason = error.message.strip_prefix(STOPPED).unwrap_or(&error.message);
+                let reason = error.message.strip_prefix(STOP_PREFIX).unwrap_or(&error.message);
                 board.stopped = Some(reason.to_owned());
             }
         }
@@ -126,7 +128,7 @@ impl Session {
         if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
             self.prompts.count_lines(diff);
             let tool = call.name.clone();
-            self.hook_file(&tool, diff);
+            self.notify_hooks_of_file(&tool, diff);
         }
         let data = outcome.data.clone();
         let told = self.told(&finish, data.as_ref());
@@ -138,7 +140,7 @@ impl Session {
             ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
         };
         let response = respond(
-            &Answered {
+            &ResponseTarget {
                 wire_id: call.wire_id.as_deref(),
                 name: &call.name,
                 nested_media: self.nested_media(),
@@ -179,7 +181,7 @@ impl Session {
                 duration_ms: finish.duration_ms,
             })),
         });
-        for image in board.take_in(index, response, images) {
+        for image in board.record_result(index, response, images) {
             self.hub.send(EventBody::Image(image));
         }
         if let Some(change) = change {
@@ -187,10 +189,10 @@ impl Session {
         }
     }
 
-    /// What a person is told of a call, as a later process tells it again.
-    fn told(&self, finish: &Finish, data: Option<&Value>) -> CallTold {
+    /// The display data of a call for later processes.
+    fn told(&self, finish: &CallSummary, data: Option<&Value>) -> CallTold {
         let mut title = finish.title.clone();
-        self.black_out(&mut title);
+        self.redact(&mut title);
         title.truncate(title.floor_char_boundary(MAX_TITLE));
         let denied = finish.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
         CallTold {
@@ -203,14 +205,14 @@ impl Session {
         }
     }
 
-    pub(super) fn collect(&self, board: Board<'_>) -> Round {
-        let mut round = Round {
+    pub(super) fn collect(&self, board: ToolBatch<'_>) -> BatchResult {
+        let mut round = BatchResult {
             results: Vec::with_capacity(board.slots.len()),
             texts: Vec::with_capacity(board.slots.len()),
             injected: Vec::new(),
             fatal: board.fatal,
             stopped: board.stopped,
-            declined: board.ends && board.acted == 0,
+            declined: board.ends && board.executed == 0,
         };
         for response in board.slots.into_iter().flatten() {
             round.results.push(raw(&response.parts));
@@ -221,7 +223,7 @@ impl Session {
     }
 }
 
-/// Parts as JSON. Objects of strings and values cannot fail to serialise.
+/// Parts as JSON. Objects of strings and values cannot fail to serialize.
 fn raw(parts: &[parallax_protocol::content::Part]) -> Box<RawValue> {
     serde_json::value::to_raw_value(parts).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

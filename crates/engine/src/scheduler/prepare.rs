@@ -1,4 +1,4 @@
-//! From a call of the model to one that is checked and judged, or refused.
+//! Validates a call and gets the policy decision.
 
 use std::sync::Arc;
 
@@ -12,56 +12,60 @@ use parallax_protocol::tool::{
 
 use super::{add_note, crashed};
 use crate::agents::AgentRole;
-use crate::board::{Again, Asked, Board, Call, Finish, Prepared, Refused};
-use crate::guarded::changes_files;
+use crate::checkpointed_call::changes_files;
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::session::Session;
+use crate::tool_batch::{
+    CallSummary, PolicyInput, PreparedCall, RerunContext, SandboxDenial, ToolBatch, ToolCall,
+};
 impl Session {
-    /// Checks the arguments on a blocking thread and asks the policy.
+    /// Validates the arguments on a blocking thread and queries the policy.
     pub(super) async fn prepare(
         &mut self,
-        call: &Call,
+        call: &ToolCall,
         index: usize,
-        again: Again,
-    ) -> Result<Prepared, (ToolError, Box<Finish>, Option<Box<Refused>>)> {
-        let unjudged = |kind: Option<ToolKind>| Box::new(Finish::unjudged(kind, call.name.clone()));
+        again: RerunContext,
+    ) -> Result<PreparedCall, (ToolError, Box<CallSummary>, Option<Box<SandboxDenial>>)> {
+        let without_decision = |kind: Option<ToolKind>| {
+            Box::new(CallSummary::without_decision(kind, call.name.clone()))
+        };
         if self.registry.get(&call.name).is_none()
             && let Some(looking) = self.registry.look_for(&call.name)
         {
-            self.inbox.during(looking).await;
+            self.inbox.while_receiving(looking).await;
             if self.registry.refresh() {
                 self.declared = None;
             }
         }
-        if call.name != COMPLETE_TASK && self.role.as_ref().is_some_and(AgentRole::has_last_chance)
-        {
+        if call.name != COMPLETE_TASK && self.role.as_ref().is_some_and(AgentRole::is_final_turn) {
             let message = format!("only `{COMPLETE_TASK}` can be called now");
             let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
-            return Err((error, unjudged(None), again.refused));
+            return Err((error, without_decision(None), again.refused));
         }
         let Some(tool) = self.registry.get(&call.name).cloned() else {
             let (judge, mode) = (self.judge.as_ref(), self.inbox.mode);
-            let message = self.registry.not_found(&call.name, judge, mode, self.interactive);
+            let message =
+                self.registry.unknown_tool_message(&call.name, judge, mode, self.interactive);
             let error = ToolError::new(ToolErrorKind::ToolNotRegistered, message);
-            return Err((error, unjudged(None), again.refused));
+            return Err((error, without_decision(None), again.refused));
         };
         let kind = tool.spec().kind;
-        // What a hook itself asks for in place of a call was not the model's choice.
+        // A call that a hook requests as a replacement was not the model's choice.
         if call.replaces.is_none()
-            && let Some(message) = self.left_out(&call.name)
+            && let Some(message) = self.tool_exclusion(&call.name)
         {
             let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
-            return Err((error, unjudged(Some(kind)), again.refused));
+            return Err((error, without_decision(Some(kind)), again.refused));
         }
-        if let Some(error) = self.no_coordination(tool.spec()) {
-            return Err((error, unjudged(Some(kind)), again.refused));
+        if let Some(error) = self.coordinator_denial(tool.spec()) {
+            return Err((error, without_decision(Some(kind)), again.refused));
         }
         let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
             let error = ToolError::new(
                 ToolErrorKind::InvalidToolParams,
                 "the arguments must be a JSON object",
             );
-            return Err((error, unjudged(Some(kind)), again.refused));
+            return Err((error, without_decision(Some(kind)), again.refused));
         };
         args.shift_remove(WAIT_FOR_PREVIOUS);
         let scope = Scope {
@@ -79,35 +83,35 @@ impl Session {
                 Ok((invocation, made))
             })
         };
-        let (invocation, made) = match self.inbox.during(preparing).await {
+        let (invocation, made) = match self.inbox.while_receiving(preparing).await {
             Ok(Ok(prepared)) => prepared,
-            Ok(Err(error)) => return Err((error, unjudged(Some(kind)), again.refused)),
+            Ok(Err(error)) => return Err((error, without_decision(Some(kind)), again.refused)),
             Err(panicked) => {
                 let error = crashed(&call.name, &panicked);
-                return Err((error, unjudged(Some(kind)), again.refused));
+                return Err((error, without_decision(Some(kind)), again.refused));
             }
         };
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.and(&again.permissions);
-        let asked = Asked { args, workspace: (self.workspace)(), made };
+        let asked = PolicyInput { args, workspace: (self.workspace)(), made };
         let query = self.query(tool.as_ref(), &effects, &asked);
         let mut verdict = self.judge.judge(&query);
         if verdict.decision != Decision::Allow
             && !verdict.each_time
-            && let Some(wished) = self.wished_verdict(&query)
+            && let Some(overridden) = self.override_verdict(&query)
         {
-            verdict = wished;
+            verdict = overridden;
         }
         let mut doubt = tool.doubt().filter(|_| verdict.decision == Decision::Allow);
-        if !self.runs_all()
+        if !self.allows_everything()
             && let Some(doubt) = doubt.take()
         {
             verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
             verdict.why = doubt;
             verdict.each_time = true;
         }
-        // Who took a change back thinks again, also where changes run unasked.
-        if self.went_back
+        // After a restore, changes need approval, even in modes that allow them.
+        if self.is_rerun
             && self.interactive
             && verdict.decision == Decision::Allow
             && changes_files(&effects)
@@ -116,7 +120,7 @@ impl Session {
             "you went back to before this change".clone_into(&mut verdict.why);
             verdict.each_time = true;
         }
-        // Leave to run without the sandbox holds for the one call.
+        // Permission to run without the sandbox applies to one call.
         let lasting =
             verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
         let rules = match lasting && self.approvals.lasting {
@@ -135,10 +139,10 @@ impl Session {
             }
         });
         if let Some(doubt) = doubt {
-            self.tell_doubt(tool.spec(), &doubt);
+            self.warn_changed_tool(tool.spec(), &doubt);
         }
         let title = invocation.title();
-        Ok(Prepared {
+        Ok(PreparedCall {
             index,
             tool,
             invocation,
@@ -158,7 +162,7 @@ impl Session {
         &'a self,
         tool: &'a dyn Tool,
         effects: &'a Effects,
-        asked: &'a Asked,
+        asked: &'a PolicyInput,
     ) -> Query<'a> {
         let served = tool.served();
         let spec = tool.spec();
@@ -182,32 +186,31 @@ impl Session {
         }
     }
 
-    /// Whether the call would run unasked by the rules as they are now.
-    pub(crate) fn is_spared(&self, prepared: &Prepared) -> bool {
+    /// Whether the current rules allow the call.
+    pub(crate) fn is_allowed_now(&self, prepared: &PreparedCall) -> bool {
         let query = self.query(prepared.tool.as_ref(), &prepared.effects, &prepared.asked);
         self.judge.judge(&query).decision == Decision::Allow
     }
 
-    /// Whether a person wanted everything to run unasked.
-    fn runs_all(&self) -> bool {
+    /// Whether the user enabled `yolo`.
+    fn allows_everything(&self) -> bool {
         self.inbox.mode == ApprovalMode::Yolo && !self.yolo_by_rule
     }
 
-    /// A call runs though its tool is not what it was: people hear of it, once for
-    /// a tool.
-    fn tell_doubt(&mut self, tool: &ToolSpec, doubt: &str) {
-        if self.told_doubts.insert(tool.name.clone()) {
+    /// Warns, once per tool, that a changed tool is called without approval.
+    fn warn_changed_tool(&mut self, tool: &ToolSpec, doubt: &str) {
+        if self.warned_tools.insert(tool.name.clone()) {
             let text = format!("{doubt}; it is called all the same, for the mode is `yolo`");
             self.inbox.notice(Level::Warning, text);
         }
     }
 
-    /// A rule does not let the call through.
-    pub(super) fn refuse(&mut self, board: &mut Board<'_>, mut prepared: Prepared) {
+    /// Denies a call because of a rule.
+    pub(super) fn refuse(&mut self, board: &mut ToolBatch<'_>, mut prepared: PreparedCall) {
         let index = prepared.index;
         if let Some(refused) = prepared.again.refused.take() {
-            let Refused { mut outcome, finish } = *refused;
-            add_note(&mut outcome, &refusal_note(&prepared, &prepared.verdict.why));
+            let SandboxDenial { mut outcome, finish } = *refused;
+            add_note(&mut outcome, &denial_note(&prepared, &prepared.verdict.why));
             self.finish(board, index, outcome, finish);
             return;
         }
@@ -215,18 +218,18 @@ impl Session {
             ToolErrorKind::PolicyViolation,
             format!("Tool execution denied by policy. {}", said(&prepared.verdict)),
         );
-        self.finish(board, index, Outcome::failure(error), Finish::rejected(&prepared, false));
+        self.finish(board, index, Outcome::failure(error), CallSummary::rejected(&prepared, false));
     }
 }
 
-/// Why, and by which rule.
+/// The reason and the rule.
 fn said(verdict: &Verdict) -> String {
     let Verdict { why, rule, .. } = verdict;
     if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
 }
 
-/// What the model reads when the sandbox had the last word.
-pub(crate) fn refusal_note(prepared: &Prepared, why: &str) -> String {
+/// The note for the model when permissions beyond the sandbox were denied.
+pub(crate) fn denial_note(prepared: &PreparedCall, why: &str) -> String {
     let wanted: &Permissions = &prepared.again.permissions;
     format!("[The sandbox refused this command: {}. {why}]", wanted.words().join(", "))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_engine::{Budget, BudgetLimits, Spent};
+use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::Object;
 use parallax_protocol::agent::{
     AgentDefinition, AgentEnd, AgentJournal, AgentKit, AgentResult, Agents, COMPLETE_TASK,
@@ -68,7 +68,7 @@ fn team(agents: Vec<AgentDefinition>, tools: Vec<Arc<dyn Tool>>) -> Setup {
 }
 
 /// Hands work to agents, all in one answer.
-fn invokes(names: &[&str]) -> Reply {
+fn invokes(names: &[&str]) -> ModelReply {
     let calls: Vec<String> = names
         .iter()
         .enumerate()
@@ -98,8 +98,12 @@ fn end_of(done: &ToolDone) -> AgentEnd {
 #[tokio::test]
 async fn only_the_result_comes_back() {
     let look = tool("look", Sharing::Shared, |n, _| echo(n));
-    let replies =
-        vec![invokes(&["scout"]), calls(&[("look", 1)]), calls(&[(COMPLETE_TASK, 7)]), says("ok")];
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("look", 1)]),
+        calls(&[(COMPLETE_TASK, 7)]),
+        has_text("ok"),
+    ];
     let mut rig = rig(replies, team(vec![agent("scout")], vec![look]));
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
@@ -135,7 +139,7 @@ async fn an_agent_cannot_call_what_it_does_not_have() {
         calls(&[("nothing", 1)]),
         invokes(&["scout"]),
         calls(&[(COMPLETE_TASK, 1)]),
-        says("ok"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
@@ -193,7 +197,7 @@ async fn who_has_no_turns_left_gets_one_last_chance() {
         calls(&[("look", 1)]),
         calls(&[("look", 2)]),
         calls(&[("look", 3)]),
-        says("ok"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![scout], vec![look.clone()]));
     let (_, events) = rig.turn("go").await;
@@ -216,8 +220,8 @@ async fn whose_time_is_up_gets_one_last_chance() {
         invokes(&["scout"]),
         vec![Step::Hang],
         // The last chance is not taken.
-        says("I am not done"),
-        says("ok"),
+        has_text("I am not done"),
+        has_text("ok"),
     ];
     let mut hasty = agent("scout");
     hasty.time = Duration::from_millis(20);
@@ -233,11 +237,11 @@ async fn words_are_a_result_only_where_no_form_is_wanted() {
     free.has_schema = false;
     let replies = vec![
         invokes(&["free"]),
-        says("found it"),
+        has_text("found it"),
         invokes(&["strict"]),
-        says("found it"),
-        says("really"),
-        says("ok"),
+        has_text("found it"),
+        has_text("really"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![free, agent("strict")], Vec::new()));
     let (_, events) = rig.turn("go").await;
@@ -261,7 +265,7 @@ async fn questions_of_agents_reach_the_person_and_answers_hold_for_all() {
         calls(&[("ask_run", 1)]),
         calls(&[(COMPLETE_TASK, 1)]),
         calls(&[("ask_run", 2)]),
-        says("ok"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![agent("scout")], vec![run]));
     rig.prompt("go").await;
@@ -283,7 +287,7 @@ async fn times_of_agent_and_turn_leave_out_the_wait_for_an_approval() {
         invokes(&["scout"]),
         calls(&[("ask_run", 1)]),
         calls(&[(COMPLETE_TASK, 1)]),
-        says("ok"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![agent("scout")], vec![run]));
     rig.prompt("go").await;
@@ -308,7 +312,7 @@ async fn a_mode_given_for_an_agents_edit_is_the_sessions_mode() {
         invokes(&["scout"]),
         calls(&[("ask_edit", 1)]),
         calls(&[(COMPLETE_TASK, 1)]),
-        says("ok"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![agent("scout")], vec![edit]));
     rig.prompt("go").await;
@@ -321,14 +325,14 @@ async fn a_mode_given_for_an_agents_edit_is_the_sessions_mode() {
 
 #[tokio::test]
 async fn an_interrupt_ends_the_whole_tree() {
-    let stuck = tool("stuck", Sharing::Shared, |_, run| {
+    let fast_model_failed = tool("stuck", Sharing::Shared, |_, run| {
         Box::pin(async move {
             run.cancel.cancelled().await;
             Outcome::text("stopped")
         })
     });
     let replies = vec![invokes(&["scout", "scout"]), calls(&[("stuck", 1)]), vec![Step::Hang]];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![stuck]));
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![fast_model_failed]));
     rig.prompt("go").await;
     let two = |body: &EventBody| match body {
         EventBody::Agent { progress, .. } => !progress.steps.is_empty(),
@@ -368,7 +372,7 @@ async fn several_agents_work_at_the_same_time() {
         calls(&[("meet", 2)]),
         calls(&[(COMPLETE_TASK, 1)]),
         calls(&[(COMPLETE_TASK, 2)]),
-        says("ok"),
+        has_text("ok"),
     ];
     let mut rig = rig(replies, team(vec![agent("a"), agent("b")], vec![meet]));
     let (_, events) = rig.turn("go").await;
@@ -387,8 +391,12 @@ async fn what_a_person_says_meanwhile_reaches_agents_too() {
             Outcome::text(n.to_string())
         })
     });
-    let replies =
-        vec![invokes(&["scout"]), calls(&[("wait", 1)]), calls(&[(COMPLETE_TASK, 1)]), says("ok")];
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("wait", 1)]),
+        calls(&[(COMPLETE_TASK, 1)]),
+        has_text("ok"),
+    ];
     let mut rig = rig(replies, team(vec![agent("scout")], vec![wait]));
     rig.prompt("go").await;
     rig.until(|body| match body {
@@ -411,7 +419,7 @@ async fn what_a_person_says_meanwhile_reaches_agents_too() {
 
 #[tokio::test]
 async fn an_unknown_agent_is_refused_with_the_names_there_are() {
-    let replies = vec![invokes(&["nobody"]), says("ok")];
+    let replies = vec![invokes(&["nobody"]), has_text("ok")];
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
     assert!(finished(&events)[0].for_model.contains("there are: scout"));
@@ -425,10 +433,11 @@ async fn what_an_agent_spends_is_the_sessions_and_raised_for_both() {
             invokes(&["scout"]),
             used(calls(&[("look", 1)]), 1100),
             calls(&[(COMPLETE_TASK, 7)]),
-            says("ok"),
+            has_text("ok"),
         ];
         let limits = BudgetLimits { tokens: Some(1000), ..BudgetLimits::default() };
-        let budget = Budget::new(limits, BudgetLimits::default(), Spent::default()).asking(true);
+        let budget = Budget::new(limits, BudgetLimits::default(), Spending::default())
+            .with_user_prompts(true);
         let mut rig = rig(replies, Setup { budget, ..team(vec![agent("scout")], vec![look]) });
         rig.prompt("go").await;
         let ask = next_ask(&mut rig).await;
@@ -477,9 +486,9 @@ impl Agents for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_end_in_time_is_gone_on_with_all_the_same() {
-    let stuck = tool("stuck", Sharing::Shared, |_, _| Box::pin(std::future::pending()));
+    let fast_model_failed = tool("stuck", Sharing::Shared, |_, _| Box::pin(std::future::pending()));
     let agents: Arc<dyn Agents> = Arc::new(Slow(Team(vec![agent("scout")])));
-    let setup = Setup { tools: vec![stuck], agents: Some(agents), ..Setup::default() };
+    let setup = Setup { tools: vec![fast_model_failed], agents: Some(agents), ..Setup::default() };
     let mut rig = rig(vec![invokes(&["scout"]), calls(&[("stuck", 1)])], setup);
     rig.prompt("go").await;
     rig.until(

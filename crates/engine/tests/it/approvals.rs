@@ -40,7 +40,7 @@ async fn turn_time_leaves_out_every_wait_for_the_user_and_nothing_else() {
         calls(&[("ask_run", 1), ("ask_run", 2)]),
         calls(&[("ask_run", 3)]),
         calls(&[("slow", 4)]),
-        says("done"),
+        has_text("done"),
     ];
     let mut rig = rig(replies, Setup { tools: vec![asks, slow], ..Setup::default() });
     rig.prompt("go").await;
@@ -81,7 +81,7 @@ impl RuleKeeper for Keeper {
 async fn a_rule_is_shown_kept_and_spares_the_next_question() {
     let keeper = Arc::new(Keeper::default());
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), says("done")];
+    let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), has_text("done")];
     let setup = Setup {
         tools: vec![ask],
         keeper: Some(keeper.clone() as Arc<dyn RuleKeeper>),
@@ -112,7 +112,7 @@ async fn a_rule_is_shown_kept_and_spares_the_next_question() {
 async fn a_rule_that_misses_what_was_asked_about_is_said_to() {
     for (name, misses) in [("ask_run", false), ("ask_other", true)] {
         let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
-        let replies = vec![calls(&[("ask_run", 1)]), says("done")];
+        let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
@@ -133,7 +133,7 @@ async fn a_rule_that_misses_what_was_asked_about_is_said_to() {
 async fn a_refusal_where_a_person_looks_on_ends_the_turn() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     for (ends, requests) in [(true, 0), (false, 1)] {
-        let replies = vec![calls(&[("ask_run", 1)]), says("something else")];
+        let replies = vec![calls(&[("ask_run", 1)]), has_text("something else")];
         let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
@@ -150,7 +150,7 @@ async fn a_refusal_where_a_person_looks_on_ends_the_turn() {
 async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
     for (feedback, left_out) in [(None, true), (Some("not so".to_owned()), false)] {
         let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
-        let replies = vec![calls(&[("ask_edit", 1), ("ask_edit", 2)]), says("on")];
+        let replies = vec![calls(&[("ask_edit", 1), ("ask_edit", 2)]), has_text("on")];
         let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
@@ -171,7 +171,7 @@ async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
 #[tokio::test]
 async fn an_answer_that_is_not_offered_leaves_the_question_open() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("ask_run", 1)]), says("done")];
+    let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
     rig.prompt("go").await;
     let asked = next_ask(&mut rig).await;
@@ -194,7 +194,7 @@ async fn an_answer_that_is_not_offered_leaves_the_question_open() {
 #[tokio::test]
 async fn changed_arguments_are_asked_about_again() {
     let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
-    let replies = vec![calls(&[("ask_edit", 1)]), says("done")];
+    let replies = vec![calls(&[("ask_edit", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
     rig.prompt("go").await;
     let first = next_ask(&mut rig).await;
@@ -238,7 +238,7 @@ async fn what_the_sandbox_refused_is_offered_again() {
             "run 1: network false\n[The sandbox refused this command: network. The user did not agree",
         ),
     ] {
-        let replies = vec![calls(&[("run", 1)]), says("done")];
+        let replies = vec![calls(&[("run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
@@ -262,7 +262,7 @@ async fn the_wider_leave_is_given_when_it_is_chosen() {
                 outcome
             })
         });
-        let replies = vec![calls(&[("run", 1)]), says("done")];
+        let replies = vec![calls(&[("run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
         rig.prompt("go").await;
         let asked = next_ask(&mut rig).await;
@@ -276,7 +276,7 @@ async fn the_wider_leave_is_given_when_it_is_chosen() {
 
 #[tokio::test]
 async fn a_rule_answers_the_question_of_the_sandbox() {
-    let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), says("done")];
+    let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
     rig.prompt("go").await;
     let asked = next_ask(&mut rig).await;
@@ -290,7 +290,7 @@ async fn a_rule_answers_the_question_of_the_sandbox() {
 
 #[tokio::test]
 async fn unattended_the_model_reads_what_was_refused() {
-    let replies = vec![calls(&[("run", 1)]), says("done")];
+    let replies = vec![calls(&[("run", 1)]), has_text("done")];
     let setup = Setup { tools: vec![online()], unattended: true, ..Setup::default() };
     let mut rig = rig(replies, setup);
     let (_, events) = rig.turn("go").await;
@@ -306,7 +306,7 @@ async fn keys_are_blacked_out_before_anybody_reads_them() {
     let leak = tool("leak", Sharing::Shared, |_, _| {
         Box::pin(async { Outcome::text("key=hush-hush-hush.") })
     });
-    let replies = vec![calls(&[("leak", 1)]), says("it is hush-hush-hush")];
+    let replies = vec![calls(&[("leak", 1)]), has_text("it is hush-hush-hush")];
     let mut rig = rig(replies, Setup { tools: vec![leak], ..Setup::default() });
     let (_, events) = rig.turn("my key is hush-hush-hush").await;
     assert_eq!(tools_done(&events)[0].for_model, "key=[key removed].");
@@ -366,7 +366,7 @@ async fn old_versions_are_kept_around_edits_and_commands() {
         tool("edit", Sharing::Exclusive, |n, _| echo(n)),
         tool("look", Sharing::Shared, |n, _| echo(n)),
     ];
-    let replies = vec![calls(&[("edit", 5), ("ask_run", 6), ("look", 7)]), says("done")];
+    let replies = vec![calls(&[("edit", 5), ("ask_run", 6), ("look", 7)]), has_text("done")];
     let setup = Setup { tools, checkpoints: Some(Arc::new(log)), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.prompt("go").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_engine::{Budget, BudgetLimits, Spent};
+use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::event::{
     Ask, BudgetKind, BudgetScope, EndReason, Event, EventBody, ItemDone, Question,
 };
@@ -14,7 +14,7 @@ use parallax_protocol::tool::{Preview, Sharing};
 
 use crate::support::*;
 
-pub fn used(mut reply: Reply, tokens: u64) -> Reply {
+pub fn used(mut reply: ModelReply, tokens: u64) -> ModelReply {
     if let Some(Step::Chunk(chunk)) = reply.first_mut() {
         chunk.usage = Some(Usage {
             prompt_token_count: tokens,
@@ -40,8 +40,8 @@ fn tokens(limit: u64) -> BudgetLimits {
 async fn finished_calls_are_kept_and_nothing_more_is_asked() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let replies =
-        vec![used(calls(&[("one", 1)]), 900), used(calls(&[("one", 2)]), 200), says("never")];
-    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spent::default());
+        vec![used(calls(&[("one", 1)]), 900), used(calls(&[("one", 2)]), 200), has_text("never")];
+    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default());
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     let EndReason::Budget(spent) = reason else { unreachable!("{reason:?}") };
@@ -63,8 +63,8 @@ async fn finished_calls_are_kept_and_nothing_more_is_asked() {
 
 #[tokio::test]
 async fn each_prompt_has_its_own() {
-    let replies = vec![used(says("a"), 900), used(says("b"), 900)];
-    let budget = Budget::new(BudgetLimits::default(), tokens(500), Spent::default());
+    let replies = vec![used(has_text("a"), 900), used(has_text("b"), 900)];
+    let budget = Budget::new(BudgetLimits::default(), tokens(500), Spending::default());
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
     for _ in 0..2 {
         assert!(matches!(rig.turn("go").await.0, EndReason::Done));
@@ -75,8 +75,8 @@ async fn each_prompt_has_its_own() {
 async fn time_ends_a_turn_that_hangs() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
-    let budget = Budget::new(BudgetLimits::default(), limits, Spent::default());
-    let mut rig = rig(vec![reply, says("done")], Setup { budget, ..Setup::default() });
+    let budget = Budget::new(BudgetLimits::default(), limits, Spending::default());
+    let mut rig = rig(vec![reply, has_text("done")], Setup { budget, ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
     let EndReason::Budget(spent) = reason else { unreachable!("{reason:?}") };
     assert_eq!((spent.kind, spent.scope), (BudgetKind::Time, BudgetScope::Prompt));
@@ -89,8 +89,8 @@ async fn time_ends_a_turn_that_hangs() {
 #[tokio::test]
 async fn without_a_price_a_limit_of_money_is_refused() {
     let limits = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
-    let budget = Budget::new(limits, BudgetLimits::default(), Spent::default());
-    let mut rig = rig(vec![says("a")], Setup { budget, ..Setup::default() });
+    let budget = Budget::new(limits, BudgetLimits::default(), Spending::default());
+    let mut rig = rig(vec![has_text("a")], Setup { budget, ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     let EndReason::Failed(failure) = reason else { unreachable!("{reason:?}") };
     assert!(failure.message.contains("modelConfigs.prices"), "{failure}");
@@ -113,9 +113,10 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
         used(calls(&[("one", 1)]), 1100),
         used(calls(&[("one", 2)]), 1100),
         used(calls(&[("one", 3)]), 5000),
-        used(says("done"), 10),
+        used(has_text("done"), 10),
     ];
-    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spent::default()).asking(true);
+    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default())
+        .with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     rig.prompt("go").await;
     let asked = answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
@@ -147,8 +148,9 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
 
 #[tokio::test]
 async fn a_person_who_stops_has_the_prompt_back_and_is_asked_again_with_the_next() {
-    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spent::default()).asking(true);
-    let replies = vec![used(says("a"), 1000), says("b")];
+    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default())
+        .with_user_prompts(true);
+    let replies = vec![used(has_text("a"), 1000), has_text("b")];
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
     assert!(matches!(rig.turn("one").await.0, EndReason::Done));
     rig.prompt("two").await;
@@ -167,8 +169,9 @@ async fn a_person_who_stops_has_the_prompt_back_and_is_asked_again_with_the_next
 async fn a_turn_whose_time_is_over_goes_on_where_it_was() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
-    let budget = Budget::new(limits, BudgetLimits::default(), Spent::default()).asking(true);
-    let mut rig = rig(vec![reply, says("the rest")], Setup { budget, ..Setup::default() });
+    let budget =
+        Budget::new(limits, BudgetLimits::default(), Spending::default()).with_user_prompts(true);
+    let mut rig = rig(vec![reply, has_text("the rest")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
     let more = |id| Decide { more: Some(60.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
@@ -184,8 +187,9 @@ async fn a_turn_whose_time_is_over_goes_on_where_it_was() {
 async fn a_turn_that_gets_no_more_time_ends() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
-    let budget = Budget::new(BudgetLimits::default(), limits, Spent::default()).asking(true);
-    let mut rig = rig(vec![reply, says("b")], Setup { budget, ..Setup::default() });
+    let budget =
+        Budget::new(BudgetLimits::default(), limits, Spending::default()).with_user_prompts(true);
+    let mut rig = rig(vec![reply, has_text("b")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
     answer(&mut rig, |id| Decide::new(id, AskOutcome::Cancel)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Budget(_)));
@@ -194,9 +198,9 @@ async fn a_turn_that_gets_no_more_time_ends() {
 
 #[tokio::test]
 async fn going_back_gives_no_spent_tokens_back() {
-    let replies = vec![used(says("a"), 700), used(says("b"), 800), used(says("c"), 10)];
-    let before = Spent { tokens: 5_000, ..Spent::default() };
-    let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spent::default());
+    let replies = vec![used(has_text("a"), 700), used(has_text("b"), 800), used(has_text("c"), 10)];
+    let before = Spending { tokens: 5_000, ..Spending::default() };
+    let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spending::default());
     let setup = Setup { budget: budget.after(before, Vec::new()), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("one").await;

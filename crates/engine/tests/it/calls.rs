@@ -24,7 +24,7 @@ async fn results_keep_the_order_of_calls_whatever_finishes_first() {
             Outcome::text(format!("result {n}"))
         })
     });
-    let replies = vec![calls(&[("slow", 1), ("slow", 2)]), says("done")];
+    let replies = vec![calls(&[("slow", 1), ("slow", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![slow], ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
@@ -54,7 +54,7 @@ async fn a_thousand_calls_run_eight_at_a_time_and_all_are_answered() {
     });
     let list: Vec<(&str, u64)> = (0..1000).map(|n| ("busy", n)).collect();
     let mut rig =
-        rig(vec![calls(&list), says("done")], Setup { tools: vec![busy], ..Setup::default() });
+        rig(vec![calls(&list), has_text("done")], Setup { tools: vec![busy], ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
     assert_eq!(tools_done(&events).len(), 1000);
@@ -83,7 +83,8 @@ async fn an_exclusive_call_is_prepared_only_when_those_before_it_are_done() {
             Outcome::text("")
         })
     });
-    let replies = vec![calls(&[("read", 1), ("edit", 2), ("edit", 3), ("read", 4)]), says("done")];
+    let replies =
+        vec![calls(&[("read", 1), ("edit", 2), ("edit", 3), ("read", 4)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![read, edit], ..Setup::default() });
     rig.turn("go").await;
     assert_eq!(
@@ -97,7 +98,7 @@ async fn a_crash_a_bad_argument_and_an_unknown_tool_are_results() {
     let crash = tool("crash", Sharing::Shared, |_, _| Box::pin(async { panic!("ouch") }));
     let fine = tool("fine", Sharing::Shared, |n, _| echo(n));
     let odd = r#"[{"functionCall":{"name":"crash","args":{"n":1}}},{"functionCall":{"name":"fine","args":{"n":"x"}}},{"functionCall":{"name":"fien","args":{"n":3}}},{"functionCall":{"name":"fine","args":[1]}},{"functionCall":{"name":"fine","args":{"n":5}}}]"#;
-    let replies = vec![vec![chunk(odd, Some("STOP"))], says("done")];
+    let replies = vec![vec![chunk(odd, Some("STOP"))], has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![crash, fine], ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
@@ -121,7 +122,7 @@ async fn a_crash_a_bad_argument_and_an_unknown_tool_are_results() {
 #[tokio::test]
 async fn an_approved_call_runs_while_its_sibling_waits() {
     let ask = tool("ask_me", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("ask_me", 1), ("ask_me", 2)]), says("done")];
+    let replies = vec![calls(&[("ask_me", 1), ("ask_me", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
     rig.prompt("go").await;
     let mut asks = Vec::new();
@@ -179,8 +180,8 @@ async fn repeating_rounds_are_nudged_and_then_stopped() {
 async fn a_person_can_switch_the_loop_guard_off() {
     let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
     let mut replies: Vec<_> = (0..12).map(|_| calls(&[("same", 1)])).collect();
-    replies.push(says("done"));
-    let budget = parallax_engine::Budget::default().asking(true);
+    replies.push(has_text("done"));
+    let budget = parallax_engine::Budget::default().with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![same], budget, ..Setup::default() });
     rig.prompt("go").await;
     let asked = rig.until(|body| matches!(body, EventBody::Ask(_))).await;

@@ -102,7 +102,7 @@ fn ending(event: &Event) -> Option<ShellEnding> {
 async fn while_idle_a_command_reaches_the_model_with_the_next_prompt() {
     let shell = FakeShell::new();
     let setup = Setup { shell: Some(shell), ..Setup::default() };
-    let mut rig = rig(vec![says("one"), says("two")], setup);
+    let mut rig = rig(vec![has_text("one"), has_text("two")], setup);
     rig.turn("first").await;
     rig.send(run_shell("make")).await;
     let begun = rig.until(|body| matches!(body, EventBody::ItemStarted { .. })).await;
@@ -139,7 +139,7 @@ async fn beside_a_turn_it_comes_after_the_results() {
             Outcome::text(n.to_string())
         })
     });
-    let replies = vec![calls(&[("wait", 1)]), says("done")];
+    let replies = vec![calls(&[("wait", 1)]), has_text("done")];
     let setup = Setup { tools: vec![wait], shell: Some(FakeShell::new()), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.prompt("go").await;
@@ -155,14 +155,14 @@ async fn beside_a_turn_it_comes_after_the_results() {
     let last = rig.script.contents().pop().expect("request");
     assert_eq!(last.len(), 3);
     assert!(last[2].starts_with(r#"{"role":"user","parts":[{"functionResponse""#), "{}", last[2]);
-    let (report, steered) = (last[2].find("git status"), last[2].find("see there"));
-    assert!(report.is_some() && report < steered, "{}", last[2]);
+    let (report, steer_input) = (last[2].find("git status"), last[2].find("see there"));
+    assert!(report.is_some() && report < steer_input, "{}", last[2]);
 }
 
 #[tokio::test]
 async fn an_interrupt_ends_it_and_a_defect_does_not_end_the_session() {
     let mut rig =
-        rig(vec![says("on")], Setup { shell: Some(FakeShell::new()), ..Setup::default() });
+        rig(vec![has_text("on")], Setup { shell: Some(FakeShell::new()), ..Setup::default() });
     rig.send(run_shell("wait")).await;
     rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     rig.send(Op::Interrupt).await;
@@ -256,7 +256,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
             Outcome::text(format!("ran {n}"))
         })
     });
-    let replies = vec![calls(&[("run", 1), ("run", 2)]), says("done")];
+    let replies = vec![calls(&[("run", 1), ("run", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
     rig.prompt("go").await;
     let seen = rig.until(|body| matches!(body, EventBody::ItemScreen { .. })).await;
@@ -286,7 +286,7 @@ async fn a_process_begins_with_the_size_of_the_window() {
         run.progress.control(Arc::new(Line(Arc::clone(&line))));
         Box::pin(async move { Outcome::text(format!("ran {n}")) })
     });
-    let replies = vec![calls(&[("run", 1)]), says("done")];
+    let replies = vec![calls(&[("run", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
     let input = ToolInput::Resize(TerminalSize { columns: 90, rows: 20 });
     rig.send(Op::ToolInput { item: ItemId::from("not there yet"), input }).await;
@@ -303,7 +303,7 @@ async fn the_end_of_a_background_process_reaches_the_model_when_it_is_to() {
     ] {
         let shell = FakeShell::that(completion);
         let setup = Setup { shell: Some(shell.clone()), ..Setup::default() };
-        let mut rig = rig(vec![says("one")], setup);
+        let mut rig = rig(vec![has_text("one")], setup);
         shell.ended.lock().expect("pids").push(7);
         shell.changed.send_modify(|count| *count += 1);
         let done = |body: &EventBody| match told {
@@ -320,7 +320,7 @@ async fn the_end_of_a_background_process_reaches_the_model_when_it_is_to() {
 
 #[tokio::test]
 async fn each_call_tells_how_far_it_is() {
-    let replies = vec![calls(&[("ask_run", 1), ("look", 2), ("deny_it", 3)]), says("done")];
+    let replies = vec![calls(&[("ask_run", 1), ("look", 2), ("deny_it", 3)]), has_text("done")];
     let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![
         tool("ask_run", Sharing::Shared, |n, _| echo(n)),
         tool("look", Sharing::Shared, |n, _| echo(n)),
@@ -366,7 +366,7 @@ async fn each_call_tells_how_far_it_is() {
 #[tokio::test]
 async fn after_an_interrupt_the_next_prompt_is_taken_within_50_ms() {
     let hanging = vec![chunk(r#"[{"text":"half"}]"#, None), Step::Hang];
-    let mut rig = rig(vec![hanging, says("next")], Setup::default());
+    let mut rig = rig(vec![hanging, has_text("next")], Setup::default());
     rig.prompt("go").await;
     rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     let begun = Instant::now();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use parallax_engine::{Room, invariants};
+use parallax_engine::{CompactionOptions, invariants};
 use parallax_protocol::content::{Content, Part, Sealed};
 use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{
@@ -31,8 +31,8 @@ fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     })
 }
 
-fn small_room(tokens: u64) -> Room {
-    Room { tokens, probe: false, ..Room::default() }
+fn small_room(tokens: u64) -> CompactionOptions {
+    CompactionOptions { tokens, probe: false, ..CompactionOptions::default() }
 }
 
 fn compactions(events: &[Event]) -> Vec<Compaction> {
@@ -83,7 +83,8 @@ impl Hooks for Keeper {
 
 #[tokio::test]
 async fn hooks_say_what_the_account_keeps() {
-    let replies = vec![calls(&[("look", 1)]), says("one"), calls(&[("look", 2)]), says("two")];
+    let replies =
+        vec![calls(&[("look", 1)]), has_text("one"), calls(&[("look", 2)]), has_text("two")];
     let setup = Setup {
         tools: vec![bulky("look", 4_000)],
         hooks: Some(Arc::new(Keeper)),
@@ -104,11 +105,11 @@ async fn hooks_say_what_the_account_keeps() {
 async fn a_person_makes_it_shorter_and_takes_that_back() {
     let replies = vec![
         calls(&[("look", 1)]),
-        says("one"),
+        has_text("one"),
         calls(&[("look", 2)]),
-        says("two"),
-        says("three"),
-        says("four"),
+        has_text("two"),
+        has_text("three"),
+        has_text("four"),
     ];
     let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
     let mut rig = rig(replies, setup);
@@ -134,7 +135,7 @@ async fn a_person_makes_it_shorter_and_takes_that_back() {
     let (contents, compactions) = journal(&rig);
     assert_eq!(compactions.len(), 1);
     let resumed = Setup { history: contents, compactions, ..Setup::default() };
-    let mut again = crate::support::rig(vec![says("hello")], resumed);
+    let mut again = crate::support::rig(vec![has_text("hello")], resumed);
     again.turn("fourth wish").await;
     let resent = again.script.contents().pop().expect("request");
     assert_eq!(resent[..sent.len()], sent[..]);
@@ -152,8 +153,9 @@ async fn a_person_makes_it_shorter_and_takes_that_back() {
 #[tokio::test]
 async fn one_long_prompt_is_compacted_as_often_as_needed() {
     const ROUNDS: u64 = 400;
-    let mut replies: Vec<Reply> = (0..ROUNDS).map(|n| calls(&[("look", n), ("see", n)])).collect();
-    replies.push(says("all counted"));
+    let mut replies: Vec<ModelReply> =
+        (0..ROUNDS).map(|n| calls(&[("look", n), ("see", n)])).collect();
+    replies.push(has_text("all counted"));
     let setup = Setup {
         tools: vec![bulky("look", 300), bulky("see", 200)],
         room: small_room(12_000),
@@ -186,8 +188,8 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
 async fn big_results_under_a_low_mark_make_big_steps() {
     // Each result is an eighth of what the history may have.
     const ROUNDS: u64 = 60;
-    let mut replies: Vec<Reply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
-    replies.push(says("all counted"));
+    let mut replies: Vec<ModelReply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
+    replies.push(has_text("all counted"));
     let setup =
         Setup { tools: vec![bulky("look", 4_000)], room: small_room(30_000), ..Setup::default() };
     let mut rig = rig(replies, setup);
@@ -206,8 +208,8 @@ async fn a_bad_account_never_ends_the_session() {
     let long = GOOD.replace("many</key", &format!("{endless}</key"));
     let bad = ["", "I cannot help with that.", "<state_snapshot><overall_goal>x", "no tags", &long];
     for (number, text) in bad.into_iter().enumerate() {
-        let mut replies: Vec<Reply> = (0..14).map(|n| calls(&[("look", n)])).collect();
-        replies.push(says("done"));
+        let mut replies: Vec<ModelReply> = (0..14).map(|n| calls(&[("look", n)])).collect();
+        replies.push(has_text("done"));
         let setup = Setup {
             tools: vec![bulky("look", 1_000)],
             room: small_room(10_000),
@@ -227,12 +229,12 @@ async fn a_bad_account_never_ends_the_session() {
 
 #[tokio::test]
 async fn an_account_is_written_beside_the_work_before_it_is_needed() {
-    let mut replies: Vec<Reply> = (0..12).map(|n| calls(&[("look", n)])).collect();
-    replies.push(says("done"));
+    let mut replies: Vec<ModelReply> = (0..12).map(|n| calls(&[("look", n)])).collect();
+    replies.push(has_text("done"));
     let setup = Setup {
         tools: vec![bulky("look", 1_000)],
         // Nothing is gained by shortening results alone.
-        room: Room { protect: 1_000_000, ..small_room(10_000) },
+        room: CompactionOptions { protect: 1_000_000, ..small_room(10_000) },
         ..Setup::default()
     };
     let mut rig = rig(replies, setup);
@@ -264,7 +266,7 @@ async fn what_the_service_finds_too_long_is_sent_once_more() {
         calls(&[("look", 2)]),
         calls(&[("look", 3)]),
         refusal(),
-        says("done"),
+        has_text("done"),
         refusal(),
         refusal(),
     ];
@@ -287,12 +289,12 @@ async fn copies_and_repetitions_become_notes_and_bulk_goes_to_files() {
     let read = tool("read_file", Sharing::Shared, |_, _| {
         Box::pin(async { Outcome::text("the file ".repeat(2_000)) })
     });
-    let mut replies: Vec<Reply> = Vec::new();
+    let mut replies: Vec<ModelReply> = Vec::new();
     replies.push(calls(&[("read_file", 7)]));
     replies.push(calls(&[("read_file", 7)]));
     replies.extend((0..6).map(|n| calls(&[("run", n)])));
-    replies.push(says("done"));
-    let room = Room {
+    replies.push(has_text("done"));
+    let room = CompactionOptions {
         protect: 6_000,
         keep_output: Some(Arc::new(move |tool, text| {
             files.lock().expect("files").push(text.to_owned());
@@ -311,7 +313,7 @@ async fn copies_and_repetitions_become_notes_and_bulk_goes_to_files() {
 
 #[tokio::test]
 async fn going_back_to_before_a_compaction_makes_the_history_whole() {
-    let replies = vec![calls(&[("look", 1)]), says("one"), says("two"), says("three")];
+    let replies = vec![calls(&[("look", 1)]), has_text("one"), has_text("two"), has_text("three")];
     let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("first").await;
@@ -410,9 +412,9 @@ proptest::proptest! {
             let replies = vec![
                 calls(&[("look", 1)]),
                 calls(&[("look", 2)]),
-                says("one"),
+                has_text("one"),
                 calls(&[("look", 3)]),
-                says("two"),
+                has_text("two"),
             ];
             let mut rig = rig(replies, setup);
             if writes {
@@ -421,7 +423,7 @@ proptest::proptest! {
             for (content, part, left_out) in &chosen {
                 let place = ResultPlace { content: *content, part: *part };
                 rig.send(match left_out {
-                    true => Op::LeaveOut(vec![place]),
+                    true => Op::DropResults(vec![place]),
                     false => Op::Pin { place, on: true },
                 })
                 .await;

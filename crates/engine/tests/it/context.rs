@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use parallax_engine::Room;
+use parallax_engine::CompactionOptions;
 use parallax_protocol::content::Sealed;
-use parallax_protocol::context::{BlockKind, ContextPicture, FolderContext, ResultPlace, Source};
+use parallax_protocol::context::{BlockKind, ContextBreakdown, FolderContext, ResultPlace, Source};
 use parallax_protocol::event::{CompactionCause, EventBody};
 use parallax_protocol::op::Op;
 use parallax_protocol::store::{Record, pins};
@@ -18,10 +18,10 @@ use crate::support::*;
 type Kept = Arc<Mutex<Vec<String>>>;
 
 /// A room that keeps outputs in a list.
-fn keeping(room: Room) -> (Room, Kept) {
+fn keeping(room: CompactionOptions) -> (CompactionOptions, Kept) {
     let kept: Kept = Arc::default();
     let files = Arc::clone(&kept);
-    let room = Room {
+    let room = CompactionOptions {
         keep_output: Some(Arc::new(move |tool, text| {
             files.lock().expect("files").push(text.to_owned());
             Ok(format!("/kept/{tool}").into())
@@ -31,12 +31,12 @@ fn keeping(room: Room) -> (Room, Kept) {
     (room, kept)
 }
 
-async fn picture(rig: &mut Rig) -> ContextPicture {
+async fn picture(rig: &mut Rig) -> ContextBreakdown {
     rig.send(Op::DescribeContext).await;
-    let told = rig.until(|body| matches!(body, EventBody::ContextPicture(_))).await;
+    let told = rig.until(|body| matches!(body, EventBody::ContextBreakdown(_))).await;
     match told.body {
-        EventBody::ContextPicture(picture) => *picture,
-        _ => ContextPicture::default(),
+        EventBody::ContextBreakdown(picture) => *picture,
+        _ => ContextBreakdown::default(),
     }
 }
 
@@ -50,8 +50,11 @@ fn lines(name: &str, count: usize) -> Arc<TestTool> {
 
 #[tokio::test]
 async fn a_long_result_of_any_tool_goes_to_a_file() {
-    let (room, kept) = keeping(Room { longest_result: Some(5_000), ..Room::default() });
-    let replies = vec![calls(&[("mcp_far_tool", 1), ("read_file", 2)]), says("done")];
+    let (room, kept) = keeping(CompactionOptions {
+        max_result_characters: Some(5_000),
+        ..CompactionOptions::default()
+    });
+    let replies = vec![calls(&[("mcp_far_tool", 1), ("read_file", 2)]), has_text("done")];
     let tools = vec![lines("mcp_far_tool", 1_000) as _, lines("read_file", 1_000) as _];
     let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
@@ -67,8 +70,12 @@ async fn a_long_result_of_any_tool_goes_to_a_file() {
 
 #[tokio::test]
 async fn no_result_is_larger_than_what_is_left_of_the_window() {
-    let (room, kept) = keeping(Room { tokens: 1_000_000, share: 1.0, ..Room::default() });
-    let replies = vec![calls(&[("read_file", 1)]), says("done")];
+    let (room, kept) = keeping(CompactionOptions {
+        tokens: 1_000_000,
+        share: 1.0,
+        ..CompactionOptions::default()
+    });
+    let replies = vec![calls(&[("read_file", 1)]), has_text("done")];
     let tools = vec![lines("read_file", 10_000) as _];
     let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
     rig.script.window(20_000);
@@ -107,12 +114,12 @@ async fn context_of_a_folder_comes_once_and_again_when_it_was_lost() {
         calls(&[("look", 0)]),
         calls(&[("read_file", 1)]),
         calls(&[("read_file", 2)]),
-        says("one"),
-        says("two"),
+        has_text("one"),
+        has_text("two"),
         calls(&[("read_file", 3)]),
-        says("three"),
+        has_text("three"),
     ];
-    let (room, _) = keeping(Room { probe: false, ..Room::default() });
+    let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
     let mut rig = rig(
         replies,
         Setup {
@@ -137,15 +144,20 @@ async fn context_of_a_folder_comes_once_and_again_when_it_was_lost() {
 
 #[tokio::test]
 async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
-    let (room, kept) = keeping(Room::default());
-    let replies = vec![calls(&[("look", 1), ("see", 2)]), says("one"), says("two"), says("three")];
+    let (room, kept) = keeping(CompactionOptions::default());
+    let replies = vec![
+        calls(&[("look", 1), ("see", 2)]),
+        has_text("one"),
+        has_text("two"),
+        has_text("three"),
+    ];
     let tools = vec![lines("look", 500) as _, lines("see", 500) as _];
     let sources = vec![Source { name: "/w/GEMINI.md".into(), tokens: 3, in_system: true }];
     let setup = Setup { tools, room, sources, ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("first").await;
     let before = picture(&mut rig).await;
-    let results = |picture: &ContextPicture| -> Vec<(Option<String>, u64)> {
+    let results = |picture: &ContextBreakdown| -> Vec<(Option<String>, u64)> {
         let of = picture.blocks.iter().filter(|block| block.kind == BlockKind::Results);
         of.map(|block| (block.name.clone(), block.tokens)).collect()
     };
@@ -153,7 +165,7 @@ async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
     assert!(before.blocks.iter().any(|block| block.kind == BlockKind::Memory && block.tokens == 3));
     let look = before.items.iter().find(|item| item.tool == "look").expect("item");
     assert!(!look.dropped && !look.pinned && look.tokens > 1_000);
-    rig.send(Op::LeaveOut(vec![look.place])).await;
+    rig.send(Op::DropResults(vec![look.place])).await;
     let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
     let EventBody::Compaction(told) = told.body else { panic!("another event") };
     assert!(told.after + 1_000 < told.before && told.cause == CompactionCause::Manual, "{told:?}");
@@ -172,14 +184,14 @@ async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
 
 #[tokio::test]
 async fn what_a_person_holds_on_to_outlives_compactions_and_processes() {
-    let (room, _) = keeping(Room { probe: false, ..Room::default() });
+    let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
     let replies = vec![
         calls(&[("look", 7)]),
         calls(&[("look", 8)]),
-        says("one"),
-        says("two"),
-        says("three"),
-        says("four"),
+        has_text("one"),
+        has_text("two"),
+        has_text("three"),
+        has_text("four"),
     ];
     let tools = vec![lines("look", 2_000) as _];
     let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
@@ -211,9 +223,9 @@ async fn requests_share_their_beginning() {
     let mut replies = Vec::new();
     for turn in 0..6 {
         replies.extend((0..10).map(|n| calls(&[("look", turn * 100 + n), ("see", n)])));
-        replies.push(says("so far"));
+        replies.push(has_text("so far"));
     }
-    let (room, _) = keeping(Room::default());
+    let (room, _) = keeping(CompactionOptions::default());
     let tools = vec![lines("look", 20) as _, lines("see", 30) as _];
     let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
     for turn in 0..6 {
@@ -241,7 +253,7 @@ async fn requests_share_their_beginning() {
 
 #[tokio::test]
 async fn an_added_folder_is_told_to_the_model_and_the_journal() {
-    let mut rig = rig(vec![says("a"), says("b")], Setup::default());
+    let mut rig = rig(vec![has_text("a"), has_text("b")], Setup::default());
     rig.turn("one").await;
     rig.send(Op::AddDirectory("/more".into())).await;
     rig.turn("two").await;
@@ -255,8 +267,9 @@ async fn an_added_folder_is_told_to_the_model_and_the_journal() {
 
 #[tokio::test]
 async fn a_skill_that_is_unloaded_tells_the_model_no_more() {
-    let (room, _) = keeping(Room::default());
-    let replies = vec![calls(&[("activate_skill", 1), ("look", 2)]), says("one"), says("two")];
+    let (room, _) = keeping(CompactionOptions::default());
+    let replies =
+        vec![calls(&[("activate_skill", 1), ("look", 2)]), has_text("one"), has_text("two")];
     let skill = tool("activate_skill", Sharing::Shared, |_, _| {
         let text = "<activated_skill name=\"release\">\n<instructions>\nRun the checks.\n"
             .to_owned()

@@ -1,6 +1,6 @@
 //! Plan mode in a session: calls switch the mode, and the plan stays known.
 
-use parallax_engine::AgreedPlan;
+use parallax_engine::ApprovedPlan;
 use parallax_protocol::event::{EventBody, Level};
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
@@ -42,7 +42,7 @@ async fn calls_switch_the_mode_when_they_succeed() {
         calls(&[("enter", 0)]),
         calls(&[("enter", 1), ("exit", 0)]),
         calls(&[("exit", 1)]),
-        says("done"),
+        has_text("done"),
     ];
     let mut rig = rig(replies, Setup { tools, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
@@ -59,7 +59,7 @@ async fn calls_switch_the_mode_when_they_succeed() {
     assert_eq!((plan.approved, plan.mode), (true, Some(ApprovalMode::AutoEdit)));
     // Another process knows it, unless the history went back behind it.
     let contents = 8;
-    let of = |contents| AgreedPlan::of(&records, contents).map(|plan| plan.path);
+    let of = |contents| ApprovedPlan::of(&records, contents).map(|plan| plan.path);
     assert_eq!(of(contents), Some("/plans/p.md".into()));
     assert_eq!(of(3), None);
 }
@@ -68,7 +68,7 @@ async fn calls_switch_the_mode_when_they_succeed() {
 async fn what_runs_without_a_question_is_told() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> =
         vec![changing("exit", approved(ApprovalMode::Yolo))];
-    let replies = vec![calls(&[("exit", 1)]), says("done")];
+    let replies = vec![calls(&[("exit", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools, unattended: true, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
     let told = events.iter().any(|event| {
@@ -90,10 +90,10 @@ async fn the_plan_outlives_a_shorter_history() {
     let replies = vec![
         calls(&[("exit", 1)]),
         calls(&[("look", 1)]),
-        says("one"),
+        has_text("one"),
         calls(&[("look", 2)]),
-        says("two"),
-        says("three"),
+        has_text("two"),
+        has_text("three"),
     ];
     let mut rig = rig(replies, Setup { tools, ..Setup::default() });
     rig.turn("first").await;

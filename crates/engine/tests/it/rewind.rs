@@ -37,7 +37,7 @@ fn turns(prompts: &[PromptEntry]) -> Vec<(u64, &str)> {
 
 #[tokio::test]
 async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
-    let mut rig = rig(["a", "b", "c", "d", "e"].map(says).into(), Setup::default());
+    let mut rig = rig(["a", "b", "c", "d", "e"].map(has_text).into(), Setup::default());
     for prompt in ["one", "two", "three"] {
         rig.turn(prompt).await;
     }
@@ -91,7 +91,7 @@ async fn files_go_back_turn_by_turn_from_the_last() {
     {
         let versions = Arc::new(Versions::default());
         let setup = Setup { checkpoints: Some(versions.clone()), ..Setup::default() };
-        let mut rig = rig(["a", "b"].map(says).into(), setup);
+        let mut rig = rig(["a", "b"].map(has_text).into(), setup);
         rig.turn("one").await;
         rig.turn("two").await;
         let list = prompts(&mut rig).await;
@@ -124,7 +124,7 @@ async fn edits_count_their_lines_and_a_running_turn_refuses() {
         })
     });
     let hanging = vec![chunk(r#"[{"text":"half"}]"#, None), Step::Hang];
-    let replies = vec![calls(&[("edit", 5), ("edit", 6)]), says("done"), hanging];
+    let replies = vec![calls(&[("edit", 5), ("edit", 6)]), has_text("done"), hanging];
     let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
     rig.turn("one").await;
     let list = prompts(&mut rig).await;
@@ -154,7 +154,7 @@ async fn a_resumed_session_goes_back_too() {
         lines_removed: 0,
     };
     let setup = Setup { history, prompts: vec![mark], ..Setup::default() };
-    let mut rig = rig(vec![says("b"), says("c")], setup);
+    let mut rig = rig(vec![has_text("b"), has_text("c")], setup);
     rig.turn("two").await;
     rig.send(rewind(3, true, false, false)).await;
     assert_eq!(rewound(&mut rig).await.prompt, "one");

@@ -16,7 +16,7 @@ pub fn auto(routing: RoutingOptions) -> Setup {
     Setup { model: Some("auto"), routing, ..Setup::default() }
 }
 
-pub fn busy() -> Reply {
+pub fn busy() -> ModelReply {
     vec![Step::Fail(ModelError::Unavailable {
         status: Some(503),
         delay: None,
@@ -25,7 +25,7 @@ pub fn busy() -> Reply {
     })]
 }
 
-fn spent() -> Reply {
+fn spent() -> ModelReply {
     vec![Step::Fail(ModelError::Quota {
         daily: true,
         reset: None,
@@ -65,7 +65,7 @@ pub fn models(rig: &Rig) -> Vec<String> {
 #[tokio::test]
 async fn clear_prompts_need_no_call_and_the_choice_stays_for_the_prompt() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("one", 1)]), says("a"), says("b"), says("c")];
+    let replies = vec![calls(&[("one", 1)]), has_text("a"), has_text("b"), has_text("c")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..auto(RoutingOptions::default()) });
     let (_, events) = rig.turn("What is in a.rs?").await;
     let [route] = routes(&events).try_into().expect("one choice");
@@ -79,7 +79,7 @@ async fn clear_prompts_need_no_call_and_the_choice_stays_for_the_prompt() {
 
 #[tokio::test]
 async fn in_doubt_a_small_model_is_asked_and_may_fail() {
-    let mut rig = rig(vec![says("a"), says("b")], auto(RoutingOptions::default()));
+    let mut rig = rig(vec![has_text("a"), has_text("b")], auto(RoutingOptions::default()));
     rig.script.writes(vec![r#"{"complexity_reasoning": "one file", "complexity_score": 30}"#]);
     let (_, events) = rig.turn("Add a flag\nto the parser").await;
     let route = routes(&events).remove(0);
@@ -100,7 +100,7 @@ async fn in_doubt_a_small_model_is_asked_and_may_fail() {
 async fn switched_off_or_by_rules_alone_nothing_is_asked() {
     for router in [Router::Off, Router::Rules] {
         let routing = RoutingOptions { router, ..RoutingOptions::default() };
-        let mut rig = rig(vec![says("a")], auto(routing));
+        let mut rig = rig(vec![has_text("a")], auto(routing));
         let (_, events) = rig.turn("Add a flag\nto the parser").await;
         let source = match router {
             Router::Off => RouteSource::Override,
@@ -113,7 +113,7 @@ async fn switched_off_or_by_rules_alone_nothing_is_asked() {
 
 #[tokio::test]
 async fn a_chosen_model_without_capacity_is_replaced_and_that_is_told() {
-    let replies = vec![busy(), says("a"), says("b")];
+    let replies = vec![busy(), has_text("a"), has_text("b")];
     let mut rig = rig(replies, Setup { unattended: true, ..auto(RoutingOptions::default()) });
     let (reason, events) = rig.turn("Refactor the parser").await;
     assert!(matches!(reason, EndReason::Done));
@@ -147,7 +147,7 @@ async fn a_person_is_asked_and_each_answer_counts() {
         (AskOutcome::Retry, vec!["strong", "strong", "strong"]),
         (AskOutcome::Cancel, vec!["strong"]),
     ] {
-        let replies = vec![spent(), says("a"), says("b")];
+        let replies = vec![spent(), has_text("a"), has_text("b")];
         let setup = Setup { model: Some("strong"), ..Setup::default() };
         let mut rig = rig(replies, setup);
         rig.prompt("go").await;
@@ -169,7 +169,7 @@ async fn nobody_there_the_run_ends_unless_it_was_allowed() {
     let run = async |fallback: FallbackPolicy| {
         let routing = RoutingOptions { fallback, ..RoutingOptions::default() };
         let setup = Setup { model: Some("strong"), unattended: true, routing, ..Setup::default() };
-        let mut rig = rig(vec![spent(), says("a")], setup);
+        let mut rig = rig(vec![spent(), has_text("a")], setup);
         let (reason, events) = rig.turn("go").await;
         (reason, warnings(&events), models(&rig).len())
     };
@@ -200,7 +200,7 @@ async fn an_interrupt_closes_the_question() {
 #[tokio::test]
 async fn in_plan_mode_nobody_is_asked_and_all_is_told() {
     let setup = Setup { model: Some("strong"), mode: ApprovalMode::Plan, ..Setup::default() };
-    let mut rig = rig(vec![spent(), says("a")], setup);
+    let mut rig = rig(vec![spent(), has_text("a")], setup);
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     assert_eq!(models(&rig), ["strong", "fast"]);

@@ -21,7 +21,7 @@ async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
         })
     });
     let replies = [calls(&[("wait", 1)])].into_iter();
-    let replies = replies.chain(answers.iter().map(|text| says(text))).collect();
+    let replies = replies.chain(answers.iter().map(|text| has_text(text))).collect();
     let mut rig = rig(replies, Setup { tools: vec![wait], ..Setup::default() });
     rig.prompt("go").await;
     rig.until(|body| matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. }))
@@ -98,7 +98,7 @@ async fn too_late_it_is_a_prompt_of_its_own() {
 
 #[tokio::test]
 async fn without_a_turn_it_is_a_prompt() {
-    let mut rig = rig(vec![says("yes")], Setup::default());
+    let mut rig = rig(vec![has_text("yes")], Setup::default());
     rig.send(steer("1", "hello")).await;
     let (_, events) = rig.finish().await;
     assert_eq!(fates(&events), [("1".into(), "hello".into(), SteerFate::Prompted)]);

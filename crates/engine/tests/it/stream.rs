@@ -13,7 +13,7 @@ async fn a_cut_stream_is_sent_again_and_its_text_and_calls_are_dropped() {
     let mut cut = calls(&[("once", 1)]);
     cut[0] = chunk(r#"[{"text":"I will "},{"functionCall":{"name":"once","args":{"n":1}}}]"#, None);
     cut.push(Step::Fail(broken("connection reset")));
-    let replies = vec![cut, calls(&[("once", 1)]), says("done")];
+    let replies = vec![cut, calls(&[("once", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![once], ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
@@ -26,7 +26,7 @@ async fn a_cut_stream_is_sent_again_and_its_text_and_calls_are_dropped() {
 
 #[tokio::test]
 async fn a_cut_after_the_finish_reason_is_a_whole_answer() {
-    let mut reply = says("all of it");
+    let mut reply = has_text("all of it");
     reply.push(Step::Fail(broken("connection reset")));
     let mut rig = rig(vec![reply], Setup::default());
     let (reason, events) = rig.turn("go").await;
@@ -36,7 +36,8 @@ async fn a_cut_after_the_finish_reason_is_a_whole_answer() {
 
 #[tokio::test]
 async fn four_broken_attempts_are_a_failure_and_the_prompt_is_taken_back() {
-    let replies = (0..4).map(|_| vec![Step::Fail(broken("cut"))]).chain([says("hello")]).collect();
+    let replies =
+        (0..4).map(|_| vec![Step::Fail(broken("cut"))]).chain([has_text("hello")]).collect();
     let mut rig = rig(replies, Setup::default());
     let (reason, _) = rig.turn("first").await;
     assert!(
@@ -53,7 +54,7 @@ async fn four_broken_attempts_are_a_failure_and_the_prompt_is_taken_back() {
 #[tokio::test]
 async fn thinking_alone_is_nudged_in_the_request_only() {
     let thought = vec![chunk(r#"[{"text":"hm","thought":true}]"#, Some("STOP"))];
-    let mut rig = rig(vec![thought, says("done"), says("more")], Setup::default());
+    let mut rig = rig(vec![thought, has_text("done"), has_text("more")], Setup::default());
     rig.turn("go").await;
     rig.turn("again").await;
     let contents = rig.script.contents();
@@ -63,7 +64,7 @@ async fn thinking_alone_is_nudged_in_the_request_only() {
 #[tokio::test]
 async fn refusals_fail_with_their_reason_and_are_not_hammered() {
     let refused = || vec![chunk("[]", Some("SAFETY"))];
-    let mut rig = rig(vec![refused(), refused(), says("never")], Setup::default());
+    let mut rig = rig(vec![refused(), refused(), has_text("never")], Setup::default());
     let (reason, _) = rig.turn("go").await;
     let EndReason::Failed(failure) = reason else { panic!("{reason:?}") };
     assert_eq!(failure.kind, FailureKind::Blocked);
@@ -77,7 +78,8 @@ async fn a_blocked_prompt_fails_at_once() {
         blocked: Some("PROHIBITED_CONTENT".into()),
         ..Default::default()
     };
-    let mut rig = rig(vec![vec![Step::Chunk(Box::new(blocked))], says("never")], Setup::default());
+    let mut rig =
+        rig(vec![vec![Step::Chunk(Box::new(blocked))], has_text("never")], Setup::default());
     let (reason, _) = rig.turn("go").await;
     assert!(
         matches!(reason, EndReason::Failed(failure) if failure.message.contains("PROHIBITED_CONTENT"))
@@ -95,7 +97,7 @@ async fn foreign_signatures_are_replaced_after_one_more_try() {
         })]
     };
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("one", 1)]), refuse(), refuse(), says("done")];
+    let replies = vec![calls(&[("one", 1)]), refuse(), refuse(), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
@@ -115,8 +117,10 @@ async fn the_sources_of_an_answer_are_told_once_each() {
         ]})),
         ..Chunk::default()
     }));
-    let mut rig =
-        rig(vec![[vec![told], says("so it is")].into_iter().flatten().collect()], Setup::default());
+    let mut rig = rig(
+        vec![[vec![told], has_text("so it is")].into_iter().flatten().collect()],
+        Setup::default(),
+    );
     rig.prompt("go").await;
     let event = rig.until(|body| matches!(body, EventBody::Sources(_))).await;
     let EventBody::Sources(sources) = event.body else { unreachable!() };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parallax_engine::{
-    Approvals, EventHub, EventReader, SessionHandle, SessionOptions, invariants, start,
+    Approvals, EventBus, EventReader, SessionHandle, SessionOptions, invariants, start,
 };
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
 use parallax_protocol::content::{Part, Sealed};
@@ -22,7 +22,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{
     ApprovalMode, Decision, Judge, Query, RuleDraft, RuleKeeper, Verdict,
 };
-use parallax_protocol::routing::{Routes, Scale, Substitute, Unasked};
+use parallax_protocol::routing::{AutoFallback, FallbackModel, Routes, Scale};
 use parallax_protocol::store::{Record, Store, StoreError};
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
@@ -37,7 +37,7 @@ pub enum Step {
     Hang,
 }
 
-pub type Reply = Vec<Step>;
+pub type ModelReply = Vec<Step>;
 
 pub fn chunk(parts: &str, finish: Option<&str>) -> Step {
     Step::Chunk(Box::new(Chunk {
@@ -47,12 +47,12 @@ pub fn chunk(parts: &str, finish: Option<&str>) -> Step {
     }))
 }
 
-pub fn says(text: &str) -> Reply {
+pub fn has_text(text: &str) -> ModelReply {
     vec![chunk(&format!("[{{\"text\":{}}}]", serde_json::json!(text)), Some("STOP"))]
 }
 
 /// Calls by name and argument `n`, the first one signed.
-pub fn calls(list: &[(&str, u64)]) -> Reply {
+pub fn calls(list: &[(&str, u64)]) -> ModelReply {
     let parts: Vec<String> = list
         .iter()
         .enumerate()
@@ -72,7 +72,7 @@ pub fn broken(text: &str) -> ModelError {
 
 #[derive(Default)]
 pub struct Script {
-    replies: Mutex<VecDeque<Reply>>,
+    replies: Mutex<VecDeque<ModelReply>>,
     pub requests: Mutex<Vec<Request>>,
     /// Answers to utility calls; without one left such a call fails.
     written: Mutex<VecDeque<String>>,
@@ -83,7 +83,7 @@ pub struct Script {
 }
 
 impl Script {
-    pub fn new(replies: Vec<Reply>) -> Arc<Self> {
+    pub fn new(replies: Vec<ModelReply>) -> Arc<Self> {
         Arc::new(Self { replies: Mutex::new(replies.into()), ..Self::default() })
     }
 
@@ -191,14 +191,14 @@ impl Model for Script {
         })
     }
 
-    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+    fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
         let other = match model {
             "strong" => "fast",
             "fast" if chosen => "strong",
             _ => return Vec::new(),
         };
-        let unasked = if chosen { Unasked::PASSING } else { Unasked::NEVER };
-        vec![Substitute { model: other.into(), unasked, last_resort: false, only: None }]
+        let auto_fallback = if chosen { AutoFallback::PASSING } else { AutoFallback::NEVER };
+        vec![FallbackModel { model: other.into(), auto_fallback, last_resort: false, only: None }]
     }
 }
 
@@ -370,17 +370,17 @@ pub struct Setup {
     pub shell: Option<Arc<dyn parallax_protocol::shell::Shell>>,
     pub prompts: Vec<parallax_protocol::store::PromptMark>,
     pub compactions: Vec<parallax_protocol::store::CompactionRecord>,
-    pub room: parallax_engine::Room,
+    pub room: parallax_engine::CompactionOptions,
     pub pins: std::collections::BTreeSet<parallax_protocol::context::ResultPlace>,
     pub sources: Vec<parallax_protocol::context::Source>,
     pub folder_context: Option<Arc<dyn parallax_protocol::context::FolderContext>>,
     pub agents: Option<Arc<dyn parallax_protocol::agent::Agents>>,
 }
 
-pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
+pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
     let script = Script::new(replies);
     let store = Arc::new(Memory::default());
-    let hub = EventHub::new();
+    let hub = EventBus::new();
     let events = hub.subscribe();
     let added = Arc::new(Mutex::new(Vec::<PathBuf>::new()));
     let folders = Arc::clone(&added);

@@ -14,7 +14,13 @@ use crate::support::*;
 #[tokio::test]
 async fn requests_extend_each_other_across_prompts() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
-    let replies = vec![calls(&[("one", 1)]), says("a"), says("b"), calls(&[("one", 2)]), says("c")];
+    let replies = vec![
+        calls(&[("one", 1)]),
+        has_text("a"),
+        has_text("b"),
+        calls(&[("one", 2)]),
+        has_text("c"),
+    ];
     let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });
     for prompt in ["first", "second", "third"] {
         rig.turn(prompt).await;
@@ -26,7 +32,7 @@ async fn requests_extend_each_other_across_prompts() {
 #[tokio::test]
 async fn an_interrupt_keeps_the_text_so_far() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
-    let mut rig = rig(vec![reply, says("done")], Setup::default());
+    let mut rig = rig(vec![reply, has_text("done")], Setup::default());
     rig.prompt("go").await;
     rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
     rig.handle.ops.send(Op::Interrupt).await.expect("open");
@@ -43,7 +49,7 @@ async fn an_interrupt_answers_every_call_and_keeps_finished_results() {
     let quick = tool("quick", Sharing::Shared, |n, _| echo(n));
     let begun = Arc::new(Notify::new());
     let told = begun.clone();
-    let stuck = tool("stuck", Sharing::Shared, move |_, run| {
+    let fast_model_failed = tool("stuck", Sharing::Shared, move |_, run| {
         let begun = begun.clone();
         Box::pin(async move {
             begun.notify_one();
@@ -57,8 +63,9 @@ async fn an_interrupt_answers_every_call_and_keeps_finished_results() {
         })
     });
     let edit = tool("edit", Sharing::Exclusive, |n, _| echo(n));
-    let replies = vec![calls(&[("quick", 1), ("stuck", 2), ("edit", 3)]), says("done")];
-    let mut rig = rig(replies, Setup { tools: vec![quick, stuck, edit], ..Setup::default() });
+    let replies = vec![calls(&[("quick", 1), ("stuck", 2), ("edit", 3)]), has_text("done")];
+    let mut rig =
+        rig(replies, Setup { tools: vec![quick, fast_model_failed, edit], ..Setup::default() });
     rig.prompt("go").await;
     told.notified().await;
     rig.until(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-quick"))).await;
@@ -84,7 +91,7 @@ async fn steering_reaches_the_model_with_the_next_results() {
         })
     });
     let mut rig = rig(
-        vec![calls(&[("wait", 1)]), says("done")],
+        vec![calls(&[("wait", 1)]), has_text("done")],
         Setup { tools: vec![wait], ..Setup::default() },
     );
     rig.prompt("go").await;
@@ -119,7 +126,7 @@ async fn a_round_cut_off_by_a_crash_keeps_what_was_finished() {
     let wire = r#"[{"functionResponse":{"id":"id-2","name":"one","response":{"output":"kept"}}}]"#;
     let raw = serde_json::value::RawValue::from_string(wire.into()).expect("json");
     let setup = Setup { history: history.clone(), pending: [(1, raw)].into(), ..Setup::default() };
-    let mut rig = rig(vec![says("done")], setup);
+    let mut rig = rig(vec![has_text("done")], setup);
     let (reason, _) = rig.turn("on").await;
     assert!(matches!(reason, EndReason::Done));
     let request = rig.script.contents().pop().expect("request");
@@ -132,7 +139,7 @@ async fn a_round_cut_off_by_a_crash_keeps_what_was_finished() {
 async fn records_come_before_the_next_step() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let mut rig = rig(
-        vec![calls(&[("one", 1)]), says("done")],
+        vec![calls(&[("one", 1)]), has_text("done")],
         Setup { tools: vec![one], ..Setup::default() },
     );
     rig.turn("go").await;
@@ -166,7 +173,7 @@ async fn records_come_before_the_next_step() {
 #[tokio::test]
 async fn what_follows_an_answer_of_no_use_is_a_retry() {
     let empty = vec![chunk("[]", Some("STOP"))];
-    let mut rig = rig(vec![empty, says("here"), says("more")], Setup::default());
+    let mut rig = rig(vec![empty, has_text("here"), has_text("more")], Setup::default());
     rig.turn("go").await;
     rig.turn("on").await;
     let retries: Vec<bool> =

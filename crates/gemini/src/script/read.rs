@@ -1,5 +1,5 @@
-//! Reading one line of a script. People write these by hand: what is wrong is
-//! told in the words of the format.
+//! Parses one line of a script. Scripts are written by hand, so errors use the terms of the
+//! format.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::record::RecordedError;
 
 const STREAM: &str = "generateContentStream";
 const METHODS: [&str; 4] = [STREAM, "generateContent", "countTokens", "embedContent"];
-/// What a person writes, then what a recording adds.
+/// Keys for authors, then keys that recordings add.
 const KEYS: [&str; 8] =
     ["method", "response", "when", "vars", "delayMs", "error", "request", "retries"];
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// Reads a line; the error says what is wrong with it, but not where it stands.
+/// Parses a line; the error says what is wrong, but not where.
 pub(super) fn line(text: &str, number: usize) -> Result<Line, String> {
     let mut fields = fields(text)?;
     known(fields.keys(), &KEYS, "this line")?;
@@ -34,7 +34,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<Line, String> {
     }
     let error = take("error").map(|raw| recorded_error(&raw)).transpose()?;
     let digest = take("request").map(|raw| digest(&raw)).transpose()?;
-    // Only a recording has streams that ended before they began.
+    // Only a recording has streams without chunks.
     let may_be_empty = error.is_some() || digest.is_some();
     let chunks = match take("response") {
         Some(raw) if method == STREAM => chunks(&raw, may_be_empty)?,
@@ -66,7 +66,7 @@ fn fields(text: &str) -> Result<Fields, String> {
     }
 }
 
-/// What a value is, for messages.
+/// The type of a value, for messages.
 fn kind(raw: &RawValue) -> &'static str {
     match raw.get().trim_start().bytes().next() {
         Some(b'{') => "an object",
@@ -90,8 +90,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 fn value(raw: &RawValue) -> Value {
-    // It was read as JSON before, and numbers too large for a value are none of
-    // those that are wanted.
+    // It was parsed as JSON before; numbers that are too large for a value are invalid anyway.
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
@@ -207,7 +206,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
     }
 }
 
-/// The waits before the chunks, and the one before all others.
+/// The delays before the chunks, and the default delay.
 fn delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
     let wrong = || "`delayMs` must be a whole number of milliseconds, or a list of such".to_owned();
     match value {

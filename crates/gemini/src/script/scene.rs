@@ -1,4 +1,4 @@
-//! What a script can see of a request, and filling it into a response.
+//! What a script can see of a request, and placeholders in responses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::model::Request;
 use serde_json::Value;
 
-/// A request as a script sees it. Nothing is parsed before it is asked for.
+/// A request as a script sees it. Contents are parsed only when needed.
 pub(crate) struct Scene<'a> {
     request: &'a Request,
     cwd: &'a Path,
@@ -23,8 +23,7 @@ impl<'a> Scene<'a> {
         users.filter_map(|content| content.open().ok())
     }
 
-    /// What the person typed last, without the session's context before it and
-    /// the attached files behind it.
+    /// The user's last prompt as typed, without session context and attached files.
     pub(crate) fn prompt(&self) -> String {
         self.newest_first()
             .filter(|content| {
@@ -49,11 +48,10 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What stands before the files named in a prompt.
+/// The header of the files that a prompt references.
 const ATTACHED: &str = "\n--- Content from referenced files ---";
 
-/// Whether a part is the description of the session that comes before its
-/// first prompt.
+/// Whether a part is the session context.
 pub(crate) fn is_session_context(part: &Part) -> bool {
     matches!(part.view(), PartView::Text(text) if text.starts_with("<session_context>"))
 }
@@ -87,7 +85,7 @@ pub(crate) fn text_of(result: &Value) -> String {
     }
 }
 
-/// What a tool result's output holds when it is JSON.
+/// A tool result's output, if it is JSON.
 pub(crate) fn output_json(result: &Value) -> Option<Value> {
     match result.get("output")? {
         Value::String(text) => serde_json::from_str(text.trim()).ok(),
@@ -95,8 +93,8 @@ pub(crate) fn output_json(result: &Value) -> Option<Value> {
     }
 }
 
-/// Replaces the placeholders in the strings of a JSON text. Without any, the
-/// text comes back byte for byte.
+/// Replaces the placeholders in the strings of a JSON text. Without any, the text is returned
+/// unchanged.
 pub(crate) fn fill(
     json: &str,
     scene: &Scene<'_>,
@@ -161,7 +159,7 @@ fn fill_text(
                 }
                 rest = tail;
             }
-            // Not ours: a shell's variable, say.
+            // Not ours: a shell variable, for example.
             _ => {
                 filled.push_str("${");
                 rest = after;
@@ -172,8 +170,7 @@ fn fill_text(
     Ok(Value::String(filled))
 }
 
-/// The value of a placeholder: `None` = it is not one of ours, `Some(None)` =
-/// it is, but there is no such value.
+/// The value of a placeholder: `None` = not ours, `Some(None)` = ours, but without a value.
 fn look_up(name: &str, scene: &Scene<'_>, vars: &BTreeMap<String, Value>) -> Option<Option<Value>> {
     match name {
         "cwd" => return Some(Some(Value::String(scene.cwd.display().to_string()))),

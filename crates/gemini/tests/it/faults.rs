@@ -55,7 +55,7 @@ async fn without_capacity_a_request_that_gives_way_is_tried_twice_more() {
     };
     let server = Server::start(vec![full(), full(), full(), ok()]).await;
     let mut waiting = request();
-    waiting.gives_way = true;
+    waiting.has_fallback = true;
     let got = drain(&gemini(&server), waiting).await;
     assert!(matches!(got.end, Err(ModelError::Unavailable { class: "capacity", .. })));
     let told: Vec<_> = got.retries.iter().map(|r| (r.attempt, r.max_attempts)).collect();

@@ -176,9 +176,9 @@ pub(crate) fn request() -> Request {
         role: "main".into(),
         alias: String::new(),
         max_attempts: None,
-        gives_way: false,
+        has_fallback: false,
         is_retry: false,
-        taken: None,
+        adopted: None,
     }
 }
 

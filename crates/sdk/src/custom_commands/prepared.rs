@@ -6,7 +6,7 @@ use std::time::Duration;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::op::{Prompt, PromptWishes};
+use parallax_protocol::op::{Prompt, TurnOverrides};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_tools::activate_skill::{SkillEntry, activation};
 use tokio::time::{Instant, timeout_at};
@@ -31,7 +31,7 @@ pub struct Prepared {
     arguments: String,
     mode: ApprovalMode,
     /// What its file wants for the turn.
-    wishes: Option<Box<PromptWishes>>,
+    wishes: Option<Box<TurnOverrides>>,
     /// How long its shell commands may take together.
     timeout: Option<Duration>,
     /// The agent that the work is for.
@@ -86,7 +86,7 @@ impl Prepared {
         };
         let notices = notices.into_iter().chain(refused).chain(nobody).chain(making.notices);
         let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
-        let has_none = wishes == PromptWishes::default();
+        let has_none = wishes == TurnOverrides::default();
         Ok(Self {
             timeout: wishes.timeout,
             wishes: (!has_none).then(|| Box::new(wishes)),
@@ -259,7 +259,7 @@ impl Prepared {
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
         prompt.attachments.extend(named.attachments);
         prompt.attachments.extend(delegation(agent.as_slice()));
-        prompt.wishes = wishes;
+        prompt.overrides = wishes;
         prompt.typed = Some(line);
         Ok(Expanded { prompt, notices })
     }

@@ -2,7 +2,7 @@
 
 use parallax_config::commands::{CommandSource, CommandWishes};
 use parallax_config::other_agents::our_tool;
-use parallax_protocol::op::PromptWishes;
+use parallax_protocol::op::TurnOverrides;
 use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 
 /// Tools that ask nobody anyway.
@@ -37,11 +37,11 @@ pub(super) fn mode_of(
 pub(super) fn wishes_of(
     wishes: &CommandWishes,
     source: &CommandSource,
-) -> (PromptWishes, Vec<String>) {
-    let mut wanted = PromptWishes {
+) -> (TurnOverrides, Vec<String>) {
+    let mut wanted = TurnOverrides {
         model: wishes.model.clone(),
         timeout: wishes.timeout,
-        ..PromptWishes::default()
+        ..TurnOverrides::default()
     };
     wanted.tools = wishes.tools.as_ref().map(|tools| {
         let name = |entry: &String| our_tool(entry.split('(').next().unwrap_or(entry).trim());
@@ -127,7 +127,7 @@ mod tests {
         );
         assert_eq!(notices.len(), 1, "{notices:?}");
         let (none, notices) = wishes_of(&wishes, &CommandSource::Project);
-        assert!(none == PromptWishes::default() && notices.len() == 1, "{notices:?}");
+        assert!(none == TurnOverrides::default() && notices.len() == 1, "{notices:?}");
     }
 
     #[test]

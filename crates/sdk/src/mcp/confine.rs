@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_config::mcp::{Endpoint, McpServer, SandboxGrants};
-use parallax_engine::EventHub;
+use parallax_engine::EventBus;
 use parallax_exec::ServedProgram;
 use parallax_mcp::{Confine, EndWatch, Watch};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
@@ -71,7 +71,7 @@ pub(super) fn watch(
     mode: ApprovalMode,
     versions: Option<Arc<Versions>>,
     around: Around,
-    hub: EventHub,
+    hub: EventBus,
 ) -> Option<Watch> {
     let versions = versions.filter(|_| mode != ApprovalMode::Yolo)?;
     Some(Arc::new(move |server| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_engine::{Approvals, Room};
+use parallax_engine::{Approvals, CompactionOptions};
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -16,30 +16,30 @@ use crate::versions::{self, Versions};
 
 impl Launch {
     /// When the history is made shorter, by the settings.
-    pub(super) fn room(&self, artifacts: &Path, id: &SessionId) -> Room {
+    pub(super) fn room(&self, artifacts: &Path, id: &SessionId) -> CompactionOptions {
         let settings = &self.config.settings;
         let masking = "contextManagement.tools.outputMasking";
         let count = |key: &str| settings.count(&format!("{masking}.{key}"));
-        let standard = Room::default();
+        let standard = CompactionOptions::default();
         let outputs = artifacts.join("tool-outputs");
         let homes = self.homes();
         let encrypted = homes.encrypted_outputs(&self.options.directory, id);
         if homes.keys.encrypts() && !homes.is_temporary_at_home() {
             parallax_store::restore_outputs(&encrypted, &outputs, &homes.keys);
         }
-        Room {
+        CompactionOptions {
             share: settings.number("model.compressionThreshold").unwrap_or(standard.share),
             tokens: settings
                 .count("model.compactAtTokens")
                 .filter(|tokens| *tokens > 0)
                 .unwrap_or(standard.tokens),
             protect: count("protectionThresholdTokens").unwrap_or(standard.protect),
-            at_least: count("minPrunableThresholdTokens").unwrap_or(standard.at_least),
+            min_masked: count("minPrunableThresholdTokens").unwrap_or(standard.min_masked),
             protect_newest: settings
                 .get(&format!("{masking}.protectLatestTurn"))
                 .and_then(serde_json::Value::as_bool)
                 .unwrap_or(standard.protect_newest),
-            longest_result: settings.truncate_tool_output_threshold(),
+            max_result_characters: settings.truncate_tool_output_threshold(),
             keep_output: Some(Arc::new(move |tool, text| {
                 let text = &homes.keys.redacted(text);
                 let kept = match homes.keys.encrypts() {

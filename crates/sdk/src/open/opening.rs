@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_engine::prompt::Flags;
+use parallax_engine::prompt::PromptFlags;
 use parallax_engine::{
-    AgreedPlan, Budget, EventHub, EventReader, Metered, SessionHandle, SessionOptions, SystemPrompt,
+    ApprovedPlan, Budget, EventBus, EventReader, SessionHandle, SessionOptions, SystemPrompt,
+    UsageTrackingModel,
 };
 use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::{Sampling, Servers};
@@ -109,7 +110,7 @@ impl Launch {
         warnings.extend(resumed.notices.iter().cloned());
         let ground = self.ground(&resumed, &mut warnings)?;
         // Before anybody can say anything.
-        let hub = EventHub::new();
+        let hub = EventBus::new();
         let events = hub.subscribe();
         let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
         let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
@@ -186,13 +187,14 @@ impl Launch {
         &self,
         resumed: &Resumed,
         ground: &Ground,
-        hub: &EventHub,
+        hub: &EventBus,
         warnings: &mut Vec<String>,
     ) -> Result<Voice, Failure> {
         let model = model::open(self, ground.workspace.root())?;
         let budget = self.budget(&resumed.records, model.as_ref());
-        let budget = budget.asking(self.options.budget_questions);
-        let metered = Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
+        let budget = budget.with_user_prompts(self.options.budget_questions);
+        let metered =
+            UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
         let name = self.model_name();
         warnings.extend(self.model_table().doubts(&name));
         Ok(Voice { model, metered: Arc::new(metered), name, budget })
@@ -206,7 +208,7 @@ impl Launch {
         id: &SessionId,
         ground: &Ground,
         voice: &Voice,
-        hub: &EventHub,
+        hub: &EventBus,
         warnings: &mut Vec<String>,
     ) -> Result<Means, Failure> {
         let Ground { workspace, seen, artifacts } = ground;
@@ -255,7 +257,7 @@ impl Launch {
         ground: &Ground,
         means: &Means,
         memory: &Gathered,
-        hub: &EventHub,
+        hub: &EventBus,
         warnings: &mut Vec<String>,
     ) -> Result<Joined, Failure> {
         let Means { shell, plans, toolbox, versions, .. } = means;
@@ -343,7 +345,7 @@ impl Launch {
         means: &Means,
         joined: Joined,
         told: Told,
-        hub: EventHub,
+        hub: EventBus,
     ) -> SessionHandle {
         let Voice { model, metered, name, budget } = voice;
         let store: Arc<dyn Store> = match self.options.ephemeral {
@@ -395,7 +397,7 @@ impl Launch {
                 preface: told.memory.preface,
                 sources: told.memory.sources,
                 folder_context: Some(joined.found as Arc<dyn FolderContext>),
-                plan: AgreedPlan::of(records(), resumed.contents.len()),
+                plan: ApprovedPlan::of(records(), resumed.contents.len()),
                 pending: resumed.pending,
                 cut_off: resumed.cut_off,
                 history: resumed.contents,
@@ -435,13 +437,13 @@ impl Launch {
     }
 
     /// What the system prompt is told of the session's surroundings.
-    fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> Flags<'static> {
-        Flags {
+    fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> PromptFlags<'static> {
+        PromptFlags {
             interactive: self.options.interactive,
             git: system::in_git(workspace.root()),
             sandbox: self.confinement(),
             hooks,
-            ..Flags::default()
+            ..PromptFlags::default()
         }
     }
 

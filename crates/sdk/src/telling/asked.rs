@@ -1,7 +1,7 @@
 //! Commands that the session itself answers, with an event: what fills the window,
 //! and making the history shorter.
 
-use parallax_protocol::context::ContextPicture;
+use parallax_protocol::context::ContextBreakdown;
 use parallax_protocol::event::{
     Compaction, CompactionCause, Event, EventBody, NOTHING_TO_COMPRESS,
 };
@@ -48,7 +48,7 @@ impl OpenSession {
         if self.ops().send(order).await.is_ok() {
             while let Some(event) = events.next().await {
                 let told = match &event.body {
-                    EventBody::ContextPicture(picture) => Some(context(picture)),
+                    EventBody::ContextBreakdown(picture) => Some(context(picture)),
                     EventBody::Compaction(compaction) if is_wanted(compaction) => {
                         Some(compacted(compaction))
                     }
@@ -69,8 +69,8 @@ fn is_wanted(compaction: &Compaction) -> bool {
     matches!(compaction.cause, CompactionCause::Manual | CompactionCause::Undo)
 }
 
-fn context(picture: &ContextPicture) -> Told {
-    let ContextPicture { tokens, window, mark, blocks, .. } = picture;
+fn context(picture: &ContextBreakdown) -> Told {
+    let ContextBreakdown { tokens, window, mark, blocks, .. } = picture;
     let share = (tokens * 100).checked_div(*window).unwrap_or(0);
     let mut lines =
         vec![format!("{tokens} of {window} tokens ({share}%); made shorter from {mark}")];

@@ -98,9 +98,9 @@ async fn ask(
         role: role.to_owned(),
         alias: utility.to_owned(),
         max_attempts: None,
-        gives_way: false,
+        has_fallback: false,
         is_retry: false,
-        taken: None,
+        adopted: None,
     };
     shared.model.generate(request, cancel.clone()).await
 }

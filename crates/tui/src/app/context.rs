@@ -1,7 +1,7 @@
 //! The dialog of `/context`: what fills the window, and which results are left
 //! out or held on to.
 
-use parallax_protocol::context::{ContextItem, ContextPicture, ResultPlace};
+use parallax_protocol::context::{ContextBreakdown, ContextItem, ResultPlace};
 use parallax_protocol::op::Op;
 
 use super::App;
@@ -24,7 +24,7 @@ impl App {
         self.effect(Effect::Send(Op::DescribeContext));
     }
 
-    pub(super) fn context_is(&mut self, picture: &ContextPicture) {
+    pub(super) fn context_is(&mut self, picture: &ContextBreakdown) {
         self.facts.context = (picture.tokens, picture.window);
         let rows = context_view::rows(picture, self.columns(), &self.theme);
         let items: Vec<ListItem> = picture.items.iter().take(OFFERED).map(item).collect();
@@ -57,7 +57,7 @@ impl App {
     /// Leaves a result out.
     pub(super) fn leave_out(&mut self, id: &str) {
         if let Some(place) = self.context_item(id).map(|item| item.place) {
-            self.effect(Effect::Send(Op::LeaveOut(vec![place])));
+            self.effect(Effect::Send(Op::DropResults(vec![place])));
             self.effect(Effect::Send(Op::DescribeContext));
         }
     }

@@ -134,7 +134,7 @@ impl App {
                 self.compacted();
             }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
-            EventBody::ContextPicture(picture) => self.context_is(picture),
+            EventBody::ContextBreakdown(picture) => self.context_is(picture),
             EventBody::Retry(retry) => {
                 if retry.status == Some(429) {
                     let (attempt, of) = (retry.attempt + 1, retry.max_attempts);

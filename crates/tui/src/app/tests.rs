@@ -298,14 +298,14 @@ fn a_turned_down_todo_counts_as_it_does_in_the_block() {
 #[test]
 fn a_picture_that_nobody_asked_for_tells_the_footer_only() {
     let mut bench = Bench::new(Layout::Inline);
-    let picture = parallax_protocol::context::ContextPicture {
+    let picture = parallax_protocol::context::ContextBreakdown {
         tokens: 250,
         window: 1_000,
         mark: 800,
         blocks: Vec::new(),
         items: Vec::new(),
     };
-    bench.event(EventBody::ContextPicture(Box::new(picture)));
+    bench.event(EventBody::ContextBreakdown(Box::new(picture)));
     bench.shows(" 25%");
     assert!(bench.app.overlay.is_none());
 }

@@ -97,7 +97,7 @@ impl Transcript {
             | EventBody::ModelCall(_)
             | EventBody::ContextUsed(_)
             | EventBody::Sources(_)
-            | EventBody::ContextPicture(_)
+            | EventBody::ContextBreakdown(_)
             | EventBody::SteerEnded(_)
             | EventBody::Prompts { .. }
             | EventBody::Routed(_)

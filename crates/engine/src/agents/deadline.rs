@@ -1,0 +1,60 @@
+//! The time limit of a subagent. The clock stops while the user is asked.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub(super) struct PausableDeadline {
+    left: Duration,
+    /// When the clock was started; `None` while it is paused.
+    since: Option<Instant>,
+}
+
+impl PausableDeadline {
+    /// Creates a running clock.
+    pub(super) fn new(left: Duration) -> Self {
+        Self { left, since: Some(Instant::now()) }
+    }
+
+    pub(super) fn pause(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(since.elapsed());
+        }
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Completes when the time is up; never while the clock is paused.
+    pub(super) async fn run_out(&self) {
+        match self.since {
+            // A time beyond the range of the clock never comes.
+            Some(since) => match since.checked_add(self.left) {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            },
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clock_that_stands_still_keeps_what_is_left() {
+        let mut clock = PausableDeadline::new(Duration::from_secs(10));
+        clock.pause();
+        let left = clock.left;
+        clock.pause();
+        assert!(clock.left == left && left <= Duration::from_secs(10));
+        let stands = tokio::time::timeout(Duration::ZERO, clock.run_out());
+        assert!(stands.await.is_err());
+        let mut up = PausableDeadline::new(Duration::ZERO);
+        up.pause();
+        up.resume();
+        up.run_out().await;
+    }
+}

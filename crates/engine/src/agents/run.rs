@@ -1,0 +1,494 @@
+//! Runs one subagent: starts its session, follows its events, and builds its result.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::agent::{AgentDefinition, AgentEnd, AgentKit, AgentResult, CloseAgent};
+use parallax_protocol::event::{
+    EndReason, Event, EventBody, ItemDone, Level, ModelCall, TurnEnded,
+};
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
+use parallax_protocol::ids::{AskId, ItemId};
+use parallax_protocol::op::{Op, Prompt};
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use serde_json::{Value, json};
+
+use super::deadline::PausableDeadline;
+use super::manager::SubagentManager;
+use super::progress::ProgressTracker;
+use super::role::AgentRole;
+use crate::event_bus::{EventBus, EventReader};
+use crate::session::{self, SessionHandle, SessionOptions};
+
+/// Time limit of the final turn.
+const LAST_CHANCE: Duration = Duration::from_secs(60);
+/// How long a cancelled subagent may take to shut down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Characters of a result that the calling model gets. A longer result is saved to a file.
+const RESULT: usize = 40_000;
+/// Prefix of the prompt of a resumed subagent.
+const GO_ON: &str = "[Your work was interrupted; this goes on where it was. A call without a result \
+                     was cut off.]\n\n";
+/// The role of subagents' requests in usage statistics.
+pub(crate) const SUBAGENT: &str = "subagent";
+
+/// How the run ended, and why.
+struct RunEnd {
+    end: AgentEnd,
+    /// The result, or what happened.
+    text: String,
+}
+
+/// How one turn of the subagent ended.
+enum TurnEnd {
+    Ended(EndReason),
+    TimeIsUp,
+    Cancelled,
+    /// The session is gone.
+    Gone,
+}
+
+/// A running subagent.
+pub(super) struct SubagentRun {
+    subagents: Arc<SubagentManager>,
+    agent: Arc<AgentDefinition>,
+    /// The call that started it.
+    item: ItemId,
+    cancel: CancellationToken,
+    result: AgentResult,
+    picture: ProgressTracker,
+    open: HashSet<AskId>,
+    /// The calling model's prompt without hook context: it identifies the run.
+    task: Option<String>,
+    /// The id of the run to resume.
+    resume: Option<String>,
+    /// The id of its journal.
+    journal: Option<String>,
+    /// The id for resuming it, if it was interrupted.
+    kept: Option<String>,
+}
+
+impl SubagentRun {
+    pub(super) fn new(
+        subagents: Arc<SubagentManager>,
+        agent: Arc<AgentDefinition>,
+        item: ItemId,
+        resume: Option<String>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let picture = ProgressTracker::new(&agent.name);
+        let result = AgentResult::default();
+        let (open, task, journal, kept) = (HashSet::new(), None, None, None);
+        Self { subagents, agent, item, cancel, result, picture, open, task, resume, journal, kept }
+    }
+
+    /// Runs the subagent; always returns a result that the calling model can read.
+    pub(super) async fn work(mut self, prompt: String) -> Outcome {
+        let subagents = Arc::clone(&self.subagents);
+        let place = tokio::select! {
+            place = subagents.slots.acquire() => place.ok(),
+            () = self.cancel.cancelled() => None,
+        };
+        let ending = match place {
+            Some(_) => self.run(prompt).await,
+            None => aborted(),
+        };
+        self.subagents.remove_journal(&self.item);
+        self.outcome(ending)
+    }
+
+    async fn run(&mut self, mut prompt: String) -> RunEnd {
+        self.task = Some(prompt.clone());
+        let started = json!({"agent_name": self.agent.name, "prompt": prompt});
+        let hooked = self.hook(HookEvent::SubagentStart, started).await;
+        if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
+            let text = format!("a hook does not let it begin: {}", hooked.named(why));
+            return RunEnd { end: AgentEnd::Error, text };
+        }
+        if let Some(context) = &hooked.context {
+            prompt.push_str("\n\n");
+            prompt.push_str(context);
+        }
+        let ending = self.run_with_hooks(prompt.clone()).await;
+        let ended = json!({
+            "agent_name": self.agent.name, "prompt": prompt,
+            "terminate_reason": ending.end.as_str(), "result": ending.text,
+        });
+        self.hook(HookEvent::SubagentEnd, ended).await;
+        ending
+    }
+
+    /// Runs the session's hooks and shows their messages to the user.
+    async fn hook(&self, event: HookEvent, input: Value) -> HookOutcome {
+        let hooks = self.subagents.hooks.clone().filter(|hooks| hooks.listens(event, false));
+        let (Some(hooks), Value::Object(input)) = (hooks, input) else {
+            return HookOutcome::default();
+        };
+        let call = HookCall::new(event, &self.agent.name, input);
+        let outcome = hooks.run(call, self.cancel.clone()).await;
+        for (index, (level, text)) in outcome.messages.iter().enumerate() {
+            let item = ItemId::new(format!("{}-{}-{index}", self.item, event.as_str()));
+            let done = ItemDone::Notice { level: *level, text: text.clone() };
+            self.subagents.hub.send(EventBody::ItemDone { item, done });
+        }
+        outcome
+    }
+
+    async fn run_with_hooks(&mut self, mut prompt: String) -> RunEnd {
+        let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
+        let _end_with_me = role.cancel.clone().drop_guard();
+        let (options, close) = match self.options(&prompt).await {
+            Ok(equipped) => equipped,
+            Err(ending) => return ending,
+        };
+        if self.resume.is_some() {
+            prompt.insert_str(0, GO_ON);
+        }
+        let keep = options.room.keep_output.clone();
+        let hub = EventBus::new();
+        let mut events = hub.subscribe();
+        let handle = session::launch(options, Some(role.clone()), hub);
+        self.subagents.enter(self.item.clone(), handle.ops.clone());
+        self.tell();
+        let mut ending = self.run_turns(prompt, &role, &handle, &mut events).await;
+        self.subagents.leave(&self.item);
+        // The subagent is done: what is left of its session ends by itself.
+        let _ = handle.ops.try_send(Op::Shutdown);
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, handle.join()).await;
+        if let Some(close) = close {
+            close().await;
+        }
+        self.keep_or_delete_journal(&ending).await;
+        if ending.text.len() > RESULT {
+            let name = self.agent.name.clone();
+            let cutting = tokio::task::spawn_blocking(move || {
+                let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
+                let kept = keep.and_then(|keep| keep(&name, &ending.text).ok());
+                let rest = match kept {
+                    Some(path) => format!("the whole result is in `{}`", path.display()),
+                    None => "the rest is left out".to_owned(),
+                };
+                RunEnd { text: format!("{cut}\n[… {rest}]"), ..ending }
+            });
+            ending = cutting.await.unwrap_or_else(|error| RunEnd {
+                end: AgentEnd::Error,
+                text: format!("the result could not be read: {error}"),
+            });
+        }
+        ending
+    }
+
+    /// Keeps the journal of an interrupted run so that it can be resumed; deletes that of a
+    /// completed run.
+    async fn keep_or_delete_journal(&mut self, ending: &RunEnd) {
+        let Some(id) = self.journal.take() else { return };
+        let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
+        if is_cut_off && self.picture.has_started() {
+            self.kept = Some(id);
+            return;
+        }
+        let subagents = Arc::clone(&self.subagents);
+        let forgetting = tokio::task::spawn_blocking(move || subagents.agents.forget(&id));
+        if let Err(error) = forgetting.await {
+            tracing::warn!(%error, "the journal of an agent stays");
+        }
+    }
+
+    async fn options(
+        &mut self,
+        prompt: &str,
+    ) -> Result<(SessionOptions, Option<CloseAgent>), RunEnd> {
+        let mut options = self.subagents.options();
+        let (subagents, agent) = (Arc::clone(&self.subagents), Arc::clone(&self.agent));
+        let (result, prompt) = (self.result.clone(), prompt.to_owned());
+        let resume = self.resume.clone();
+        let mut equipping = tokio::task::spawn_blocking(move || {
+            let journal = subagents.agents.journal(&agent.name, resume.as_deref());
+            // A resumed run keeps its original task.
+            let task = journal.as_ref().and_then(|journal| journal.task.clone());
+            let task = task.unwrap_or(prompt);
+            (subagents.agents.equip(&agent, &task, subagents.tools(), result), journal)
+        });
+        // Its MCP servers may take long to start.
+        let (kit, journal) = tokio::select! {
+            kit = &mut equipping => kit.map_err(|error| RunEnd {
+                end: AgentEnd::Error,
+                text: format!("the agent cannot start: {error}"),
+            })?,
+            () = self.cancel.cancelled() => {
+                tokio::spawn(async move {
+                    if let Ok((AgentKit { close: Some(close), .. }, _)) = equipping.await {
+                        close().await;
+                    }
+                });
+                return Err(aborted());
+            }
+        };
+        options.preface = kit.preface;
+        match (journal, &self.resume) {
+            (Some(journal), resume) => {
+                if resume.is_some() {
+                    self.picture.resume();
+                    self.subagents.record_journal(self.item.clone(), journal.id.clone());
+                    options.preface = None;
+                }
+                options.store = journal.store;
+                options.history = journal.contents;
+                options.compactions = journal.compactions;
+                options.pending = journal.pending;
+                self.journal = Some(journal.id);
+            }
+            (None, Some(id)) => {
+                if let Some(close) = kit.close {
+                    close().await;
+                }
+                let (end, agent) = (AgentEnd::Error, &self.agent.name);
+                let text = format!(
+                    "no interrupted work of `{agent}` is kept as `{id}`: call it without \
+                     `resume` to begin anew"
+                );
+                return Err(RunEnd { end, text });
+            }
+            (None, None) => {}
+        }
+        options.tools = kit.tools;
+        options.system = Box::new(move |_, _| Arc::clone(&kit.system));
+        options.max_turns = Some(self.agent.max_turns);
+        if self.agent.may_delegate {
+            options.agents = Some(Arc::clone(&self.subagents.agents));
+        }
+        if let Some(model) = &self.agent.model {
+            options.model_name.clone_from(model);
+            options.generation.clear();
+        }
+        options.generation.extend(self.agent.generation.clone());
+        for (index, text) in kit.problems.into_iter().enumerate() {
+            let item = ItemId::new(format!("{}-problem-{index}", self.item));
+            let done = ItemDone::Notice { level: Level::Warning, text };
+            self.subagents.hub.send(EventBody::ItemDone { item, done });
+        }
+        Ok((options, kit.close))
+    }
+
+    async fn run_turns(
+        &mut self,
+        prompt: String,
+        role: &AgentRole,
+        handle: &SessionHandle,
+        events: &mut EventReader,
+    ) -> RunEnd {
+        let time = self.agent.time;
+        let turn = self.turn(prompt, time, handle, events).await;
+        let Some(ending) = self.judge(turn) else { return aborted() };
+        let hopeful = matches!(
+            ending.end,
+            AgentEnd::Timeout | AgentEnd::MaxTurns | AgentEnd::ErrorNoCompleteTaskCall
+        );
+        if !hopeful {
+            return ending;
+        }
+        role.allow_final_turn();
+        let urge = format!(
+            "You have come to your end: {}. This is your last turn. Call `complete_task` now with \
+             what you have found, and say what is missing. No other call will be run.",
+            ending.text
+        );
+        let turn = self.turn(urge, LAST_CHANCE, handle, events).await;
+        match self.judge(turn) {
+            Some(last) if last.end == AgentEnd::Goal => last,
+            Some(_) => ending,
+            None => aborted(),
+        }
+    }
+
+    /// Runs one prompt to the end of its turn.
+    async fn turn(
+        &mut self,
+        text: String,
+        time: Duration,
+        handle: &SessionHandle,
+        events: &mut EventReader,
+    ) -> TurnEnd {
+        let typed = self.task.clone();
+        let prompt = Prompt { text, typed, ..Prompt::default() };
+        if handle.ops.send(Op::Prompt(prompt)).await.is_err() {
+            return TurnEnd::Gone;
+        }
+        let mut clock = PausableDeadline::new(time);
+        let mut is_up = false;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return TurnEnd::Cancelled,
+                event = events.next() => event,
+                () = clock.run_out(), if !is_up => {
+                    is_up = true;
+                    let _ = handle.ops.send(Op::Interrupt).await;
+                    continue;
+                }
+            };
+            let Some(Event { body, .. }) = event else { return TurnEnd::Gone };
+            if let EventBody::TurnEnded(TurnEnded { reason, .. }) = body {
+                self.close_approvals();
+                return if is_up { TurnEnd::TimeIsUp } else { TurnEnd::Ended(reason) };
+            }
+            self.take(body);
+            if self.open.is_empty() {
+                clock.resume();
+            } else {
+                clock.pause();
+            }
+        }
+    }
+
+    /// Forwards the events that the user should see.
+    fn take(&mut self, body: EventBody) {
+        let had_begun = self.picture.has_started();
+        let mut changed = self.picture.take(&body);
+        if !had_begun && self.picture.has_started() {
+            self.record_journal();
+        }
+        match body {
+            EventBody::ModelCall(call) => {
+                let role = if call.role == "main" { SUBAGENT.to_owned() } else { call.role };
+                self.subagents.hub.send(EventBody::ModelCall(ModelCall { role, ..call }));
+            }
+            EventBody::Ask(ask) => {
+                self.open.insert(ask.id.clone());
+                changed |= self.picture.waits(true);
+                self.subagents.put(&self.item, &self.agent.name, *ask);
+            }
+            EventBody::AskClosed { ask, outcome } => {
+                self.open.remove(&ask);
+                changed |= self.picture.waits(!self.open.is_empty());
+                self.subagents.close(&self.item, &ask, outcome);
+            }
+            EventBody::StateChanged { mode, .. } => self.subagents.lead(mode),
+            EventBody::Aside { text } => self.subagents.hub.send(EventBody::Aside { text }),
+            EventBody::Retry(retry) => self.subagents.hub.send(EventBody::Retry(retry)),
+            EventBody::FellBack(fallback) => self.subagents.hub.send(EventBody::FellBack(fallback)),
+            EventBody::ItemDone { item, done: ItemDone::Notice { level, text } } => {
+                let text = format!("{}: {text}", self.agent.name);
+                self.subagents.hub.send(EventBody::ItemDone {
+                    item: ItemId::new(format!("{}-{item}", self.item)),
+                    done: ItemDone::Notice { level, text },
+                });
+            }
+            _ => {}
+        }
+        if changed {
+            self.tell();
+        }
+    }
+
+    /// Records the journal, so that a run that is interrupted and does not end in time can be
+    /// resumed.
+    fn record_journal(&self) {
+        if let Some(id) = &self.journal {
+            self.subagents.record_journal(self.item.clone(), id.clone());
+        }
+    }
+
+    /// Closes requests that can no longer be answered.
+    fn close_approvals(&mut self) {
+        for ask in std::mem::take(&mut self.open) {
+            self.subagents.close(&self.item, &ask, None);
+        }
+    }
+
+    fn tell(&mut self) {
+        let progress = Arc::new(self.picture.now());
+        self.subagents.hub.send(EventBody::Agent { item: self.item.clone(), progress });
+    }
+
+    /// The outcome of a turn; `None` when it was cancelled.
+    fn judge(&mut self, turn: TurnEnd) -> Option<RunEnd> {
+        if let Some(result) = self.result.get() {
+            return Some(RunEnd { end: AgentEnd::Goal, text: words(&result) });
+        }
+        let said = std::mem::take(&mut self.picture.text);
+        let (end, text) = match turn {
+            TurnEnd::Cancelled | TurnEnd::Ended(EndReason::Cancelled) => {
+                self.close_approvals();
+                return None;
+            }
+            TurnEnd::Ended(EndReason::Done)
+                if !self.agent.has_schema && !said.trim().is_empty() =>
+            {
+                (AgentEnd::Goal, said)
+            }
+            TurnEnd::Ended(EndReason::Done) => (
+                AgentEnd::ErrorNoCompleteTaskCall,
+                "it stopped without handing over a result with `complete_task`".to_owned(),
+            ),
+            TurnEnd::Ended(EndReason::MaxTurns { .. }) => (
+                AgentEnd::MaxTurns,
+                format!("it made as many requests as it may ({})", self.agent.max_turns),
+            ),
+            TurnEnd::TimeIsUp => {
+                (AgentEnd::Timeout, format!("its time is up ({} s)", self.agent.time.as_secs()))
+            }
+            TurnEnd::Ended(EndReason::Loop { detail }) => {
+                (AgentEnd::Error, format!("it went in circles and was stopped: {detail}"))
+            }
+            TurnEnd::Ended(EndReason::Stopped { reason, .. }) => {
+                (AgentEnd::Error, format!("it was stopped: {reason}"))
+            }
+            TurnEnd::Ended(EndReason::Budget(spent)) => (AgentEnd::Error, spent.to_string()),
+            TurnEnd::Ended(EndReason::Failed(failure)) => (AgentEnd::Error, failure.message),
+            TurnEnd::Gone => (AgentEnd::Error, "it crashed; this is a defect".to_owned()),
+        };
+        Some(RunEnd { end, text })
+    }
+
+    fn outcome(mut self, ending: RunEnd) -> Outcome {
+        let RunEnd { end, text } = ending;
+        let progress = self.picture.ended(end, &text);
+        let mut data = json!({
+            "agent": self.agent.name,
+            "result": text,
+            "terminate_reason": end.as_str(),
+            "turn_count": progress.turns,
+            "duration_ms": progress.duration_ms,
+            "total_tokens": progress.tokens,
+        });
+        let mut answer = format!(
+            "Subagent '{}' finished.\nTermination Reason: {}\nResult:\n{text}",
+            self.agent.name,
+            end.as_str(),
+        );
+        if let Some(id) = &self.kept {
+            answer.push_str(&format!("\n{}", resume_hint(id)));
+            data["resume"] = json!(id);
+        }
+        let mut outcome = match end {
+            AgentEnd::Goal => Outcome::text(answer),
+            _ => Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, answer)),
+        };
+        outcome.for_user = Some(Display::Agent(progress));
+        outcome.data = Some(data);
+        outcome
+    }
+}
+
+/// Tells the calling model how to resume an interrupted run.
+pub(crate) fn resume_hint(id: &str) -> String {
+    format!(
+        "Its work so far is kept: call `invoke_agent` with `resume`: \"{id}\" and it goes on \
+         where it was."
+    )
+}
+
+fn aborted() -> RunEnd {
+    RunEnd { end: AgentEnd::Aborted, text: "it was interrupted before it was done".to_owned() }
+}
+
+/// A result as text: strings as they are, other values as JSON.
+fn words(result: &Value) -> String {
+    match result {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    }
+}

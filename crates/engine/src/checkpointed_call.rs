@@ -1,0 +1,109 @@
+//! Runs a tool call with a checkpoint of the files it changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::event::Level;
+use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Run};
+
+/// A call and what its checkpoint needs.
+pub(crate) struct CheckpointedCall {
+    pub(crate) invocation: Box<dyn Invocation>,
+    pub(crate) run: Run,
+    pub(crate) effects: Effects,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
+    pub(crate) turn: u64,
+}
+
+impl CheckpointedCall {
+    pub(crate) async fn run(self) -> Outcome {
+        let Self { invocation, run, effects, checkpoints, turn } = self;
+        let keeps = changes_files(&effects) || effects.may_change_files;
+        let kept = match checkpoints.filter(|_| keeps) {
+            Some(checkpoints) => keep(checkpoints, turn, &effects, run.progress.as_ref()).await,
+            None => None,
+        };
+        let (permissions, mode) = (run.permissions.clone(), run.mode);
+        let progress = Arc::clone(&run.progress);
+        let mut outcome = invocation.run(run).await;
+        let Some(kept) = kept else { return outcome };
+        let reach = outcome.reach.clone();
+        let after = move || kept.after(&effects, &permissions, mode, &reach);
+        let after = tokio::task::spawn_blocking(after);
+        let put_back = after.await.unwrap_or_default();
+        if let Some(note) = put_back.note() {
+            progress.notice(Level::Warning, &note);
+            add_revert_note(&mut outcome, &note);
+        }
+        outcome
+    }
+}
+
+/// Whether the call needs a checkpoint.
+pub(crate) fn changes_files(effects: &Effects) -> bool {
+    is_command(effects) || !effects.writes.is_empty()
+}
+
+fn planned_change<'a>(command: Option<&'a str>, writes: &'a [PathBuf]) -> Change<'a> {
+    match command {
+        Some(command) => Change::Command(command),
+        None => Change::Files(writes),
+    }
+}
+
+/// What of the call could not be undone, to show before it runs.
+pub(crate) async fn irreversible_changes(
+    checkpoints: Arc<dyn Checkpoints>,
+    effects: &Effects,
+) -> Vec<String> {
+    let (writes, command) = (effects.writes.clone(), effects.runs.first().cloned());
+    let looking = tokio::task::spawn_blocking(move || {
+        checkpoints.not_undoable(planned_change(command.as_deref(), &writes))
+    });
+    looking.await.unwrap_or_default()
+}
+
+/// Whether the call runs a command that may change files.
+pub(crate) fn is_command(effects: &Effects) -> bool {
+    !effects.only_reads && !effects.runs.is_empty()
+}
+
+async fn keep(
+    checkpoints: Arc<dyn Checkpoints>,
+    turn: u64,
+    effects: &Effects,
+    progress: &dyn Progress,
+) -> Option<Box<dyn Kept>> {
+    let unnamed = effects.may_change_files.then(String::new);
+    let command = effects.runs.first().cloned().or(unnamed);
+    let writes = effects.writes.clone();
+    let keeping = tokio::task::spawn_blocking(move || {
+        checkpoints.before(turn, planned_change(command.as_deref(), &writes))
+    });
+    match keeping.await {
+        Ok(Ok(kept)) => {
+            // Most MCP calls change no files here.
+            let said = kept.not_undoable().into_iter().filter(|_| !effects.may_change_files);
+            for text in said {
+                progress.notice(Level::Warning, &format!("cannot be undone: {text}"));
+            }
+            Some(kept)
+        }
+        Ok(Err(_)) if effects.may_change_files => None,
+        Ok(Err(why)) => {
+            progress.notice(Level::Warning, &format!("this change cannot be undone: {why}"));
+            None
+        }
+        // A panic there is our bug and no reason to stop the work.
+        Err(_) => None,
+    }
+}
+
+/// The model must not assume that its change to a protected file persists.
+fn add_revert_note(outcome: &mut Outcome, note: &str) {
+    match &mut outcome.error {
+        Some(error) => error.message = format!("{}\n[{note}]", error.message),
+        None => outcome.for_model.output = format!("{}\n[{note}]", outcome.for_model.output),
+    }
+}

@@ -1,0 +1,94 @@
+//! Writes a summary in the background before it is needed, so that the user does not wait for
+//! it.
+
+use parallax_protocol::CancellationToken;
+use tokio::task::JoinHandle;
+
+use super::masking::MaskingLimits;
+use super::split::Split;
+use super::thresholds::goal;
+use super::{ANSWERS, CompactionInput, model_summary};
+use crate::session::Session;
+use crate::view::tokens_of;
+
+/// A summary that is being written in the background.
+pub(super) struct BackgroundSummary {
+    writing: JoinHandle<Result<String, String>>,
+    /// It covers the contents before this index.
+    covers: usize,
+    /// The epoch of the history that it belongs to.
+    pub(super) epoch: u64,
+    cancel: CancellationToken,
+}
+
+impl Drop for BackgroundSummary {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+impl Session {
+    /// The finished background summary with its split.
+    pub(super) async fn written(
+        &mut self,
+        mut job: BackgroundSummary,
+        material: &CompactionInput,
+        cancel: &CancellationToken,
+    ) -> Option<(Split, String)> {
+        let split = Split::by_place(&material.short, material.active, job.covers)?;
+        let writing =
+            async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
+        let snapshot = self.inbox.while_receiving(until(writing, cancel)).await.ok()?;
+        Some((split, snapshot))
+    }
+
+    pub(super) fn is_summary_running(&self) -> bool {
+        self.compacting.job.as_ref().is_some_and(|job| !job.writing.is_finished())
+    }
+
+    /// Starts writing a summary in the background.
+    pub(super) async fn start_background_summary(&mut self, model: &str, mark: u64) {
+        let epoch = self.history.epoch();
+        let written = self.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
+        if written || !self.compacting.accounts.is_enabled() {
+            return;
+        }
+        let reach =
+            MaskingLimits { min_masked: 0, notes: true, ..self.compacting.room.reach(mark) };
+        // Files are only written when the summary is used.
+        let keep_output = self.compacting.room.keep_output.take();
+        let material = self.material(reach).await;
+        self.compacting.room.keep_output = keep_output;
+        if material.estimate(&material.short) <= goal(material.before) {
+            return;
+        }
+        // More contents will have been added when it is used.
+        let budget = tokens_of(&material.short) / 8;
+        let Some(split) = Split::by_size(&material.short, material.active, budget, ANSWERS) else {
+            return;
+        };
+        if !material.pays(split) {
+            return;
+        }
+        let from = material.view.iter().skip(split.tail);
+        let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
+        let order = self.order(&material, split, None, model);
+        let cancel = CancellationToken::new();
+        let stop = cancel.clone();
+        let writing =
+            tokio::spawn(async move { until(model_summary::write(&order, &stop), &stop).await });
+        self.compacting.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
+    }
+}
+
+/// Waits for a summary, or until it is cancelled.
+pub(super) async fn until(
+    writing: impl Future<Output = Result<String, String>>,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err("it was interrupted".into()),
+        written = writing => written,
+    }
+}

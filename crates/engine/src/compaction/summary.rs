@@ -1,0 +1,260 @@
+//! What replaces the older part of the history: the context it began with, facts that the
+//! program knows verbatim, and a summary of the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use parallax_protocol::content::{Content, Part, PartView, Role, SYNTHETIC_SIGNATURE};
+use parallax_protocol::context::ResultPlace;
+use parallax_protocol::store::PromptMark;
+use serde_json::Value;
+
+use super::call_results::{CallResult, FileActivity};
+use super::masking::ends;
+use super::split::Split;
+use crate::view::{EntryOrigin, ViewEntry};
+
+/// The model's turn after a summary that is followed by a prompt.
+const UNDERSTOOD: &str = "Understood. I go on from this account.";
+/// Explains the summary to the model.
+const HEADING_TEXT: &str = "The older part of this session was replaced by the account below, made by \
+                       the program. It tells what happened; it gives no orders of its own.";
+/// Characters of all earlier prompts together.
+const PROMPTS: usize = 12_000;
+/// Characters at each end of one earlier prompt.
+const PROMPT: usize = 1_500;
+/// Maximum number of files listed.
+const FILES: usize = 150;
+/// Calls in a mechanical summary.
+const ACTIONS: usize = 30;
+
+/// Facts that the program knows about the dropped part.
+#[derive(Debug, Default)]
+pub(crate) struct HistoryFacts {
+    /// The session context and notes about its changes.
+    context: Vec<String>,
+    /// The dropped prompts, as typed, oldest first.
+    prompts: Vec<String>,
+    files: BTreeMap<String, FileActivity>,
+    /// Pinned results: the call and its output.
+    pinned: Vec<(String, String)>,
+    /// The newest task list and plan, as the model wrote them.
+    lists: Vec<(&'static str, String)>,
+}
+
+impl HistoryFacts {
+    /// Collects the facts: `calls` are those of the whole session.
+    pub(crate) fn gather(
+        view: &[ViewEntry],
+        split: Split,
+        marks: &[PromptMark],
+        calls: &[CallResult],
+        files: BTreeMap<String, FileActivity>,
+        pinned: &PinnedResults<'_>,
+    ) -> Self {
+        let dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
+        let mut context: Vec<String> = Vec::new();
+        for (_, entry) in dropped {
+            let mark = entry.origin.place().and_then(|at| marks.iter().find(|mark| mark.at == at));
+            if mark.is_none() && entry.origin != EntryOrigin::Generated {
+                continue;
+            }
+            let typed = mark.map(|mark| mark.text.as_str());
+            if let Some(text) = preface(entry, typed)
+                && !context.contains(&text)
+            {
+                context.push(text);
+            }
+        }
+        let stays = |mark: &&PromptMark| {
+            let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
+            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.place());
+            indexes.any(|at| at == mark.at)
+        };
+        let mut left = pinned.characters;
+        let pinned = calls.iter().filter(|call| {
+            let place = ResultPlace { content: call.content, part: call.part };
+            let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
+            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.place());
+            pinned.pins.contains(&place) && !indexes.any(|at| at == call.content)
+        });
+        let pinned = pinned.map(|call| {
+            let text = ends(&call.text, left / 2);
+            left = left.saturating_sub(text.len());
+            (call_title(call), text)
+        });
+        let pinned = pinned.collect();
+        let prompts = marks.iter().filter(|mark| !stays(mark)).map(|mark| mark.text.clone());
+        let lists = [("todos", "write_todos"), ("plan", "exit_plan_mode")].into_iter();
+        let lists = lists.filter_map(|(tag, tool)| {
+            let newest = calls.iter().rev().find(|call| call.name == tool && !call.failed)?;
+            Some((tag, Value::Object(newest.args.clone()).to_string()))
+        });
+        Self { context, prompts: prompts.collect(), files, pinned, lists: lists.collect() }
+    }
+
+    /// Replaces a written plan with the approved one.
+    pub(crate) fn with_plan(mut self, plan: Option<&Path>) -> Self {
+        if let Some(plan) = plan {
+            self.lists.retain(|(tag, _)| *tag != "plan");
+            let words = format!("Agreed to by the user; follow it: {}", plan.display());
+            self.lists.push(("plan", words));
+        }
+        self
+    }
+
+    /// The facts as text.
+    fn words(&self) -> String {
+        let mut text = String::new();
+        let mut left = PROMPTS;
+        let mut prompts = Vec::new();
+        for prompt in self.prompts.iter().rev() {
+            let prompt = ends(prompt.trim(), PROMPT);
+            match left.checked_sub(prompt.len()) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+            prompts.push(prompt);
+        }
+        // Writing to a string cannot fail.
+        if !prompts.is_empty() {
+            let _ = writeln!(text, "<earlier_prompts>");
+            if prompts.len() < self.prompts.len() {
+                let _ = writeln!(text, "[{} older ones]", self.prompts.len() - prompts.len());
+            }
+            for prompt in prompts.iter().rev() {
+                let _ = writeln!(text, "<prompt>{prompt}</prompt>");
+            }
+            let _ = writeln!(text, "</earlier_prompts>");
+        }
+        for (tag, list) in &self.lists {
+            let _ = writeln!(text, "<{tag}>{list}</{tag}>");
+        }
+        for (call, result) in &self.pinned {
+            let _ = writeln!(text, "<pinned call=\"{call}\">\n{result}\n</pinned>");
+        }
+        if !self.files.is_empty() {
+            let _ = writeln!(text, "<files>");
+            // Changed files matter most.
+            let mut files: Vec<_> = self.files.iter().collect();
+            files.sort_by_key(|(_, touched)| touched.changes == 0);
+            for (path, FileActivity { reads, changes }) in files.iter().take(FILES) {
+                let _ = writeln!(text, "{path}: read {reads} times, changed {changes} times");
+            }
+            if files.len() > FILES {
+                let _ = writeln!(text, "[{} more]", files.len() - FILES);
+            }
+            let _ = writeln!(text, "</files>");
+        }
+        text
+    }
+}
+
+/// The user's pinned results.
+pub(crate) struct PinnedResults<'a> {
+    pub(crate) pins: &'a BTreeSet<ResultPlace>,
+    /// Characters that all pinned results may have.
+    pub(crate) characters: usize,
+}
+
+/// A short title of a call.
+pub(crate) fn call_title(call: &CallResult) -> String {
+    let args = Value::Object(call.args.clone()).to_string();
+    format!("{} {}", call.name, ends(&args, 60))
+}
+
+/// The text before the user's prompt, or before a summary.
+fn preface(entry: &ViewEntry, typed: Option<&str>) -> Option<String> {
+    let content = entry.content.open().ok()?;
+    let [first, _, ..] = content.parts.as_slice() else { return None };
+    match first.view() {
+        PartView::Text(text) if Some(text) != typed => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+/// The view with a summary in place of the dropped entries.
+pub(crate) fn replace(
+    view: &[ViewEntry],
+    split: Split,
+    facts: &HistoryFacts,
+    account: &str,
+) -> Vec<ViewEntry> {
+    let mut parts = Vec::new();
+    if !facts.context.is_empty() {
+        parts.push(Part::text(facts.context.join("\n\n")));
+    }
+    let facts = facts.words();
+    parts.push(Part::text(format!(
+        "<compacted_history>\n{HEADING_TEXT}\n{account}\n{facts}</compacted_history>"
+    )));
+    let mut shorter = vec![ViewEntry::new(Content::user(parts).seal(), EntryOrigin::Generated)];
+    if let Some(active) = split.active.and_then(|at| view.get(at)) {
+        let understood = Part::text(UNDERSTOOD).with_signature(SYNTHETIC_SIGNATURE);
+        shorter
+            .push(ViewEntry::new(Content::model(vec![understood]).seal(), EntryOrigin::Generated));
+        shorter.push(active.clone());
+    }
+    shorter.extend(view.iter().skip(split.tail).cloned());
+    shorter
+}
+
+/// A summary by the program in about `characters` characters: the previous summary, the model's
+/// last messages, and the last calls.
+pub(crate) fn mechanical_summary(
+    view: &[ViewEntry],
+    split: Split,
+    calls: &[CallResult],
+    characters: usize,
+) -> String {
+    let mut text = String::from("<mechanical_account>\n");
+    let dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
+    let mut said = Vec::new();
+    for (_, entry) in dropped {
+        let Ok(content) = entry.content.open() else { continue };
+        match (entry.origin, content.role) {
+            (EntryOrigin::Generated, Role::User) => {
+                if let Some(PartView::Text(earlier)) = content.parts.last().map(Part::view) {
+                    let earlier = ends(previous_summary(earlier), characters / 4);
+                    let _ = writeln!(text, "<before>\n{earlier}\n</before>");
+                }
+            }
+            (EntryOrigin::Generated, Role::Model) => {}
+            (_, Role::Model) => {
+                let words = content.visible_text();
+                if !words.trim().is_empty() {
+                    said.push(ends(words.trim(), characters / 40));
+                }
+            }
+            (_, Role::User) => {}
+        }
+    }
+    for words in said.iter().skip(said.len().saturating_sub(6)) {
+        let _ = writeln!(text, "[model] {words}");
+    }
+    let done: Vec<&CallResult> = calls.iter().filter(|call| split.drops(call.content)).collect();
+    let from = done.len().saturating_sub(ACTIONS);
+    if from > 0 {
+        let _ = writeln!(text, "[{from} older calls]");
+    }
+    for call in done.iter().skip(from) {
+        let args = ends(&Value::Object(call.args.clone()).to_string(), 60);
+        let result = call.text.lines().next().unwrap_or_default();
+        let word = if call.failed { "error" } else { "result" };
+        let _ = writeln!(text, "[call {}] {args} → {word}: {}", call.name, ends(result, 60));
+    }
+    text = ends(&text, characters / 2);
+    text.push_str("\n</mechanical_account>");
+    text
+}
+
+/// The summary inside a previous one, without the facts that are collected again.
+fn previous_summary(text: &str) -> &str {
+    let from = text.find(HEADING_TEXT).map_or(0, |at| at + HEADING_TEXT.len());
+    let rest = text.get(from..).unwrap_or(text);
+    let tags =
+        ["<earlier_prompts>", "<todos>", "<plan>", "<pinned ", "<files>", "</compacted_history>"];
+    let end = tags.iter().filter_map(|tag| rest.find(tag)).min().unwrap_or(rest.len());
+    rest.get(..end).unwrap_or(rest).trim()
+}

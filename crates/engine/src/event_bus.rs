@@ -1,0 +1,285 @@
+//! The event bus: sends events to every front end without waiting for any.
+//!
+//! Each reader has its own queue. Nothing is lost, except that for a slow reader text deltas of
+//! one item are merged and only its newest screen is kept.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::ids::AskId;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Unread events above which deltas are merged.
+const LAG: usize = 256;
+
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    closed: bool,
+    /// The reader is gone: nothing is queued for it.
+    dropped: bool,
+}
+
+#[derive(Default)]
+struct Channel {
+    queue: Mutex<Queue>,
+    ready: Notify,
+}
+
+impl Channel {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+struct BusState {
+    next_seq: u64,
+    turn: u64,
+    readers: Vec<Arc<Channel>>,
+    user_wait: UserWait,
+}
+
+/// Measures how long at least one request to the user was open. All requests pass through the
+/// bus, including those of subagents.
+#[derive(Default)]
+struct UserWait {
+    open: HashSet<AskId>,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl UserWait {
+    fn event(&mut self, body: &EventBody) {
+        match body {
+            EventBody::Ask(ask) => drop(self.open.insert(ask.id.clone())),
+            EventBody::AskClosed { ask, .. } => drop(self.open.remove(ask)),
+            // Requests of a turn that is over can no longer be answered.
+            EventBody::TurnEnded(_) => self.open.clear(),
+            _ => return,
+        }
+        if self.open.is_empty() {
+            self.total = self.now();
+            self.since = None;
+        } else {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.total + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// The sending side. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct EventBus {
+    state: Arc<Mutex<BusState>>,
+}
+
+impl EventBus {
+    /// Creates a bus without readers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BusState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a reader of all events from now on.
+    pub fn subscribe(&self) -> EventReader {
+        let channel = Arc::new(Channel::default());
+        self.lock().readers.push(Arc::clone(&channel));
+        EventReader { channel }
+    }
+
+    /// Sets the turn that later events belong to.
+    pub fn set_turn(&self, turn: u64) {
+        self.lock().turn = turn;
+    }
+
+    /// How long requests to the user were open so far.
+    pub(crate) fn user_wait(&self) -> Duration {
+        self.lock().user_wait.now()
+    }
+
+    /// Sends an event to all readers. Never waits.
+    pub fn send(&self, body: EventBody) {
+        let mut state = self.lock();
+        state.user_wait.event(&body);
+        let event = Event { seq: state.next_seq, turn: state.turn, body };
+        state.next_seq += 1;
+        state.readers.retain(|channel| !channel.lock().dropped);
+        if let Some((last, rest)) = state.readers.split_last() {
+            for channel in rest {
+                push(channel, event.clone());
+            }
+            push(last, event);
+        }
+    }
+
+    /// Tells all readers that no more events follow.
+    pub fn close(&self) {
+        for channel in &self.lock().readers {
+            channel.lock().closed = true;
+            channel.ready.notify_one();
+        }
+    }
+}
+
+fn push(channel: &Channel, event: Event) {
+    let mut queue = channel.lock();
+    if queue.events.len() < LAG || !merge(&mut queue.events, &event) {
+        queue.events.push_back(event);
+    }
+    drop(queue);
+    channel.ready.notify_one();
+}
+
+/// Merges a delta into an unread delta of the same item, or replaces an unread screen, if only
+/// such events lie between them, so that the order of all other events is kept.
+fn merge(events: &mut VecDeque<Event>, event: &Event) -> bool {
+    for earlier in events.iter_mut().rev() {
+        match (&mut earlier.body, &event.body) {
+            (
+                EventBody::ItemDelta { item: other, text: unread },
+                EventBody::ItemDelta { item, text },
+            ) if other == item => {
+                unread.push_str(text);
+                return true;
+            }
+            (
+                EventBody::ItemScreen { item: other, screen: unread },
+                EventBody::ItemScreen { item, screen },
+            ) if other == item => {
+                *unread = Arc::clone(screen);
+                return true;
+            }
+            (
+                EventBody::ItemAdvanced { item: other, advance: unread },
+                EventBody::ItemAdvanced { item, advance },
+            ) if other == item => {
+                unread.clone_from(advance);
+                return true;
+            }
+            (
+                EventBody::Agent { item: other, progress: unread },
+                EventBody::Agent { item, progress },
+            ) if other == item => {
+                *unread = Arc::clone(progress);
+                return true;
+            }
+            (
+                EventBody::ItemDelta { .. }
+                | EventBody::ItemScreen { .. }
+                | EventBody::ItemAdvanced { .. }
+                | EventBody::Agent { .. },
+                EventBody::ItemDelta { .. }
+                | EventBody::ItemScreen { .. }
+                | EventBody::ItemAdvanced { .. }
+                | EventBody::Agent { .. },
+            ) => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The receiving side; one per front end.
+pub struct EventReader {
+    channel: Arc<Channel>,
+}
+
+impl EventReader {
+    /// The next event, or `None` when the session is over and all events are read. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            {
+                let mut queue = self.channel.lock();
+                if let Some(event) = queue.events.pop_front() {
+                    return Some(event);
+                }
+                if queue.closed {
+                    return None;
+                }
+            }
+            self.channel.ready.notified().await;
+        }
+    }
+
+    /// The next event, if one is queued.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.channel.lock().events.pop_front()
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        let mut queue = self.channel.lock();
+        queue.dropped = true;
+        queue.events.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::ids::ItemId;
+
+    fn delta(item: &str, text: &str) -> EventBody {
+        EventBody::ItemDelta { item: ItemId::from(item), text: text.into() }
+    }
+
+    #[test]
+    fn a_lagging_reader_gets_merged_deltas_and_loses_nothing() {
+        let hub = EventBus::new();
+        let mut reader = hub.subscribe();
+        for _ in 0..10_000 {
+            hub.send(delta("a", "x"));
+        }
+        hub.close();
+        let (mut events, mut text) = (0, String::new());
+        while let Some(event) = reader.try_next() {
+            events += 1;
+            if let EventBody::ItemDelta { text: more, .. } = event.body {
+                text.push_str(&more);
+            }
+        }
+        assert_eq!(text.len(), 10_000);
+        assert!(events <= LAG, "{events} events were kept");
+    }
+
+    #[test]
+    fn a_lagging_reader_gets_the_newest_screen_only() {
+        use parallax_protocol::shell::Screen;
+        let hub = EventBus::new();
+        let mut reader = hub.subscribe();
+        for number in 0..10_000 {
+            let rows = vec![number.to_string()];
+            let screen = Arc::new(Screen { rows, ..Screen::default() });
+            hub.send(EventBody::ItemScreen { item: ItemId::from("a"), screen });
+            hub.send(delta("a", "x"));
+        }
+        let (mut events, mut newest) = (0, None);
+        while let Some(event) = reader.try_next() {
+            events += 1;
+            if let EventBody::ItemScreen { screen, .. } = event.body {
+                newest = screen.rows.first().cloned();
+            }
+        }
+        assert_eq!(newest.as_deref(), Some("9999"));
+        assert!(events <= LAG + 1, "{events} events were kept");
+    }
+
+    #[test]
+    fn a_dropped_reader_keeps_nothing() {
+        let hub = EventBus::new();
+        drop(hub.subscribe());
+        hub.send(delta("a", "x"));
+        assert!(hub.lock().readers.is_empty());
+    }
+}

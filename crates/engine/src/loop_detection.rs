@@ -1,0 +1,390 @@
+//! Detects loops without asking a model.
+//!
+//! Two detectors. *Batches*: the calls of one response with their results form one key; a
+//! repeating cycle of one to five keys is a loop. A changed result is progress, so polling
+//! never counts. *Text*: the same fifty characters over and over in one stream.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+/// Repetitions after which the model gets a hint.
+const NUDGE_AT: usize = 5;
+/// Repetitions after which the turn ends.
+const STOP_AT: usize = 8;
+/// The longest cycle that is detected.
+const MAX_CYCLE: usize = 5;
+
+/// The reaction to a loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LoopAction {
+    /// Tell the model what repeats.
+    Nudge(String),
+    /// End the turn.
+    Stop(String),
+}
+
+/// The loop detector of one turn.
+#[derive(Debug, Default)]
+pub(crate) struct LoopDetector {
+    rounds: VecDeque<u64>,
+    has_nudged: bool,
+    pub(crate) text: RepetitionDetector,
+}
+
+impl LoopDetector {
+    /// Adds a batch: name, arguments, and result text of each call.
+    pub(crate) fn round<'a>(
+        &mut self,
+        calls: impl Iterator<Item = (&'a str, Option<&'a Object>, &'a str)>,
+    ) -> Option<LoopAction> {
+        self.text.reset();
+        let mut hasher = DefaultHasher::new();
+        let mut first = None;
+        for (name, args, result) in calls {
+            first.get_or_insert(name);
+            name.hash(&mut hasher);
+            args.map_or(0, |args| args.len()).hash(&mut hasher);
+            for (key, value) in args.into_iter().flat_map(sorted) {
+                (key, canonical(value)).hash(&mut hasher);
+            }
+            for line in result.lines().filter(|line| !is_process_id_line(line)) {
+                line.hash(&mut hasher);
+            }
+        }
+        let first = first?.to_owned();
+        if self.rounds.len() == STOP_AT * MAX_CYCLE {
+            self.rounds.pop_front();
+        }
+        self.rounds.push_back(hasher.finish());
+        let (cycle, times) = self.longest_repetition();
+        if times < NUDGE_AT || (times < STOP_AT && self.has_nudged) {
+            return None;
+        }
+        let detail = if cycle == 1 {
+            format!(
+                "`{first}` was called {times} times with the same arguments and the same result"
+            )
+        } else {
+            format!(
+                "the same {cycle} calls (`{first}` last) repeated {times} times with the same results"
+            )
+        };
+        if times >= STOP_AT {
+            return Some(LoopAction::Stop(detail));
+        }
+        self.has_nudged = true;
+        Some(LoopAction::Nudge(detail))
+    }
+
+    /// The cycle at the end that repeats most often, and how often.
+    fn longest_repetition(&self) -> (usize, usize) {
+        let keys: Vec<u64> = self.rounds.iter().copied().collect();
+        (1..=MAX_CYCLE)
+            .map(|cycle| {
+                let equal = keys.iter().rev().zip(keys.iter().rev().skip(cycle));
+                let run = equal.take_while(|(a, b)| a == b).count();
+                (cycle, run / cycle + 1)
+            })
+            .max_by_key(|(cycle, times)| (*times, std::cmp::Reverse(*cycle)))
+            .unwrap_or((1, 0))
+    }
+
+    /// Counts repeated text as a repetition in the same turn.
+    pub(crate) fn record_text_repetition(&mut self) -> LoopAction {
+        let detail = "the same text was written again and again".to_owned();
+        self.text.reset();
+        if std::mem::replace(&mut self.has_nudged, true) {
+            LoopAction::Stop(detail)
+        } else {
+            LoopAction::Nudge(detail)
+        }
+    }
+}
+
+/// The fields of an object by name: the order of arguments makes no difference.
+fn sorted(object: &Object) -> Vec<(&String, &Value)> {
+    let mut fields: Vec<_> = object.iter().collect();
+    fields.sort_unstable_by_key(|(key, _)| key.as_str());
+    fields
+}
+
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let fields = sorted(object).into_iter();
+            let fields: Vec<String> =
+                fields.map(|(key, value)| format!("{key:?}:{}", canonical(value))).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Process ids differ in every result of a command and do not indicate progress.
+fn is_process_id_line(line: &str) -> bool {
+    line.starts_with("Process Group PGID:") || line.starts_with("Background PIDs:")
+}
+
+/// Characters in a window.
+const WINDOW: usize = 50;
+/// Characters kept.
+const KEPT_CHARACTERS: usize = 5000;
+/// Occurrences of one window that make a loop …
+const OCCURRENCES: usize = 10;
+/// … if the average distance between them is at most this.
+const MAX_AVERAGE_GAP: usize = 250;
+
+/// Characters between two exact checks of text that repeats without being a loop: each check
+/// scans all kept text.
+const CHECK_INTERVAL: usize = 200;
+
+/// Passes a precomputed hash through.
+#[derive(Debug, Default)]
+struct IdentityHasher(u64);
+
+impl Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _bytes: &[u8]) {}
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+/// Detects repeated text in a stream. Structure resets it: fences, tables, lists, headings, and
+/// quotes repeat for good reasons.
+#[derive(Debug, Default)]
+pub(crate) struct RepetitionDetector {
+    chars: VecDeque<char>,
+    /// Approximate count of each window among the kept characters: a cheap filter before the exact
+    /// check.
+    seen: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
+    hash: u64,
+    /// Characters left until the next exact check.
+    rest: usize,
+    in_fence: bool,
+}
+
+const BASE: u64 = 0x100_0000_01b3;
+
+/// BASE^WINDOW, to remove the oldest character from the rolling hash.
+const OUT: u64 = {
+    let (mut power, mut left) = (1u64, WINDOW);
+    while left > 0 {
+        power = power.wrapping_mul(BASE);
+        left -= 1;
+    }
+    power
+};
+
+impl RepetitionDetector {
+    /// Resets the detector.
+    pub(crate) fn reset(&mut self) {
+        self.in_fence = false;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.chars.clear();
+        self.seen.clear();
+        self.hash = 0;
+        self.rest = 0;
+    }
+
+    /// Adds a piece of text; returns true when it completes a loop.
+    pub(crate) fn push(&mut self, text: &str) -> bool {
+        let fences = text.matches("```").count();
+        if fences > 0 {
+            self.in_fence ^= fences % 2 == 1;
+            self.forget();
+            return false;
+        }
+        if self.in_fence {
+            return false;
+        }
+        if text.lines().any(is_structure) || is_divider(text) {
+            self.forget();
+            return false;
+        }
+        text.chars().any(|c| self.push_char(c))
+    }
+
+    fn push_char(&mut self, c: char) -> bool {
+        self.hash = self.hash.wrapping_mul(BASE).wrapping_add(u64::from(u32::from(c)) + 1);
+        if let Some(old) = self.chars.len().checked_sub(WINDOW).and_then(|at| self.chars.get(at)) {
+            let old = u64::from(u32::from(*old)) + 1;
+            self.hash = self.hash.wrapping_sub(old.wrapping_mul(OUT));
+        }
+        self.chars.push_back(c);
+        if self.chars.len() > 2 * KEPT_CHARACTERS {
+            self.chars.drain(..KEPT_CHARACTERS);
+            self.seen.clear();
+        }
+        if self.chars.len() < WINDOW {
+            return false;
+        }
+        let count = self.seen.entry(self.hash).or_default();
+        *count += 1;
+        self.rest = self.rest.saturating_sub(1);
+        if (*count as usize) < OCCURRENCES || self.rest > 0 {
+            return false;
+        }
+        let is_repetition = self.is_repetition();
+        if !is_repetition {
+            self.rest = CHECK_INTERVAL;
+        }
+        is_repetition
+    }
+
+    /// Whether the newest window occurs ten times close together with at most five different texts
+    /// between.
+    fn is_repetition(&mut self) -> bool {
+        let chars: Vec<char> = self.chars.iter().copied().collect();
+        let Some((_, window)) = chars.split_at_checked(chars.len().saturating_sub(WINDOW)) else {
+            return false;
+        };
+        let positions: Vec<usize> = chars
+            .windows(WINDOW)
+            .enumerate()
+            .rev()
+            .filter_map(|(at, other)| (other == window).then_some(at))
+            .take(OCCURRENCES)
+            .collect();
+        let (Some(newest), Some(oldest)) = (positions.first(), positions.last()) else {
+            return false;
+        };
+        if positions.len() < OCCURRENCES || (newest - oldest) / (OCCURRENCES - 1) > MAX_AVERAGE_GAP
+        {
+            // The filter counted characters that are gone: count again.
+            self.seen.insert(self.hash, 0);
+            return false;
+        }
+        let mut between: Vec<&[char]> = positions
+            .iter()
+            .zip(positions.iter().skip(1))
+            .filter_map(|(to, from)| chars.get(*from..*to))
+            .collect();
+        between.sort_unstable();
+        between.dedup();
+        between.len() <= 5
+    }
+}
+
+fn is_structure(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with(['#', '>', '|'])
+        || line.starts_with("- ")
+        || line.starts_with("* ")
+        || line.starts_with("+ ")
+        || line.split_once(['.', ')']).is_some_and(|(number, _)| {
+            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+        })
+}
+
+fn is_divider(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty()
+        && text.chars().all(|c| "-=_*+~#".contains(c) || ('\u{2500}'..='\u{257F}').contains(&c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repeat(
+        guard: &mut LoopDetector,
+        times: usize,
+        result: impl Fn(usize) -> String,
+    ) -> Vec<usize> {
+        let mut found = Vec::new();
+        for turn in 1..=times {
+            let result = result(turn);
+            match guard.round(std::iter::once(("poll", None, result.as_str()))) {
+                Some(LoopAction::Nudge(_)) => found.push(turn),
+                Some(LoopAction::Stop(_)) => {
+                    found.push(turn + 100);
+                    break;
+                }
+                None => {}
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn equal_calls_with_equal_results_are_nudged_at_5_and_stopped_at_8() {
+        let found = repeat(&mut LoopDetector::default(), 20, |_| "same".into());
+        assert_eq!(found, [5, 108]);
+    }
+
+    #[test]
+    fn polling_with_changing_results_is_no_loop() {
+        assert!(repeat(&mut LoopDetector::default(), 100, |turn| turn.to_string()).is_empty());
+    }
+
+    #[test]
+    fn process_numbers_and_the_order_of_arguments_make_no_difference() {
+        let mut guard = LoopDetector::default();
+        let orders = [r#"{"a":1,"b":{"c":2,"d":3}}"#, r#"{"b":{"d":3,"c":2},"a":1}"#];
+        let found = (0..5).filter_map(|turn| {
+            let args: Object = serde_json::from_str(orders[turn % 2]).expect("args");
+            let result = format!("Output: same\nProcess Group PGID: {turn}");
+            guard.round(std::iter::once(("run", Some(&args), result.as_str())))
+        });
+        assert_eq!(found.count(), 1);
+    }
+
+    #[test]
+    fn cycles_of_up_to_five_calls_are_found() {
+        for cycle in 1..=MAX_CYCLE {
+            let mut guard = LoopDetector::default();
+            let mut stopped = None;
+            for turn in 0..100 {
+                let name = format!("t{}", turn % cycle);
+                let finding = guard.round(std::iter::once((name.as_str(), None, "r")));
+                if let Some(LoopAction::Stop(_)) = finding {
+                    stopped = Some(turn + 1);
+                    break;
+                }
+            }
+            assert_eq!(stopped, Some(cycle * STOP_AT), "cycle of {cycle}");
+        }
+    }
+
+    #[test]
+    fn chanting_is_found_and_prose_is_not() {
+        let mut guard = RepetitionDetector::default();
+        assert!(
+            (0..40).any(|_| guard.push("I will now check the file again and see what it says. "))
+        );
+        let mut guard = RepetitionDetector::default();
+        for n in 0..3000 {
+            assert!(!guard.push(&format!(
+                "Sentence {n} tells of {} things and of {}. ",
+                n * 7,
+                n * n
+            )));
+        }
+        // Text that repeats without being a loop costs little more than other text.
+        let mut guard = RepetitionDetector::default();
+        let repeated = "the same fifty characters and some more stand here, again and again: ";
+        let began = std::time::Instant::now();
+        for n in 0..8_000 {
+            assert!(!guard.push(&format!("{repeated}{} ", n * 7919 % 100_003)));
+        }
+        let limit = std::time::Duration::from_secs(3);
+        assert!(began.elapsed() < limit, "{:?} without optimization", began.elapsed());
+        let mut guard = RepetitionDetector::default();
+        assert!(
+            (0..400)
+                .all(|_| !guard.push("- the same list item over and over, as lists may have\n"))
+        );
+    }
+}

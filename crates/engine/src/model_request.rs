@@ -1,0 +1,187 @@
+//! One model request: build it, stream it, validate the response, and retry.
+
+use std::time::Instant;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::EndReason;
+use parallax_protocol::model::Request;
+
+use self::rejected_content::{RejectedContent, is_rejection};
+use self::retry_action::{RetryAction, blocked, classify};
+use self::stream::{Attempt, StreamEnd, StreamSource, only};
+use crate::fallback::{self, FallbackResult};
+use crate::loop_detection::LoopDetector;
+use crate::response_validation::{ATTEMPTS, InvalidResponse};
+use crate::routing::{Events, SpeculativeRequest};
+use crate::session::Session;
+use crate::tool_batch::ToolCall;
+
+mod commit_response;
+mod rejected_content;
+mod request;
+mod retry_action;
+mod stream;
+/// The model's response.
+pub(crate) enum ModelReply {
+    /// Tool calls to run.
+    ToolCalls(Vec<ToolCall>),
+    /// The final response.
+    Final,
+    /// The model repeated the same text; the stream was stopped.
+    RepetitionDetected,
+}
+
+/// A request that is ready to send.
+struct PendingRequest {
+    request: Request,
+    /// When it was sent.
+    begun: Instant,
+    /// A stream that replaces sending the request: a hook's response, or that of a speculative
+    /// request.
+    given: Option<Events>,
+}
+
+impl Session {
+    /// Uses the response to a speculative request. Hooks did not select its tools: with such hooks
+    /// no speculative request is sent.
+    fn use_speculative(&mut self, ahead: SpeculativeRequest) -> PendingRequest {
+        self.chosen_tools = None;
+        let (request, begun, events) = ahead.take();
+        PendingRequest { request, begun, given: Some(events) }
+    }
+
+    /// Requests the next step from the model and commits the response.
+    pub(crate) async fn request_model(
+        &mut self,
+        guard: &mut LoopDetector,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, EndReason> {
+        let after_tool = self.history.ends_with_results();
+        self.refresh_tools();
+        let mut ahead = self.choose_model(cancel).await?;
+        self.avoid_unavailable_model(cancel).await?;
+        let mut model = self.main_model();
+        self.check_budget(&model, cancel).await?;
+        self.compact_if_needed(cancel).await?;
+        let mut has_nudged = false;
+        let mut foreign_signature = 0u8;
+        let mut has_compacted = false;
+        let mut rejected = RejectedContent::default();
+        let mut number = 0;
+        loop {
+            number += 1;
+            let PendingRequest { request, begun, given } =
+                match ahead.take().filter(|it| it.is_to(&model)) {
+                    Some(ahead) => self.use_speculative(ahead),
+                    None => {
+                        let request = self.request(&model, has_nudged, after_tool, number > 1)?;
+                        let (request, hooked) =
+                            self.run_before_model_hooks(request, cancel).await?;
+                        PendingRequest { request, begun: Instant::now(), given: hooked.map(only) }
+                    }
+                };
+            let seen = self.request_view(&request);
+            let sent = self.history.len();
+            let mut attempt = Attempt::new(begun, request.bytes());
+            let played = StreamSource { given, seen: seen.as_ref() };
+            let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
+            self.report_request(&model, &attempt, &ended);
+            if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(seen)) =
+                (&ended, &seen)
+                && let Err(reason) = self.run_response_hooks(&mut attempt, seen, cancel).await
+            {
+                ended = StreamEnd::Stopped(reason);
+            }
+            if let Some(usage) = attempt.answer.usage
+                && !has_nudged
+            {
+                self.history.counted(sent, usage.prompt_token_count);
+            }
+            let trouble = match &ended {
+                StreamEnd::Failed(error) => fallback::cause(error),
+                _ => None,
+            };
+            let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
+            let mut most = ATTEMPTS;
+            let again = match ended {
+                StreamEnd::Cancelled => {
+                    // No hook has seen this text, so it is discarded.
+                    match self.delays_text() {
+                        true => self.discard_shown(&mut attempt),
+                        false => self.commit_partial(attempt, &model),
+                    }
+                    return Err(EndReason::Cancelled);
+                }
+                StreamEnd::RepetitionDetected => {
+                    self.commit_partial(attempt, &model);
+                    return Ok(ModelReply::RepetitionDetected);
+                }
+                StreamEnd::Stopped(reason) => {
+                    self.discard_shown(&mut attempt);
+                    return Err(reason);
+                }
+                StreamEnd::Complete => match attempt.answer.blocked.clone() {
+                    Some(reason) => RetryAction::Fail(blocked(&reason, &attempt.answer)),
+                    None => match InvalidResponse::of(&attempt.answer, after_tool) {
+                        None => {
+                            self.models.mark_available(&model);
+                            self.commit_removals(rejected);
+                            return Ok(self.keep(attempt, &model));
+                        }
+                        Some(invalid) => {
+                            let failure = invalid.failure(&attempt.answer);
+                            most = invalid.max_attempts();
+                            if number >= most {
+                                RetryAction::Fail(failure)
+                            } else if invalid.wants_nudge() {
+                                RetryAction::Nudge(failure)
+                            } else {
+                                RetryAction::Retry(failure, None)
+                            }
+                        }
+                    },
+                },
+                StreamEnd::Failed(error) => classify(&error, number, &mut foreign_signature),
+            };
+            self.discard_shown(&mut attempt);
+            match again {
+                RetryAction::Fail(failure) if rejects => {
+                    if !self.exclude_named_tool(&failure)
+                        && !self.remove_suspect_content(&mut rejected, &failure)
+                    {
+                        return Err(EndReason::Failed(self.rejection_failure(rejected, failure)));
+                    }
+                    number = 0;
+                }
+                RetryAction::Fail(mut failure) => {
+                    let Some(cause) = trouble else { return Err(EndReason::Failed(failure)) };
+                    if let FallbackResult::NoModel =
+                        self.fall_back(cause, &mut failure, cancel).await?
+                    {
+                        return Err(EndReason::Failed(failure));
+                    }
+                    model = self.main_model();
+                    self.check_budget(&model, cancel).await?;
+                    number = 0;
+                }
+                RetryAction::ReplaceSignatures => self.replace_signatures(),
+                RetryAction::Compact(failure) => {
+                    let is_shorter = !std::mem::replace(&mut has_compacted, true)
+                        && self.compact_after_overflow(cancel).await;
+                    let goes_on = is_shorter
+                        || (rejects && self.remove_suspect_content(&mut rejected, &failure));
+                    if !goes_on {
+                        return Err(EndReason::Failed(failure));
+                    }
+                }
+                RetryAction::Retry(failure, asked) => {
+                    self.wait(&failure, (number, most), asked, &model, cancel).await?;
+                }
+                RetryAction::Nudge(failure) => {
+                    has_nudged = true;
+                    self.wait(&failure, (number, most), None, &model, cancel).await?;
+                }
+            }
+        }
+    }
+}

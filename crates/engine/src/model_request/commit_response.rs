@@ -1,0 +1,132 @@
+//! Commits the model's response, whole or interrupted.
+
+use std::sync::Arc;
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Content, FunctionCall, PartView};
+use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::image::Image;
+use parallax_protocol::model::Citation;
+
+use super::ModelReply;
+use super::stream::Attempt;
+use crate::history::ContentMetadata;
+use crate::session::Session;
+use crate::tool_batch::ToolCall;
+impl Session {
+    /// Commits a valid response: history and journal first, then the front ends.
+    pub(super) fn keep(&mut self, mut attempt: Attempt, model: &str) -> ModelReply {
+        self.finish_thought(&mut attempt);
+        let cut =
+            attempt.answer.finish.as_ref().is_some_and(|reason| reason.as_str() == "MAX_TOKENS");
+        let item = attempt.text.take();
+        let mut answer = attempt.answer;
+        let sources = sources(std::mem::take(&mut answer.citations));
+        let remarks = ContentMetadata {
+            model: Some(model.to_owned()),
+            usage: answer.usage,
+            thoughts: self.redact_all(std::mem::take(&mut answer.thoughts)),
+            ..ContentMetadata::default()
+        };
+        if answer.is_empty() {
+            // An empty response after results ends the turn; the next prompt closes it.
+            return ModelReply::Final;
+        }
+        let mut content = answer.into_content();
+        self.redact_parts(&mut content);
+        self.history.push(&content, remarks);
+        let calls: Vec<ToolCall> = content
+            .calls()
+            .map(|call| (call.id.map(str::to_owned), call.name.to_owned(), call_arguments(&call)))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|(wire_id, name, args)| ToolCall {
+                id: self.call_id(wire_id.as_deref(), &name),
+                wire_id,
+                name,
+                args,
+                replaces: None,
+            })
+            .collect();
+        let images = Image::among(&content.parts, None);
+        if let Some(item) = item {
+            let text = Arc::new(text_of(content));
+            self.hub
+                .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
+        }
+        for image in images {
+            self.hub.send(EventBody::Image(image));
+        }
+        if cut {
+            let text = "the answer was cut at the model's output limit (`MAX_TOKENS`)";
+            self.inbox.notice(Level::Warning, text);
+        }
+        if !sources.is_empty() {
+            self.hub.send(EventBody::Sources(sources));
+        }
+        if calls.is_empty() { ModelReply::Final } else { ModelReply::ToolCalls(calls) }
+    }
+
+    fn redact_all(&self, mut thoughts: Vec<String>) -> Vec<String> {
+        thoughts.iter_mut().for_each(|thought| self.redact(thought));
+        thoughts
+    }
+
+    /// Commits the text of an interrupted response.
+    pub(super) fn commit_partial(&mut self, mut attempt: Attempt, model: &str) {
+        self.finish_thought(&mut attempt);
+        let item = attempt.text.take();
+        let mut answer = attempt.answer;
+        let remarks = ContentMetadata {
+            model: Some(model.to_owned()),
+            usage: answer.usage,
+            thoughts: self.redact_all(std::mem::take(&mut answer.thoughts)),
+            partial: true,
+            ..ContentMetadata::default()
+        };
+        let mut content = answer.into_partial();
+        self.redact_parts(&mut content);
+        if !content.parts.is_empty() {
+            self.history.push(&content, remarks);
+        }
+        if let Some(item) = item {
+            let text = Arc::new(text_of(content));
+            self.hub
+                .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
+        }
+    }
+}
+
+/// The arguments of a call; missing arguments are an empty object.
+fn call_arguments(call: &FunctionCall<'_>) -> Option<Object> {
+    match call.args {
+        Some(args) => Some(args.clone()),
+        None if call.has_args => None,
+        None => Some(Object::new()),
+    }
+}
+
+/// The visible text, without copying a single part.
+pub(super) fn text_of(content: Content) -> String {
+    let mut text = String::new();
+    for part in content.parts {
+        if !matches!(part.view(), PartView::Text(_)) {
+            continue;
+        }
+        let piece = part.into_text().unwrap_or_default();
+        if text.is_empty() {
+            text = piece;
+        } else {
+            text.push_str(&piece);
+        }
+    }
+    text
+}
+
+/// The sources of a response, sorted and deduplicated.
+fn sources(mut sources: Vec<Citation>) -> Vec<Citation> {
+    sources.retain(|source| !source.uri.is_empty());
+    sources.sort();
+    sources.dedup();
+    sources
+}

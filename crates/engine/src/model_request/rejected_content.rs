@@ -1,0 +1,281 @@
+//! Handles a request that the service rejects for its contents: media, tool results, or tools
+//! of MCP servers are removed step by step so that the session can continue.
+
+use std::collections::{BTreeSet, HashSet};
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::event::{CompactionHow, Failure, Level};
+use parallax_protocol::model::ModelError;
+use serde_json::Value;
+
+use crate::session::Session;
+use crate::turn::{INTERRUPTED, TIMED_OUT, UNANSWERED};
+use crate::view::{EntryOrigin, ViewEntry};
+
+/// Characters of the service's message that a note quotes.
+const MAX_REASON: usize = 300;
+
+/// What is removed, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum RemovalStep {
+    /// Media that no earlier request contained.
+    NewMedia,
+    /// All media.
+    AllMedia,
+    /// Tool results that no earlier request contained, and all media.
+    NewResults,
+}
+
+/// What was tried to get a request accepted.
+#[derive(Default)]
+pub(super) struct RejectedContent {
+    /// The view and the failure before the first removal.
+    first: Option<(Vec<ViewEntry>, Failure)>,
+    tried: Option<RemovalStep>,
+    /// Media and results that are removed now.
+    removed: Vec<String>,
+    /// MCP servers whose tools are all excluded now, and the tools excluded before.
+    servers: Vec<String>,
+    hidden: HashSet<String>,
+}
+
+/// Whether the service may accept the request without some of its contents.
+pub(super) fn is_rejection(error: &ModelError) -> bool {
+    matches!(error, ModelError::BadRequest { status: 400 | 413 | 415 | 422, .. })
+}
+
+impl Session {
+    /// Removes the next suspect contents. Returns whether there were any; if not, everything is as
+    /// before the first removal.
+    pub(super) fn remove_suspect_content(
+        &mut self,
+        rejected: &mut RejectedContent,
+        failure: &Failure,
+    ) -> bool {
+        let first =
+            rejected.first.get_or_insert_with(|| (self.history.view().to_vec(), failure.clone()));
+        let reason: String = first.1.message.chars().take(MAX_REASON).collect();
+        let accepted = accepted(self.history.contents());
+        let tried = rejected.tried;
+        let steps = [RemovalStep::NewMedia, RemovalStep::AllMedia, RemovalStep::NewResults];
+        for step in steps.into_iter().filter(|step| tried.is_none_or(|tried| *step > tried)) {
+            rejected.tried = Some(step);
+            let mut removed = Vec::new();
+            let view: Vec<ViewEntry> = first
+                .0
+                .iter()
+                .map(|entry| without_removed(entry, step, accepted, &reason, &mut removed))
+                .collect();
+            // Without a difference from the previous step, the service would reject it again.
+            if removed.len() > rejected.removed.len() {
+                rejected.removed = removed;
+                self.history.show(view);
+                return true;
+            }
+        }
+        rejected.removed.clear();
+        self.history.show(first.0.clone());
+        self.exclude_servers(rejected)
+    }
+
+    /// Excludes all tools of MCP servers, or restores them if that did not help.
+    fn exclude_servers(&mut self, rejected: &mut RejectedContent) -> bool {
+        if rejected.servers.is_empty() {
+            let (tools, servers): (Vec<_>, BTreeSet<_>) = self.mcp_tools().into_iter().unzip();
+            rejected.servers = servers.into_iter().collect();
+            rejected.hidden.clone_from(&self.rejected_tools);
+            self.rejected_tools.extend(tools);
+            self.declared = None;
+            return !rejected.servers.is_empty();
+        }
+        self.rejected_tools = std::mem::take(&mut rejected.hidden);
+        self.declared = None;
+        false
+    }
+
+    /// The declared tools of MCP servers: name, server.
+    fn mcp_tools(&self) -> Vec<(String, String)> {
+        let names = self.declared.iter().flat_map(|(_, declared)| declared.names.iter());
+        let served = names.filter_map(|name| {
+            Some((name.clone(), self.registry.get(name)?.served()?.server.clone()))
+        });
+        served.collect()
+    }
+
+    /// Excludes the MCP tool that the service's message names, by index or by name.
+    pub(super) fn exclude_named_tool(&mut self, failure: &Failure) -> bool {
+        let Some((_, declared)) = &self.declared else { return false };
+        let place = declaration_index(&failure.message);
+        let by_place = place.and_then(|place| declared.names.get(place)).cloned();
+        let tools = self.mcp_tools();
+        let named = match by_place {
+            Some(name) => tools.into_iter().find(|(tool, _)| *tool == name),
+            None => tools
+                .into_iter()
+                .filter(|(tool, _)| names(&failure.message, tool))
+                .max_by_key(|(tool, _)| tool.len()),
+        };
+        let Some((tool, server)) = named else { return false };
+        let reason: String = failure.message.trim().chars().take(MAX_REASON).collect();
+        self.inbox.notice(
+            Level::Warning,
+            format!(
+                "the service rejects the schema of `{tool}`, a tool of the MCP server `{server}` \
+                 ({reason}); the tool is left out of this session"
+            ),
+        );
+        self.declared = None;
+        self.rejected_tools.insert(tool)
+    }
+
+    /// The failure when no removal helped, with what the user can do.
+    pub(super) fn rejection_failure(&self, rejected: RejectedContent, failure: Failure) -> Failure {
+        let mut failure = rejected.first.map_or(failure, |(_, first)| first);
+        if !rejected.servers.is_empty() {
+            failure.message.push_str(&format!(
+                " (sent with tools of the MCP servers {}; `parallax mcp disable NAME` leaves one out)",
+                quoted(&rejected.servers)
+            ));
+        }
+        if self.history.ends_with_results() {
+            failure.message.push_str("; `/rewind` goes back to before the last tool results");
+        }
+        failure
+    }
+
+    /// Makes the removals permanent: the service accepted the request.
+    pub(super) fn commit_removals(&mut self, rejected: RejectedContent) {
+        let Some((before, failure)) = rejected.first else { return };
+        let reason = failure.message.trim().trim_end_matches('.').to_owned();
+        if !rejected.servers.is_empty() {
+            self.inbox.notice(
+                Level::Warning,
+                format!(
+                    "the service rejected the request ({reason}) until the tools of the MCP servers \
+                     {} were left out; they are left out of this session. `parallax mcp disable NAME` \
+                     disables a server",
+                    quoted(&rejected.servers)
+                ),
+            );
+            return;
+        }
+        let view = self.history.view().to_vec();
+        let tokens = |view: &[ViewEntry]| crate::view::tokens_of(view);
+        let counts = (tokens(&before), tokens(&view));
+        self.history.compact(view, CompactionHow::Results, counts.0, counts.1);
+        self.inbox.notice(
+            Level::Warning,
+            format!(
+                "the service rejected the request ({reason}); removed from the conversation: {}",
+                rejected.removed.join(", ")
+            ),
+        );
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The index of the declaration that a message names: `function_declarations[17]`.
+fn declaration_index(message: &str) -> Option<usize> {
+    let lower = message.to_lowercase().replace('_', "");
+    let (_, rest) = lower.split_once("functiondeclarations[")?;
+    rest.split_once(']')?.0.parse().ok()
+}
+
+/// Whether a message contains a name as a word.
+fn names(message: &str, name: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-');
+    message.match_indices(name).any(|(at, _)| {
+        let before = message.get(..at).and_then(|text| text.chars().next_back());
+        let after = message.get(at + name.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+/// How many contents the service has accepted: all before its newest response.
+fn accepted(contents: &[Sealed]) -> usize {
+    let is_answer = |content: &Sealed| {
+        content.role() == Role::Model
+            && content.open().is_ok_and(|content| {
+                content.parts.iter().any(|part| match part.view() {
+                    PartView::Text(text) => ![UNANSWERED, INTERRUPTED, TIMED_OUT].contains(&text),
+                    _ => true,
+                })
+            })
+    };
+    contents.iter().rposition(is_answer).map_or(0, |at| at + 1)
+}
+
+/// The entry without what a step removes; their names are added to `removed`.
+fn without_removed(
+    entry: &ViewEntry,
+    step: RemovalStep,
+    accepted: usize,
+    reason: &str,
+    removed: &mut Vec<String>,
+) -> ViewEntry {
+    let is_new = entry.origin.place().is_some_and(|place| place >= accepted);
+    let media = is_new || step != RemovalStep::NewMedia;
+    let results = is_new && step == RemovalStep::NewResults;
+    let known = removed.len();
+    let Ok(content) = entry.content.open() else { return entry.clone() };
+    let parts = content.parts.into_iter().map(|part| match part.view() {
+        PartView::Inline { mime_type, .. } if media => {
+            removed.push(mime_type.to_owned());
+            Part::text(note(mime_type, reason))
+        }
+        PartView::File { uri } if media => {
+            removed.push(uri.to_owned());
+            Part::text(note(uri, reason))
+        }
+        PartView::Response(response) if results => {
+            removed.push(format!("the result of `{}`", response.name));
+            let mut object = Object::new();
+            object.insert("error".into(), Value::String(note("this result", reason)));
+            Part::function_response(response.id, response.name, object, Vec::new())
+        }
+        PartView::Response(response) if media => match nested_kinds(&part) {
+            kinds if kinds.is_empty() => part,
+            kinds => {
+                let text = note(&kinds.join(", "), reason);
+                removed.extend(kinds);
+                let object = with_note(response.response, text);
+                Part::function_response(response.id, response.name, object, Vec::new())
+            }
+        },
+        _ => part,
+    });
+    let content = Content { role: content.role, parts: parts.collect() };
+    if removed.len() == known {
+        return entry.clone();
+    }
+    let origin = entry.origin.place().map_or(EntryOrigin::Generated, EntryOrigin::Edited);
+    ViewEntry::new(content.seal(), origin)
+}
+
+fn note(what: &str, reason: &str) -> String {
+    format!("[{what} was removed: the service rejected the request that held it: {reason}]")
+}
+
+/// The MIME types of the media inside a response.
+fn nested_kinds(part: &Part) -> Vec<String> {
+    let response = part.object().get("functionResponse");
+    let parts = response.and_then(|response| response.get("parts")?.as_array());
+    let kind = |part: &Value| {
+        let data = part.get("inlineData").or_else(|| part.get("fileData"))?;
+        Some(data.get("mimeType").and_then(Value::as_str).unwrap_or("media").to_owned())
+    };
+    parts.into_iter().flatten().filter_map(kind).collect()
+}
+
+/// A response with a note after its text.
+fn with_note(response: Option<&Value>, note: String) -> Object {
+    let mut object = response.and_then(Value::as_object).cloned().unwrap_or_default();
+    let output = object.get("output").and_then(Value::as_str).unwrap_or_default();
+    let output = if output.is_empty() { note } else { format!("{output}\n{note}") };
+    object.insert("output".into(), Value::String(output));
+    object
+}

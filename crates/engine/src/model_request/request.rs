@@ -1,0 +1,165 @@
+//! Builds model requests and reports the context usage.
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::event::{ContextUsed, EndReason, EventBody, Failure, FailureKind};
+use parallax_protocol::model::{Request, ToolSet};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::FallbackPolicy;
+
+use super::retry_action::TOO_LONG;
+use crate::coordinator_mode;
+use crate::registry::ToolDeclarations;
+use crate::session::Session;
+use crate::tokens;
+impl Session {
+    pub(crate) fn request(
+        &mut self,
+        model: &str,
+        has_nudged: bool,
+        after_tool: bool,
+        is_retry: bool,
+    ) -> Result<Request, EndReason> {
+        let mode = self.inbox.mode;
+        let tools = self.declarations(mode);
+        let system = (self.system)(mode, &tools.names);
+        let ContextUsed { tokens: estimate, window: limit } = self.context(model);
+        if estimate > limit {
+            return Err(EndReason::Failed(Failure {
+                kind: FailureKind::Overflow,
+                message: format!(
+                    "the conversation has about {estimate} tokens and `{model}` takes {limit}; \
+                     {TOO_LONG}"
+                ),
+                status: None,
+            }));
+        }
+        let mut contents = crate::view::contents_of(self.history.view());
+        if has_nudged {
+            nudge(&mut contents, after_tool);
+        }
+        debug_assert_eq!(crate::invariants::violation(&contents), None);
+        Ok(Request {
+            model: model.to_owned(),
+            system,
+            contents,
+            tools: tools.json.map_or(ToolSet::None, ToolSet::Functions),
+            generation: self.generation.clone(),
+            role: self.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
+            alias: self.settings_alias(model),
+            has_fallback: self.has_fallback(model),
+            is_retry,
+            adopted: None,
+            max_attempts: match self.models.is_limited_to_one_attempt(model) {
+                true => Some(1),
+                false => self.max_attempts.or_else(|| self.model.attempts(model, self.chooses())),
+            },
+        })
+    }
+
+    /// The name that settings use for the model: the requested one, unless another model replaces
+    /// it.
+    fn settings_alias(&self, model: &str) -> String {
+        let asked = self.route.as_ref().map_or(&self.inbox.model, |route| &route.asked);
+        let chosen = self.chooses() && *asked == self.inbox.model;
+        match chosen || self.model.resolve(asked) == model {
+            true => asked.clone(),
+            false => model.to_owned(),
+        }
+    }
+
+    /// Whether the user could be asked, or has agreed, to use a fallback model.
+    fn has_fallback(&self, model: &str) -> bool {
+        self.interactive
+            && self.routing.fallback != FallbackPolicy::Off
+            && self.fallback_model(model, None).is_some()
+    }
+
+    /// Waits, before the first prompt, for tools that must be present, and adds their description
+    /// to the prompt.
+    pub(crate) async fn wait_for_tools(&mut self, cancel: &CancellationToken) {
+        let Some(settled) = self.registry.settled() else { return };
+        tokio::select! {
+            biased;
+            () = self.inbox.while_receiving(settled) => {}
+            () = cancel.cancelled() => return,
+        }
+        if let (Some(preface), Some(context)) = (&mut self.preface, self.registry.context()) {
+            preface.push_str("\n\n");
+            preface.push_str(&context);
+        }
+    }
+
+    /// Updates the tools that were added or removed since the last request.
+    pub(super) fn refresh_tools(&mut self) {
+        if self.registry.refresh() {
+            self.declared = None;
+        }
+    }
+
+    /// The context usage of the next request.
+    pub(crate) fn context(&mut self, model: &str) -> ContextUsed {
+        let fixed = self.fixed_tokens();
+        let window = self.model.limits(model).context;
+        ContextUsed { tokens: self.history.estimate(fixed), window }
+    }
+
+    /// Estimates the fixed tokens of every request: system prompt and tools.
+    pub(crate) fn fixed_tokens(&mut self) -> u64 {
+        let (system, tools) = self.fixed_token_parts();
+        system + tools
+    }
+
+    /// The same, separately for the system prompt and the tools.
+    pub(crate) fn fixed_token_parts(&mut self) -> (u64, u64) {
+        let mode = self.inbox.mode;
+        let tools = self.declarations(mode);
+        let system = tokens::of_text(&(self.system)(mode, &tools.names));
+        (system, tools.json.map_or(0, |tools| tokens::of_text(tools.get())))
+    }
+
+    /// Emits the context usage if it changed.
+    pub(crate) fn emit_context_usage(&mut self) {
+        let model = self.main_model();
+        let used = self.context(&model);
+        if self.reported_context.replace(used) != Some(used) {
+            self.hub.send(EventBody::ContextUsed(used));
+        }
+    }
+
+    /// The tool declarations, cached per mode.
+    fn declarations(&mut self, mode: ApprovalMode) -> ToolDeclarations {
+        if let Some((known, declared)) = &self.declared
+            && *known == mode
+        {
+            return declared.clone();
+        }
+        let declared =
+            self.registry.declarations(self.judge.as_ref(), mode, self.interactive, |spec| {
+                (!self.is_coordinator || coordinator_mode::has(spec))
+                    && self.is_tool_enabled(&spec.name)
+                    && !self.rejected_tools.contains(&spec.name)
+            });
+        self.declared = Some((mode, declared.clone()));
+        declared
+    }
+}
+
+/// Asks for a response, in this request only.
+fn nudge(contents: &mut Vec<Sealed>, after_tool: bool) {
+    let note = Part::text(
+        "[System: the last response held no answer. Give the final answer now, or call a tool.]",
+    );
+    if after_tool {
+        contents.push(Content::model(vec![Part::text("[tool done]")]).seal());
+        contents.push(Content::user(vec![note]).seal());
+    } else if let Some(last) = contents.pop() {
+        match last.open() {
+            Ok(mut content) => {
+                content.parts.push(note);
+                contents.push(content.seal());
+            }
+            Err(_) => contents.push(last),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! One attempt at a response: streams it to the front ends and retracts it if it fails.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, ModelCall};
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
+
+use super::commit_response::text_of;
+use crate::agents::SUBAGENT;
+use crate::loop_detection::LoopDetector;
+use crate::model_hooks::{ResponseView, replace_text, visible};
+use crate::response_builder::{ResponseBuilder, StreamedText};
+use crate::routing::Events;
+use crate::session::Session;
+use crate::usage_tracking::{cost, error_class, millis};
+/// How a stream ended.
+pub(super) enum StreamEnd {
+    Complete,
+    RepetitionDetected,
+    Cancelled,
+    /// A hook stopped it.
+    Stopped(EndReason),
+    Failed(ModelError),
+}
+
+/// Where the stream comes from, and what hooks need.
+pub(super) struct StreamSource<'a> {
+    /// A stream that replaces a new request.
+    pub(super) given: Option<Events>,
+    /// The request as `AfterModel` hooks see it, if there are any.
+    pub(super) seen: Option<&'a serde_json::Value>,
+}
+
+/// A stream of a single chunk: a hook's response.
+pub(super) fn only(chunk: Chunk) -> Events {
+    futures_util::stream::iter([Ok(StreamEvent::Chunk(Box::new(chunk)))]).boxed()
+}
+
+/// One attempt: what was received and what is already shown.
+pub(super) struct Attempt {
+    pub(super) answer: ResponseBuilder,
+    pub(super) text: Option<ItemId>,
+    thought: Option<ItemId>,
+    thought_text: String,
+    /// When the current request was sent.
+    begun: Instant,
+    /// Its size in bytes.
+    request_bytes: u64,
+}
+
+impl Attempt {
+    /// Creates an attempt for a request with its send time and size.
+    pub(super) fn new(begun: Instant, request_bytes: u64) -> Self {
+        Self {
+            answer: ResponseBuilder::default(),
+            text: None,
+            thought: None,
+            thought_text: String::new(),
+            begun,
+            request_bytes,
+        }
+    }
+}
+
+impl Session {
+    /// Streams one attempt to the front ends.
+    pub(super) async fn stream(
+        &mut self,
+        request: Request,
+        played: StreamSource<'_>,
+        attempt: &mut Attempt,
+        guard: &mut LoopDetector,
+        cancel: &CancellationToken,
+    ) -> StreamEnd {
+        let model = request.model.clone();
+        let mut stream = match played.given {
+            Some(events) => events,
+            None => self.model.stream(request, cancel.clone()),
+        };
+        let is_delayed = self.delays_text();
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.inbox.receive() => continue,
+                () = cancel.cancelled() => return StreamEnd::Cancelled,
+                event = stream.next() => event,
+            };
+            match event {
+                None => return StreamEnd::Complete,
+                Some(Err(ModelError::Cancelled)) => return StreamEnd::Cancelled,
+                Some(Err(error)) => {
+                    // The response was complete; only the end of the stream was lost.
+                    let told = matches!(error, ModelError::Broken { status: None, .. });
+                    if told && attempt.answer.finish.is_some() {
+                        return StreamEnd::Complete;
+                    }
+                    return StreamEnd::Failed(error);
+                }
+                Some(Ok(StreamEvent::Retry(retry))) => {
+                    self.record_request(ModelCall {
+                        model: model.clone(),
+                        role: "main".into(),
+                        usage: Usage::default(),
+                        cost: None,
+                        latency_ms: millis(attempt.begun),
+                        request_bytes: attempt.request_bytes,
+                        error: Some(retry.class.clone()),
+                    });
+                    // The wait does not count towards the next request's latency.
+                    attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
+                    self.hub.send(EventBody::Retry(retry));
+                }
+                Some(Ok(StreamEvent::Chunk(mut chunk))) => {
+                    if let Some(seen) = played.seen {
+                        let said = ResponseView {
+                            text: visible(&chunk.parts),
+                            finish: chunk.finish.as_ref(),
+                            usage: chunk.usage,
+                        };
+                        match self.run_after_model_hooks(seen, &said, true, cancel).await {
+                            Ok(None) => {}
+                            Ok(Some(text)) => drop(replace_text(&mut chunk.parts, &text)),
+                            Err(reason) => return StreamEnd::Stopped(reason),
+                        }
+                    }
+                    for piece in attempt.answer.push(*chunk) {
+                        let is_text = matches!(piece, StreamedText::Text(_));
+                        let chants = self.loop_detection
+                            && matches!(&piece, StreamedText::Text(text) if guard.text.push(text));
+                        if !(is_delayed && is_text) {
+                            self.show(attempt, piece);
+                        }
+                        if chants {
+                            return StreamEnd::RepetitionDetected;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs hooks on a complete response, then shows its text or the hooks' replacement.
+    pub(super) async fn run_response_hooks(
+        &mut self,
+        attempt: &mut Attempt,
+        seen: &serde_json::Value,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        if !self.delays_text() {
+            return Ok(());
+        }
+        let said = ResponseView {
+            text: attempt.answer.text(),
+            finish: attempt.answer.finish.as_ref(),
+            usage: attempt.answer.usage,
+        };
+        let new = self.run_after_model_hooks(seen, &said, false, cancel).await?;
+        if cancel.is_cancelled() {
+            // The hooks were cancelled before they could respond.
+            return Err(EndReason::Cancelled);
+        }
+        if let Some(new) = new.filter(|new| *new != said.text) {
+            attempt.answer.replace_text(&new);
+        }
+        let text = attempt.answer.text();
+        if !text.is_empty() {
+            self.show(attempt, StreamedText::Text(text));
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, attempt: &mut Attempt, piece: StreamedText) {
+        match piece {
+            StreamedText::Thought(text) => {
+                let item = match &attempt.thought {
+                    Some(item) => item.clone(),
+                    None => {
+                        let item = self.start_item("thought", ItemStart::Thought);
+                        attempt.thought = Some(item.clone());
+                        item
+                    }
+                };
+                attempt.thought_text.push_str(&text);
+                self.hub.send(EventBody::ItemDelta { item, text });
+            }
+            StreamedText::Text(text) => {
+                self.finish_thought(attempt);
+                let item = match &attempt.text {
+                    Some(item) => item.clone(),
+                    None => {
+                        let item = self.start_item("text", ItemStart::Text);
+                        attempt.text = Some(item.clone());
+                        item
+                    }
+                };
+                self.hub.send(EventBody::ItemDelta { item, text });
+            }
+        }
+    }
+
+    fn start_item(&mut self, kind: &str, start: ItemStart) -> ItemId {
+        let item = self.next_item(kind);
+        self.hub.send(EventBody::ItemStarted { item: item.clone(), start });
+        item
+    }
+
+    pub(super) fn finish_thought(&self, attempt: &mut Attempt) {
+        if let Some(item) = attempt.thought.take() {
+            let text = std::mem::take(&mut attempt.thought_text);
+            self.hub.send(EventBody::ItemDone { item, done: ItemDone::Thought { text } });
+        }
+    }
+
+    /// Tells the front ends to discard what a failed attempt showed.
+    pub(super) fn discard_shown(&mut self, attempt: &mut Attempt) {
+        self.finish_thought(attempt);
+        if let Some(item) = attempt.text.take() {
+            let content = std::mem::take(&mut attempt.answer).into_content();
+            let text = Arc::new(text_of(content));
+            self.hub
+                .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: true } });
+        }
+    }
+
+    pub(super) fn report_request(&self, model: &str, attempt: &Attempt, ended: &StreamEnd) {
+        let answer = &attempt.answer;
+        let usage = answer.usage.unwrap_or_default();
+        let call = ModelCall {
+            model: answer.model_version.clone().unwrap_or_else(|| model.to_owned()),
+            role: "main".into(),
+            usage,
+            // A version of a model costs what the requested model costs. A gateway without usage
+            // data has still responded if there is a finish reason.
+            cost: match answer.finish.is_some() {
+                true => cost(self.model.price(model), &usage, attempt.request_bytes),
+                false => self.model.price(model).map(|price| price.of(&usage)),
+            },
+            latency_ms: millis(attempt.begun),
+            request_bytes: attempt.request_bytes,
+            error: match ended {
+                StreamEnd::Failed(error) => Some(error_class(error)),
+                StreamEnd::Cancelled => Some("cancelled".into()),
+                StreamEnd::Complete | StreamEnd::RepetitionDetected | StreamEnd::Stopped(_) => None,
+            },
+        };
+        self.record_request(call);
+    }
+
+    /// Records and reports a request.
+    fn record_request(&self, call: ModelCall) {
+        // A subagent's requests do not count for the session's own model.
+        let role = if self.role.is_some() { SUBAGENT } else { call.role.as_str() };
+        self.budget.ledger().count(&ModelCall { role: role.to_owned(), ..call.clone() });
+        self.hub.send(EventBody::ModelCall(call));
+    }
+}

@@ -1,0 +1,165 @@
+//! Checks whether a finished stream is a valid response.
+
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::response_builder::ResponseBuilder;
+
+/// Why a response is invalid, with the codes that machine readers know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InvalidResponse {
+    NoFinishReason,
+    MalformedFunctionCall,
+    UnexpectedToolCall,
+    MaxTokensExceeded,
+    SafetyBlocked,
+    RecitationBlocked,
+    OtherBlocked,
+    ThinkingOnlyResponse,
+    NoResponseText,
+}
+
+/// Attempts for a request whose stream broke or was invalid.
+pub(crate) const ATTEMPTS: u32 = 4;
+
+/// Finish reasons that mean a refusal.
+const REFUSALS: [&str; 7] =
+    ["SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "IMAGE_SAFETY", "RECITATION", "LANGUAGE"];
+
+impl InvalidResponse {
+    /// Validates a stream that ended without a transport error. A stream with a call is always
+    /// valid. `after_tool`: the request carried results, so a missing finish reason is tolerated.
+    pub(crate) fn of(answer: &ResponseBuilder, after_tool: bool) -> Option<Self> {
+        if answer.has_calls() {
+            return None;
+        }
+        let reason = answer.finish.as_ref().map(|reason| reason.as_str());
+        match reason {
+            Some("MALFORMED_FUNCTION_CALL") => return Some(Self::MalformedFunctionCall),
+            Some("UNEXPECTED_TOOL_CALL") => return Some(Self::UnexpectedToolCall),
+            Some("RECITATION") => return Some(Self::RecitationBlocked),
+            // A refusal is never valid, even after some text.
+            Some(refusal) if REFUSALS.contains(&refusal) => return Some(Self::SafetyBlocked),
+            None if !after_tool => return Some(Self::NoFinishReason),
+            _ => {}
+        }
+        if answer.has_visible_text() {
+            return None;
+        }
+        match reason {
+            Some("MAX_TOKENS") => Some(Self::MaxTokensExceeded),
+            Some("OTHER") => Some(Self::OtherBlocked),
+            _ if !answer.thoughts.is_empty() => Some(Self::ThinkingOnlyResponse),
+            // An empty response after results is retried: it must not pass as an answer.
+            _ => Some(Self::NoResponseText),
+        }
+    }
+
+    /// Maximum number of attempts: a refusal will be repeated.
+    pub(crate) fn max_attempts(self) -> u32 {
+        match self {
+            Self::SafetyBlocked | Self::RecitationBlocked => 1,
+            Self::MaxTokensExceeded => 2,
+            _ => ATTEMPTS,
+        }
+    }
+
+    /// Whether the next attempt carries a note that asks for a response.
+    pub(crate) fn wants_nudge(self) -> bool {
+        matches!(self, Self::ThinkingOnlyResponse | Self::NoResponseText)
+    }
+
+    /// The code for machine readers.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::NoFinishReason => "NO_FINISH_REASON",
+            Self::MalformedFunctionCall => "MALFORMED_FUNCTION_CALL",
+            Self::UnexpectedToolCall => "UNEXPECTED_TOOL_CALL",
+            Self::MaxTokensExceeded => "MAX_TOKENS_EXCEEDED",
+            Self::SafetyBlocked => "SAFETY_BLOCKED",
+            Self::RecitationBlocked => "RECITATION_BLOCKED",
+            Self::OtherBlocked => "OTHER_BLOCKED",
+            Self::ThinkingOnlyResponse => "THINKING_ONLY_RESPONSE",
+            Self::NoResponseText => "NO_RESPONSE_TEXT",
+        }
+    }
+
+    /// The failure reported when no attempt succeeded.
+    pub(crate) fn failure(self, answer: &ResponseBuilder) -> Failure {
+        let what = match self {
+            Self::NoFinishReason => "the model's stream ended without a finish reason",
+            Self::MalformedFunctionCall => "the model wrote a malformed function call",
+            Self::UnexpectedToolCall => "the model called a tool where none was allowed",
+            Self::MaxTokensExceeded => {
+                "the model used up its output tokens without an answer; ask for less at once"
+            }
+            Self::SafetyBlocked => "the answer was blocked by the service's safety filters",
+            Self::RecitationBlocked => "the answer was blocked because it recites a source",
+            Self::OtherBlocked => "the service gave no answer and no reason (`OTHER`)",
+            Self::ThinkingOnlyResponse => "the model only thought and gave no answer",
+            Self::NoResponseText => "the model gave an empty answer",
+        };
+        let mut message = format!("{what} ({})", self.as_str());
+        if let Some(reason) = &answer.finish {
+            message.push_str(&format!("; finish reason `{}`", reason.as_str()));
+        }
+        if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
+            message.push_str(&format!(": {said}"));
+        }
+        let kind = match self {
+            Self::SafetyBlocked | Self::RecitationBlocked => FailureKind::Blocked,
+            _ => FailureKind::InvalidStream,
+        };
+        Failure { kind, message, status: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::model::{Chunk, FinishReason};
+
+    fn judged(parts: &str, finish: Option<&str>, after_tool: bool) -> Option<InvalidResponse> {
+        let mut answer = ResponseBuilder::default();
+        answer.push(Chunk {
+            parts: serde_json::from_str(parts).expect("parts"),
+            finish: finish.map(|word| FinishReason(word.into())),
+            ..Chunk::default()
+        });
+        InvalidResponse::of(&answer, after_tool)
+    }
+
+    #[test]
+    fn every_kind_of_non_answer_is_told_apart() {
+        let text = r#"[{"text":"hello"}]"#;
+        let thought = r#"[{"text":"hm","thought":true}]"#;
+        let call = r#"[{"functionCall":{"name":"x"}}]"#;
+        for (parts, finish, after_tool, expected) in [
+            (text, Some("STOP"), false, None),
+            (text, Some("SOMETHING_NEW"), false, None),
+            (text, Some("MAX_TOKENS"), false, None),
+            (text, None, false, Some(InvalidResponse::NoFinishReason)),
+            (text, None, true, None),
+            (text, Some("SAFETY"), false, Some(InvalidResponse::SafetyBlocked)),
+            (call, Some("MALFORMED_FUNCTION_CALL"), false, None),
+            (
+                "[]",
+                Some("MALFORMED_FUNCTION_CALL"),
+                false,
+                Some(InvalidResponse::MalformedFunctionCall),
+            ),
+            ("[]", Some("MAX_TOKENS"), false, Some(InvalidResponse::MaxTokensExceeded)),
+            ("[]", Some("SAFETY"), true, Some(InvalidResponse::SafetyBlocked)),
+            ("[]", Some("RECITATION"), false, Some(InvalidResponse::RecitationBlocked)),
+            ("[]", Some("OTHER"), false, Some(InvalidResponse::OtherBlocked)),
+            (thought, Some("STOP"), true, Some(InvalidResponse::ThinkingOnlyResponse)),
+            ("[]", Some("STOP"), false, Some(InvalidResponse::NoResponseText)),
+            ("[]", Some("STOP"), true, Some(InvalidResponse::NoResponseText)),
+        ] {
+            assert_eq!(
+                judged(parts, finish, after_tool),
+                expected,
+                "{parts} {finish:?} {after_tool}"
+            );
+        }
+    }
+}

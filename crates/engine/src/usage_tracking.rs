@@ -1,0 +1,121 @@
+//! Wraps a model so that utility requests of tools are counted and reported like the engine's
+//! own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parallax_protocol::event::{EventBody, ModelCall};
+use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent, Usage};
+use parallax_protocol::price::{Cost, Price};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+
+use crate::budget::Ledger;
+use crate::event_bus::EventBus;
+
+/// A model that reports [`Model::generate`] calls as events.
+pub struct UsageTrackingModel {
+    model: Arc<dyn Model>,
+    hub: EventBus,
+    ledger: Ledger,
+}
+
+impl UsageTrackingModel {
+    /// Wraps the model; reports go to the bus.
+    pub fn new(model: Arc<dyn Model>, hub: EventBus) -> Self {
+        Self { model, hub, ledger: Ledger::default() }
+    }
+
+    /// Also counts the requests in a ledger.
+    #[must_use]
+    pub fn counted(mut self, ledger: Ledger) -> Self {
+        self.ledger = ledger;
+        self
+    }
+}
+
+/// The cost of a response. Some gateways do not report usage: it is then estimated from the
+/// request's size, so that a budget still holds.
+pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
+    let guessed =
+        Usage { prompt_token_count: estimated_request_tokens(request_bytes), ..Usage::default() };
+    let used = if *usage == Usage::default() { &guessed } else { usage };
+    price.map(|price| price.of(used))
+}
+
+/// The estimated tokens of a request of this size.
+pub(crate) fn estimated_request_tokens(request_bytes: u64) -> u64 {
+    request_bytes / 4
+}
+
+/// The error class for statistics.
+pub(crate) fn error_class(error: &ModelError) -> String {
+    match error {
+        ModelError::Cancelled => "cancelled".into(),
+        ModelError::Auth { .. } => "auth".into(),
+        ModelError::ModelNotFound { .. } => "model_not_found".into(),
+        ModelError::Quota { .. } => "quota".into(),
+        ModelError::BadRequest { .. } => "bad_request".into(),
+        ModelError::Unavailable { class, .. } => (*class).into(),
+        ModelError::Broken { .. } => "broken_stream".into(),
+        ModelError::Script { .. } => "script".into(),
+    }
+}
+
+impl Model for UsageTrackingModel {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        self.model.stream(request, cancel)
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        let (hub, ledger, asked) = (self.hub.clone(), self.ledger.clone(), Arc::clone(&self.model));
+        let (model, role) = (request.model.clone(), request.role.clone());
+        let request_bytes = request.bytes();
+        let answer = self.model.generate(request, cancel);
+        Box::pin(async move {
+            let begun = Instant::now();
+            let answer = answer.await;
+            let meta = answer.as_ref().ok().map(|answer| &answer.meta);
+            let usage = meta.and_then(|meta| meta.usage).unwrap_or_default();
+            let call = ModelCall {
+                cost: answer
+                    .as_ref()
+                    .ok()
+                    .and_then(|_| cost(asked.price(&model), &usage, request_bytes)),
+                model,
+                role,
+                usage,
+                latency_ms: millis(begun),
+                request_bytes,
+                error: answer.as_ref().err().map(error_class),
+            };
+            ledger.count(&call);
+            hub.send(EventBody::ModelCall(call));
+            answer
+        })
+    }
+
+    fn limits(&self, model: &str) -> Limits {
+        self.model.limits(model)
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        self.model.resolve(name)
+    }
+
+    fn behind(&self) -> Option<&dyn Model> {
+        Some(&*self.model)
+    }
+}
+
+/// Milliseconds since an instant.
+pub(crate) fn millis(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

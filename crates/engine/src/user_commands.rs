@@ -1,0 +1,295 @@
+//! Shell commands that the user runs: concurrently with a turn, without a policy decision, and
+//! reported to the model with the next request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ShellDone, ShellStart};
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::shell::{Shell, ShellCommand, ShellEnding, ShellOutcome};
+use parallax_protocol::tool::Run;
+use tokio::task::{Id, JoinSet};
+
+use crate::background_reports::{BackgroundReports, BackgroundWatcher};
+use crate::event_bus::EventBus;
+use crate::history::ContentMetadata;
+use crate::running_processes::RunningProcesses;
+use crate::session::Session;
+use crate::tool_batch::CallProgress;
+use crate::turn::UNANSWERED;
+use crate::usage_tracking::millis;
+
+/// Characters of output that the model reads.
+const MAX_OUTPUT: usize = 10_000;
+/// Default number of log lines.
+const LOG_LINES: usize = 5;
+/// The model's side after a user command, so that roles alternate.
+const ACKNOWLEDGED: &str = "[Noted.]";
+
+/// A report for the model.
+pub(crate) struct CommandReport {
+    /// The user's command, if the report is about one.
+    command: Option<String>,
+    text: String,
+}
+
+struct RunningCommand {
+    item: ItemId,
+    command: String,
+    begun: Instant,
+    cancel: CancellationToken,
+}
+
+/// The user's running commands and the reports of finished ones.
+pub(crate) struct UserCommands {
+    shell: Option<Arc<dyn Shell>>,
+    hub: EventBus,
+    reach: RunningProcesses,
+    tasks: JoinSet<ShellOutcome>,
+    running: HashMap<Id, RunningCommand>,
+    /// Tasks that report background processes; they end with this.
+    emitters: JoinSet<()>,
+    reports: Vec<CommandReport>,
+    /// Ended background processes.
+    ended: BackgroundReports,
+    started: u64,
+}
+
+impl UserCommands {
+    /// Must be created on a runtime: it watches background processes.
+    pub(crate) fn new(
+        shell: Option<Arc<dyn Shell>>,
+        hub: EventBus,
+        reach: RunningProcesses,
+    ) -> Self {
+        let mut emitters = JoinSet::new();
+        let ended = BackgroundReports::default();
+        if let Some(shell) = shell.clone() {
+            let (mut changes, hub) = (shell.changes(), hub.clone());
+            let mut watch = BackgroundWatcher::new(Arc::clone(&shell), hub.clone(), ended.clone());
+            emitters.spawn(async move {
+                while changes.next().await.is_some() {
+                    tell(Arc::clone(&shell), LOG_LINES, &hub).await;
+                    watch.look().await;
+                }
+            });
+        }
+        let (tasks, running) = (JoinSet::new(), HashMap::new());
+        Self { shell, hub, reach, tasks, running, emitters, reports: Vec::new(), ended, started: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// Why the command cannot be started.
+    pub(crate) fn start(&mut self, command: ShellCommand) -> Result<(), &'static str> {
+        let shell = self.shell.as_ref().ok_or("this session runs no commands of its user")?;
+        if command.command.trim().is_empty() {
+            return Err("the command is empty");
+        }
+        self.started += 1;
+        let item = ItemId::new(format!("shell-{}", self.started));
+        let (text, background) = (command.command.clone(), command.background);
+        self.hub.send(EventBody::ItemStarted {
+            item: item.clone(),
+            start: ItemStart::Shell(ShellStart { command: text.clone(), background }),
+        });
+        let cancel = CancellationToken::new();
+        self.reach.enter(item.clone(), cancel.clone());
+        let (hub, reach) = (self.hub.clone(), self.reach.clone());
+        let progress = Arc::new(CallProgress { hub, item: item.clone(), reach });
+        let run = shell.run(command, Run::new(cancel.clone(), progress));
+        let handle = self.tasks.spawn(run);
+        let running = RunningCommand { item, command: text, begun: Instant::now(), cancel };
+        self.running.insert(handle.id(), running);
+        Ok(())
+    }
+
+    /// Ends all running commands.
+    pub(crate) fn cancel(&self) {
+        self.running.values().for_each(|running| running.cancel.cancel());
+    }
+
+    /// Waits for the next command to end and reports it. Resolves at once when none is running.
+    /// Cancel-safe.
+    pub(crate) async fn ended(&mut self) {
+        let (id, outcome) = match self.tasks.join_next_with_id().await {
+            None => return,
+            Some(Ok((id, outcome))) => (id, outcome),
+            Some(Err(error)) => (error.id(), crashed()),
+        };
+        let Some(RunningCommand { item, command, begun, .. }) = self.running.remove(&id) else {
+            return;
+        };
+        self.reach.leave(&item);
+        let text = report(&command, &outcome);
+        let ShellOutcome { ending, display, directory, .. } = outcome;
+        self.hub.send(EventBody::ItemDone {
+            item,
+            done: ItemDone::Shell(Box::new(ShellDone {
+                command: command.clone(),
+                ending,
+                output: display,
+                directory,
+                duration_ms: millis(begun),
+            })),
+        });
+        self.reports.push(CommandReport { command: Some(command), text });
+    }
+
+    /// The reports for the model.
+    fn take_reports(&mut self) -> Vec<CommandReport> {
+        let mut reports = std::mem::take(&mut self.reports);
+        let ended = self.ended.take().into_iter();
+        reports.extend(ended.map(|text| CommandReport { command: None, text }));
+        reports
+    }
+
+    /// Emits the background processes.
+    pub(crate) fn emit_background(&mut self, lines: usize) {
+        let (shell, hub) = (self.shell.clone(), self.hub.clone());
+        while self.emitters.try_join_next().is_some() {}
+        self.emitters.spawn(async move {
+            match shell {
+                Some(shell) => tell(shell, lines, &hub).await,
+                None => hub.send(EventBody::Background { processes: Vec::new() }),
+            }
+        });
+    }
+
+    /// Ends a background process and emits the rest.
+    pub(crate) fn end_background(&mut self, pid: i32) {
+        let Some(shell) = self.shell.clone() else { return };
+        let hub = self.hub.clone();
+        while self.emitters.try_join_next().is_some() {}
+        self.emitters.spawn(async move {
+            let ending = Arc::clone(&shell);
+            let _ = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
+            tell(shell, LOG_LINES, &hub).await;
+        });
+    }
+}
+
+async fn tell(shell: Arc<dyn Shell>, lines: usize, hub: &EventBus) {
+    let looking = tokio::task::spawn_blocking(move || shell.background(lines));
+    if let Ok(processes) = looking.await {
+        hub.send(EventBody::Background { processes });
+    }
+}
+
+fn crashed() -> ShellOutcome {
+    let message = "running it crashed; this is a defect".to_owned();
+    ShellOutcome {
+        ending: ShellEnding::Failed { message },
+        output: String::new(),
+        display: String::new(),
+        directory: None,
+    }
+}
+
+/// The report of a user command for the model.
+fn report(command: &str, outcome: &ShellOutcome) -> String {
+    let mut result = match &outcome.ending {
+        ShellEnding::Exited { code: 0 } => String::new(),
+        ShellEnding::Exited { code } => format!("Command exited with code {code}.\n"),
+        ShellEnding::Signalled { signal } => format!("Command terminated by signal {signal}.\n"),
+        ShellEnding::Cancelled => "Command was cancelled.\n".to_owned(),
+        ShellEnding::Background { pid } => {
+            format!("Command moved to background (PID: {pid}).\n")
+        }
+        ShellEnding::Failed { message } => format!("Command did not start: {message}\n"),
+    };
+    let output = outcome.output.trim_end();
+    match output.is_empty() {
+        true => result.push_str("(Command produced no output)"),
+        false => result.push_str(output),
+    }
+    if let Some((cut, _)) = result.char_indices().nth(MAX_OUTPUT) {
+        result.truncate(cut);
+        result.push_str("\n... (truncated)");
+    }
+    if let Some(directory) = &outcome.directory {
+        let directory = directory.display();
+        result.push_str(&format!(
+            "\n(It ended in `{directory}`; the next command begins in the project again.)"
+        ));
+    }
+    // Quoted text must not end the quotation.
+    let quoted = |text: &str| text.replace('`', "\\`");
+    format!(
+        "I ran the following shell command:\n```sh\n{}\n```\n\nThis produced the following \
+         result:\n```\n{}\n```",
+        quoted(command),
+        quoted(&result)
+    )
+}
+
+impl Session {
+    /// The reports as parts for the model.
+    pub(crate) fn take_reports(&mut self) -> Vec<Part> {
+        let reports = self.inbox.user_commands.take_reports();
+        let mut parts = Vec::with_capacity(reports.len());
+        for CommandReport { mut text, .. } in reports {
+            self.redact(&mut text);
+            parts.push(Part::text(text));
+        }
+        parts
+    }
+
+    /// Between turns: adds the reports to the history.
+    pub(crate) fn commit_reports(&mut self) {
+        for CommandReport { command, mut text } in self.inbox.user_commands.take_reports() {
+            self.close_open_calls(UNANSWERED);
+            self.redact(&mut text);
+            let content = Content::user(vec![Part::text(text)]);
+            let remarks = ContentMetadata { command, ..ContentMetadata::synthetic() };
+            self.history.push(&content, remarks);
+            let answer = Content::model(vec![Part::text(ACKNOWLEDGED)]);
+            self.history.push(&answer, ContentMetadata::synthetic());
+            self.report_storage_error();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(ending: ShellEnding, output: &str) -> ShellOutcome {
+        let output = output.to_owned();
+        ShellOutcome { ending, display: output.clone(), output, directory: None }
+    }
+
+    #[test]
+    fn the_report_names_the_command_and_its_result() {
+        let text = report("echo `x`", &outcome(ShellEnding::Exited { code: 0 }, "a ``` b\n"));
+        assert_eq!(
+            text,
+            "I ran the following shell command:\n```sh\necho \\`x\\`\n```\n\nThis produced the \
+             following result:\n```\na \\`\\`\\` b\n```"
+        );
+        let silent = report("false", &outcome(ShellEnding::Exited { code: 1 }, ""));
+        assert!(silent.contains("Command exited with code 1.\n(Command produced no output)"));
+    }
+
+    #[test]
+    fn a_long_result_is_cut_and_a_change_of_folder_told() {
+        let mut long = outcome(ShellEnding::Exited { code: 0 }, &"ü".repeat(20_000));
+        long.directory = Some("/else".into());
+        let text = report("x", &long);
+        assert_eq!(text.matches('ü').count(), 10_000);
+        assert!(
+            text.contains("\n... (truncated)\n(It ended in \\`/else\\`;"),
+            "{}",
+            &text[20_000..]
+        );
+    }
+}

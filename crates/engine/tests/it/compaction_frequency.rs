@@ -1,0 +1,127 @@
+//! How often a history is made shorter, and how much one answer's results may
+//! bring.
+
+use std::sync::Arc;
+
+use parallax_engine::{CompactionOptions, tokens};
+use parallax_protocol::event::{Compaction, CompactionHow, EndReason, Event, EventBody, ItemDone};
+use parallax_protocol::tool::{Outcome, Sharing, Tool};
+
+use crate::support::*;
+
+const GOOD: &str = "<state_snapshot><overall_goal>read</overall_goal>\
+                    <key_knowledge>much</key_knowledge><task_state>reading</task_state></state_snapshot>";
+
+/// A tool whose results have about `size` tokens and are all different.
+fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
+    tool(name, Sharing::Shared, move |n, _| {
+        let text = format!("line {n}\n");
+        let text = text.repeat(size * 4 / text.len());
+        Box::pin(async move { Outcome::text(text) })
+    })
+}
+
+/// The tokens of each request's contents.
+fn sizes(rig: &Rig) -> Vec<u64> {
+    let requests = rig.script.contents();
+    requests.iter().map(|all| all.iter().map(|json| tokens::of_content(json)).sum()).collect()
+}
+
+fn compactions(events: &[Event]) -> Vec<Compaction> {
+    let told = events.iter().filter_map(|event| match &event.body {
+        EventBody::Compaction(compaction) => Some(compaction.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn one_answer_with_many_big_results_stays_within_its_share() {
+    let round = |from: u64| {
+        let many: Vec<(&str, u64)> = (from..from + 30).map(|n| ("look", n)).collect();
+        calls(&many)
+    };
+    let replies = vec![round(0), round(100), round(200), has_text("done")];
+    let room = CompactionOptions {
+        keep_output: Some(Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()))),
+        probe: false,
+        ..CompactionOptions::default()
+    };
+    let setup = Setup { tools: vec![bulky("look", 9_700)], room, ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD; 9]);
+    let (reason, _) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let sizes = sizes(&rig);
+    assert!(sizes.iter().all(|size| *size < 160_000), "{sizes:?}");
+    let sent = rig.script.contents();
+    let results = sent[1].last().expect("results");
+    assert!(results.matches("The full output is in `/kept/look.txt`").count() >= 20);
+    assert!((40_000..60_000).contains(&sizes[1]), "{sizes:?}");
+}
+
+#[tokio::test]
+async fn compactions_that_bring_little_come_less_and_less_often() {
+    let mut replies: Vec<ModelReply> = (0..60).map(|n| calls(&[("look", n)])).collect();
+    replies.push(has_text("done"));
+    // What stays whole has most of the mark.
+    let setup = Setup {
+        tools: vec![bulky("look", 1_800)],
+        room: CompactionOptions { tokens: 5_000, probe: false, ..CompactionOptions::default() },
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD; 60]);
+    let (reason, events) = rig.turn(&"a long prompt ".repeat(700)).await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let told = compactions(&events);
+    let small = told.iter().filter(|told| told.after > told.before * 2 / 5);
+    assert!(small.count() <= 5 && told.len() <= 20, "{} compactions: {told:?}", told.len());
+    let bare = |told: &&Compaction| told.after > told.before * 2 / 5 && told.remark.is_none();
+    assert_eq!(told.iter().find(bare), None, "a reason is told");
+}
+
+#[tokio::test]
+async fn a_mark_below_what_every_request_has_is_told_once() {
+    let mut replies: Vec<ModelReply> = (0..20).map(|n| calls(&[("look", n)])).collect();
+    replies.push(has_text("done"));
+    let tools: Vec<Arc<dyn Tool>> = vec![bulky("look", 100), wordy("manual", 4_800)];
+    let room = CompactionOptions { tokens: 4_000, probe: false, ..CompactionOptions::default() };
+    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let told = events.iter().filter(|event| {
+        matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
+            if text.contains("alone have about"))
+    });
+    assert_eq!(told.count(), 1);
+    assert!(compactions(&events).is_empty(), "{:?}", compactions(&events));
+}
+
+#[tokio::test]
+async fn a_newest_result_reaches_the_model_once_however_low_the_mark_is() {
+    let mut replies: Vec<ModelReply> =
+        (0..30).map(|n| calls(&[("look", 2 * n), ("look", 2 * n + 1)])).collect();
+    replies.push(has_text("done"));
+    let setup = Setup {
+        tools: vec![bulky("look", 4_500)],
+        room: CompactionOptions { tokens: 2_000, ..CompactionOptions::default() },
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD; 90]);
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    for sent in rig.script.contents().iter().skip(1) {
+        let newest = sent.last().expect("results");
+        assert!(!newest.contains("tool_output_masked"), "{}", &newest[..300]);
+    }
+    let (asked, told) = (rig.script.asked().len(), compactions(&events));
+    let used = told.iter().filter(|told| told.how == Some(CompactionHow::Snapshot)).count();
+    assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {told:?}");
+    let told = events.iter().filter(|event| {
+        matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
+            if text.contains("cannot be kept below"))
+    });
+    assert_eq!(told.count(), 1);
+}

@@ -1,0 +1,140 @@
+//! Going on with a turn that was cut off, and with one that was gone back in.
+
+use std::sync::{Arc, Mutex};
+
+use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::event::{EndReason, EventBody, ItemDone};
+use parallax_protocol::op::{Op, Restore};
+use parallax_protocol::store::Record;
+use parallax_protocol::tool::Sharing;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::support::*;
+
+fn call(name: &str, n: u64) -> Part {
+    let args = json!({"n": n}).as_object().cloned().unwrap_or_default();
+    Part::function_call(None, name, args)
+}
+
+fn response(name: &str, output: &str) -> Part {
+    let object = json!({"output": output}).as_object().cloned().unwrap_or_default();
+    Part::function_response(None, name, object, Vec::new())
+}
+
+fn result(name: &str, output: &str) -> Box<RawValue> {
+    to_raw_value(&[response(name, output)]).expect("parts")
+}
+
+fn asked() -> Sealed {
+    Content::user(vec![Part::text("work")]).seal()
+}
+
+/// Runs to the end of the turn that the order begins.
+async fn resume_turn(rig: &mut Rig) -> EndReason {
+    rig.send(Op::Continue).await;
+    rig.finish().await.0
+}
+
+#[tokio::test]
+async fn an_unanswered_prompt_is_asked_as_it_was() {
+    let history = vec![asked()];
+    let setup = Setup { history: history.clone(), ..Setup::default() };
+    let mut rig = rig(vec![has_text("here it is")], setup);
+    assert!(matches!(resume_turn(&mut rig).await, EndReason::Done));
+    assert_eq!(rig.script.contents(), [[history[0].json().to_owned()]]);
+    is_whole(&mut rig).await;
+}
+
+/// One request was made, and there is nothing to go on with any more.
+async fn is_whole(rig: &mut Rig) {
+    rig.send(Op::Continue).await;
+    let told = rig
+        .until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
+        .await;
+    assert!(format!("{told:?}").contains("nothing to go on with"));
+    assert_eq!(rig.script.contents().len(), 1);
+}
+
+#[tokio::test]
+async fn finished_results_are_used_and_the_others_are_lost() {
+    let answer = Content::model(vec![call("look", 1), call("look", 2), call("look", 3)]).seal();
+    let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let log = Arc::clone(&ran);
+    let look = tool("look", Sharing::Shared, move |n, _| {
+        log.lock().expect("log").push(n);
+        echo(n)
+    });
+    let setup = Setup {
+        history: vec![asked(), answer.clone()],
+        pending: [(1, result("look", "second"))].into(),
+        tools: vec![look],
+        cut_off: true,
+        ..Setup::default()
+    };
+    let mut rig = rig(vec![has_text("done")], setup);
+    assert!(matches!(resume_turn(&mut rig).await, EndReason::Done));
+    let contents = rig.script.contents().remove(0);
+    assert_eq!(contents[..2], [asked().json().to_owned(), answer.json().to_owned()]);
+    let parts: serde_json::Value = serde_json::from_str(&contents[2]).expect("content");
+    let parts = parts["parts"].as_array().expect("parts");
+    assert_eq!(parts.len(), 3, "nothing but the three responses");
+    let said = |at: usize| parts[at]["functionResponse"]["response"].clone();
+    assert_eq!(said(1), json!({"output": "second"}));
+    for at in [0, 2] {
+        assert!(said(at)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
+    }
+    assert_eq!(*ran.lock().expect("log"), [] as [u64; 0], "nothing runs again");
+    is_whole(&mut rig).await;
+}
+
+#[tokio::test]
+async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
+    let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let log = Arc::clone(&ran);
+    let edit = tool("edit", Sharing::Exclusive, move |n, _| {
+        log.lock().expect("log").push(n);
+        echo(n)
+    });
+    let history = vec![
+        asked(),
+        Content::model(vec![call("edit", 1), call("edit", 2)]).seal(),
+        Content::user(vec![response("edit", "one"), response("edit", "two"), Part::text("steer")])
+            .seal(),
+        Content::model(vec![Part::text("done")]).seal(),
+    ];
+    let versions = Arc::new(Versions::default());
+    let setup = Setup {
+        history: history.clone(),
+        tools: vec![edit],
+        checkpoints: Some(versions.clone()),
+        unattended: true,
+        ..Setup::default()
+    };
+    let mut rig = rig(vec![has_text("done again")], setup);
+    let order = |keep, call| Op::Restore(Restore { moment: 77, keep, call, force: false });
+    // A place that holds no such call.
+    for (keep, call) in [(0, 0), (1, 0), (2, 2), (9, 0)] {
+        rig.send(order(keep, call)).await;
+        rig.until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
+            .await;
+    }
+    rig.send(order(2, 1)).await;
+    rig.until(|body| matches!(body, EventBody::Restored(_))).await;
+    assert!(matches!(rig.finish().await.0, EndReason::Done));
+    assert_eq!(*ran.lock().expect("log"), [2], "the first call had its result");
+    assert_eq!(*versions.restored.lock().expect("log"), [(77, 1)]);
+    let contents = rig.script.contents().remove(0);
+    assert_eq!(contents[..2], history[..2].iter().map(|c| c.json().to_owned()).collect::<Vec<_>>());
+    assert!(contents[2].contains("\"one\"") && !contents[2].contains("steer"), "{}", contents[2]);
+    // A crash in between would find the first result again.
+    let records = rig.store.0.lock().expect("records");
+    let kinds: Vec<usize> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Result(result) => Some(result.index),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds, [0, 1]);
+}
