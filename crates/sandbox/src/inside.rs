@@ -3,10 +3,12 @@
 pub(crate) mod bubblewrap;
 pub(crate) mod cell;
 mod child;
+mod cover_keeper;
 mod covers;
 mod devices;
 mod ended;
 mod failure;
+mod filtered;
 mod gate;
 mod identity;
 mod keeper;

@@ -109,6 +109,12 @@ pub struct Plan {
     /// Files and folders that answer "permission denied"; missing ones are skipped.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub hidden: Vec<PathBuf>,
+    /// Directories outside of writable trees with hidden entries. The command sees their
+    /// entries as they are when it starts: a hidden one that its owner replaces stays
+    /// hidden, and one that appears later is not seen. What lies in other directories
+    /// below them changes before the command's eyes as usual.
+    #[serde(with = "parallax_protocol::path_text::list")]
+    pub filtered: Vec<PathBuf>,
     /// Files among `hidden` that look as somebody remembers them. They cannot be
     /// read either.
     pub stand_ins: Vec<StandIn>,
@@ -156,6 +162,7 @@ impl Plan {
             workspace: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
+            filtered: Vec::new(),
             stand_ins: Vec::new(),
             readable: Vec::new(),
             overlay_store: temporary.join("overlays"),
@@ -209,6 +216,7 @@ impl Plan {
             &self.writable,
             &self.read_only,
             &self.hidden,
+            &self.filtered,
             &self.readable,
             &self.overlays,
             &self.without_overlay,

@@ -87,30 +87,30 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
     kernel::close_on_exec_from(3).unsupported("closing of open files")?;
     match confinement {
         Confinement::Namespaces { around, odd_user, keep_root, told } => {
-            let writable = layout::build(plan, around, *odd_user)?;
+            let view = layout::build(plan, around, *odd_user)?;
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
-            rules::guard_writes(plan, &writable)?;
-            filter_in_view(plan, wires, *told)?;
+            rules::guard_writes(plan, &view.writable)?;
+            filter_in_view(plan, wires, *told, Some(&view.stage))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::View { writable, told, .. } => {
             privileges::drop_all_but_files(false)?;
             rules::guard_writes(plan, writable)?;
-            filter_in_view(plan, wires, *told)?;
+            filter_in_view(plan, wires, *told, None)?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::Landlock { told } => {
             privileges::drop_all_but_files(true)?;
             rules::guard_all(plan)?;
-            let gated = gate::close_behind(plan, &wires.sync, *told)?;
+            let gated = gate::close_behind(plan, &wires.sync, *told, None)?;
             filter_beside_others(plan, gated && told.processes)?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            gate::close_behind(plan, &wires.sync, Told::needed(plan))?;
+            gate::close_behind(plan, &wires.sync, Told::needed(plan), None)?;
             filter_beside_others(plan, false)?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
@@ -119,8 +119,8 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
 }
 
 /// The filters of a command that sees neither other processes nor their IPC objects.
-fn filter_in_view(plan: &Plan, wires: &Wires, told: Told) -> Outcome<()> {
-    let gated = gate::close_behind(plan, &wires.sync, told)?;
+fn filter_in_view(plan: &Plan, wires: &Wires, told: Told, stage: Option<&OwnedFd>) -> Outcome<()> {
+    let gated = gate::close_behind(plan, &wires.sync, told, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,
         gated: gate::is_needed(plan),

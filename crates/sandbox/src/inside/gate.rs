@@ -29,6 +29,7 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
+use crate::inside::cover_keeper::{self, CoverKeeper};
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, Side};
@@ -92,8 +93,14 @@ impl Told {
 
 /// In the child: puts the filter on it, and waits until the supervisor has
 /// taken the file on which its calls are told. What the network does not need is
-/// told where such a filter can be had; the answer is whether it is.
-pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, told: Told) -> Outcome<bool> {
+/// told where such a filter can be had; the answer is whether it is. `stage`: the folder
+/// of the covers, which whoever keeps the gate sees to.
+pub(crate) fn close_behind(
+    plan: &Plan,
+    sync: &OwnedFd,
+    told: Told,
+    stage: Option<&OwnedFd>,
+) -> Outcome<bool> {
     if told.is_empty() {
         return Ok(false);
     }
@@ -104,6 +111,7 @@ pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, told: Told) -> Outcome<b
     };
     let mut offer = vec![OFFER];
     offer.extend(listener.as_raw_fd().to_ne_bytes());
+    offer.extend(stage.map_or(-1, |stage| stage.as_raw_fd()).to_ne_bytes());
     let mut answer = [0; 1];
     let asked = rustix::io::write(sync, &offer).and_then(|_| rustix::io::read(sync, &mut answer));
     if asked == Ok(1) && answer == *b"y" {
@@ -126,17 +134,29 @@ pub(crate) fn can_take() -> bool {
         .is_ok_and(|own| pidfd_getfd(&own, own.as_raw_fd(), PidfdGetfdFlags::empty()).is_ok())
 }
 
-/// In the supervisor: takes the file that the child offers, which then waits for
+/// What a child offers.
+pub(crate) struct Offer {
+    /// The file on which its calls are told.
+    pub(crate) listener: OwnedFd,
+    /// The folder of its covers, where it has any.
+    pub(crate) stage: Option<OwnedFd>,
+}
+
+/// In the supervisor: takes the files that the child offers, which then waits for
 /// [`release`]. Nothing, when the child had something else to say.
-pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<OwnedFd>> {
-    let mut offer = [0; 5];
-    let Ok(5) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
-    let [OFFER, number @ ..] = offer else { return Ok(None) };
-    let taken = pidfd_getfd(child, i32::from_ne_bytes(number), PidfdGetfdFlags::empty());
-    if taken.is_err() {
+pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<Offer>> {
+    let mut offer = [0; 9];
+    let Ok(9) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
+    let [OFFER, a, b, c, d, stage @ ..] = offer else { return Ok(None) };
+    let get = |number| pidfd_getfd(child, number, PidfdGetfdFlags::empty());
+    let listener = get(i32::from_ne_bytes([a, b, c, d]));
+    if listener.is_err() {
         release(sync, false);
     }
-    taken.map(Some).unsupported("the gate of the network")
+    let stage = Some(i32::from_ne_bytes(stage)).filter(|number| *number >= 0);
+    let stage = stage.and_then(|number| get(number).ok());
+    let offer = listener.map(|listener| Some(Offer { listener, stage }));
+    offer.unsupported("the gate of the network")
 }
 
 /// Tells the child whether its gate is kept. It may be gone a moment later, and
@@ -171,11 +191,20 @@ impl Apart {
                 if let Ok(name) = std::ffi::CString::new(crate::KEEPER) {
                     let _ = rustix::thread::set_name(&name);
                 }
-                if let Ok((listener, child)) = receive(&its_wire)
-                    && let Ok(mut gate) = Gate::new(plan, listener, parent, true)
+                let report = cover_keeper::open_report(plan);
+                if let Ok((offer, child)) = receive(&its_wire)
+                    && let Ok(mut gate) = Gate::new(plan, offer.listener, parent, true)
                     && see_as(&child, cell).is_ok()
                     && crate::inside::keeper::go_quiet().is_ok()
                 {
+                    if let Some(stage) = offer.stage
+                        && let Ok(proc) = gate.proc()
+                        && let Ok(covers) = CoverKeeper::start(plan, stage, proc, report, child)
+                        && covers.is_needed()
+                    {
+                        // Before the gate gives up the power to mount, for its thread alone.
+                        let _ = std::thread::Builder::new().spawn(move || covers.keep());
+                    }
                     gate.know_the_cell(cell);
                     if rustix::io::write(&its_wire, b"r") == Ok(1) {
                         drop(its_wire);
@@ -189,10 +218,11 @@ impl Apart {
 
     /// Gives it the gate of the child, and waits until it keeps it. It ends with the
     /// last process behind it.
-    pub(crate) fn keep(&mut self, listener: &OwnedFd, child: &OwnedFd) -> Outcome<()> {
+    pub(crate) fn keep(&mut self, offer: &Offer, child: &OwnedFd) -> Outcome<()> {
         let Some(wire) = self.wire.take() else { return Ok(()) };
-        let files = [listener.as_fd(), child.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut files = vec![offer.listener.as_fd(), child.as_fd()];
+        files.extend(offer.stage.as_ref().map(OwnedFd::as_fd));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
         let sent = sendmsg(&wire, &[IoSlice::new(b"g")], &mut control, SendFlags::NOSIGNAL);
@@ -216,8 +246,8 @@ impl Drop for Apart {
     }
 }
 
-fn receive(wire: &OwnedFd) -> Outcome<(OwnedFd, OwnedFd)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+fn receive(wire: &OwnedFd) -> Outcome<(Offer, OwnedFd)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
     let flags = RecvFlags::CMSG_CLOEXEC;
@@ -229,7 +259,7 @@ fn receive(wire: &OwnedFd) -> Outcome<(OwnedFd, OwnedFd)> {
     });
     let mut files = files.next().into_iter().flatten();
     match (files.next(), files.next()) {
-        (Some(listener), Some(child)) => Ok((listener, child)),
+        (Some(listener), Some(child)) => Ok((Offer { listener, stage: files.next() }, child)),
         _ => Err(Failure::Refused("the gate of the network was not handed over".to_owned())),
     }
 }
@@ -342,16 +372,16 @@ pub(crate) fn try_it() -> Outcome<()> {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
-                .and_then(|()| close_behind(&plan, &child_sync, Told::needed(&plan)))
+                .and_then(|()| close_behind(&plan, &child_sync, Told::needed(&plan), None))
                 .and_then(|_| knock());
             kernel::leave(u8::from(tried.is_err()))
         }
         Side::Parent(pid) => {
             drop(child_sync);
             let child = handle_of(pid).unsupported("pidfd")?;
-            let listener = take(&child, &sync)?
+            let offer = take(&child, &sync)?
                 .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
-            let gate = Gate::new(&plan, listener, &parent, false)?;
+            let gate = Gate::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
             // It ends with the child, which is the only one behind it.
             gate.keep();

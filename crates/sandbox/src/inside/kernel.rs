@@ -134,6 +134,8 @@ pub(crate) struct Restrict {
     pub(crate) no_devices: bool,
     pub(crate) no_exec: bool,
     pub(crate) private: bool,
+    /// The mount without those below it.
+    pub(crate) alone: bool,
 }
 
 /// Adds restrictions to the mount behind `mount`; set-user-id bits never count.
@@ -161,12 +163,35 @@ pub(crate) fn restrict_mount(mount: impl AsFd, restrict: Restrict) -> Result<(),
             libc::SYS_mount_setattr,
             mount.as_fd().as_raw_fd(),
             c"".as_ptr(),
-            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            libc::AT_EMPTY_PATH | if restrict.alone { 0 } else { libc::AT_RECURSIVE },
             &raw const attributes,
             size_of::<libc::mount_attr>(),
         )
     };
     if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Has this thread run soon after it wakes, also where every processor is busy: it asks
+/// for little time at once. Kernels before 6.12 do not know of it.
+pub(crate) fn run_soon() {
+    const SHORTEST_SLICE: u64 = 100_000;
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+        utilization: [u32; 2],
+    }
+    let mut wanted = Attributes { runtime: SHORTEST_SLICE, ..Attributes::default() };
+    wanted.size = u32::try_from(size_of::<Attributes>()).unwrap_or(0);
+    // SAFETY: the structure outlives the call, and says its own size.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
 }
 
 /// Brings the loopback of the current network namespace up.

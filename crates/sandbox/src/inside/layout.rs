@@ -17,14 +17,14 @@ use rustix::thread::UnshareFlags;
 use crate::inside::covers::{self, Stage};
 use crate::inside::devices;
 use crate::inside::failure::{Explain as _, Failure, Outcome, is_missing};
+use crate::inside::filtered::{self, Prepared};
 use crate::inside::kernel::{self, Restrict};
 use crate::inside::surroundings::Surroundings;
 use crate::plan::Plan;
 
-pub(crate) const READ_ONLY: Restrict =
-    Restrict { read_only: true, no_devices: false, no_exec: false, private: false };
+pub(crate) const READ_ONLY: Restrict = Restrict { read_only: true, ..WRITABLE };
 const WRITABLE: Restrict =
-    Restrict { read_only: false, no_devices: false, no_exec: false, private: false };
+    Restrict { read_only: false, no_devices: false, no_exec: false, private: false, alone: false };
 
 /// What is harmless below `/run` and needed by name look-ups and programs.
 const KEPT_OF_RUN: [&str; 8] = [
@@ -47,6 +47,7 @@ pub(crate) const PRIVATE: [(&str, &str); 3] =
 enum Step {
     /// A tree that was cloned before anything was covered; true: a writable one.
     Show(OwnedFd, bool),
+    Filter(Prepared),
     Protect,
     Hide,
 }
@@ -54,13 +55,16 @@ enum Step {
 /// A path and what is done at it.
 type Place = (PathBuf, Step);
 
-/// Builds the view in a new mount namespace of this process, and gives the
-/// paths that are writable in it, for the rules that come on top.
-pub(crate) fn build(
-    plan: &Plan,
-    around: &Surroundings,
-    odd_user: Option<u32>,
-) -> Outcome<Vec<PathBuf>> {
+/// A view of files that stands.
+pub(crate) struct Built {
+    /// What is writable in it, for the rules that come on top.
+    pub(crate) writable: Vec<PathBuf>,
+    /// The folder of the covers, for those that have to be put again.
+    pub(crate) stage: OwnedFd,
+}
+
+/// Builds the view in a new mount namespace of this process.
+pub(crate) fn build(plan: &Plan, around: &Surroundings, odd_user: Option<u32>) -> Outcome<Built> {
     let root = own_mounts()?;
     let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
     let (mut steps, writable) = view.gather(around)?;
@@ -76,20 +80,23 @@ pub(crate) fn build(
         match step {
             Step::Show(tree, _) if !again => view.attach(&tree, &path)?,
             Step::Show(..) => {}
+            Step::Filter(prepared) => view.filter(&prepared, &stage)?,
             Step::Protect => view.protect(&path)?,
             Step::Hide => view.hide(&path, &stage)?,
         }
         last = Some(path);
     }
     for skeleton in &view.skeletons {
-        kernel::restrict_mount(skeleton, READ_ONLY).refused("a closed folder")?;
+        // What is writable below it stays so.
+        let alone = Restrict { alone: true, ..READ_ONLY };
+        kernel::restrict_mount(skeleton, alone).refused("a closed folder")?;
     }
     devices::mount_proc(&view.root)?;
     devices::mount_dev(&view.root, &stage, devices)?;
     // The folder of before lies under the new mounts.
     rustix::process::chdir(&around.folder)
         .refused(format!("the folder `{}` cannot be entered", around.folder.display()))?;
-    Ok(writable)
+    Ok(Built { writable, stage: stage.into_folder() })
 }
 
 /// A mount namespace of this process, all of it read-only.
@@ -113,12 +120,13 @@ fn rank(step: &Step) -> u8 {
     match step {
         Step::Show(_, true) => 0,
         Step::Show(_, false) => 1,
-        Step::Protect => 2,
-        Step::Hide => 3,
+        Step::Filter(_) => 2,
+        Step::Protect => 3,
+        Step::Hide => 4,
     }
 }
 
-fn open_root() -> Outcome<OwnedFd> {
+pub(crate) fn open_root() -> Outcome<OwnedFd> {
     rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .unsupported("/")
 }
@@ -173,6 +181,11 @@ impl View<'_> {
                 writable.push(part.clone());
             }
         }
+        for directory in filtered::look(plan) {
+            let path = directory.path.clone();
+            let prepared = Prepared::open(directory, |path| self.open(path));
+            steps.push((path, Step::Filter(prepared)));
+        }
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), Step::Protect)));
         let hidden = plan.hidden.iter().chain(&around.listening);
         steps.extend(hidden.map(|path| (path.clone(), Step::Hide)));
@@ -181,13 +194,7 @@ impl View<'_> {
 
     /// Opens a path in which no component is a symbolic link.
     pub(crate) fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        openat2(
-            &self.root,
-            below_root(path),
-            OFlags::PATH | OFlags::CLOEXEC,
-            Mode::empty(),
-            ResolveFlags::NO_SYMLINKS,
-        )
+        open_real(&self.root, path)
     }
 
     /// Mounts a tree at a path, which is made where it is missing; that can
@@ -202,6 +209,25 @@ impl View<'_> {
             Err(error) => return Err(unusable(path, error)),
         };
         mount(tree, &target).refused(format!("`{}` cannot be mounted", path.display()))
+    }
+
+    /// Covers a directory with one of ours, and mounts in it what is shown.
+    fn filter(&mut self, prepared: &Prepared, stage: &Stage) -> Outcome<()> {
+        let path = &prepared.directory.path;
+        let found = match self.open(path) {
+            Ok(found) => found,
+            Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
+            Err(error) => return Err(unusable(path, error)),
+        };
+        let cover = stage.filtered(&prepared.directory)?;
+        let filter = |what: &Path| format!("`{}` cannot be filtered", what.display());
+        mount(&cover, &found).refused(filter(path))?;
+        for (path, tree) in &prepared.trees {
+            let place = self.open(path).map_err(|error| unusable(path, error))?;
+            mount(tree, &place).refused(filter(path))?;
+        }
+        self.skeletons.push(cover);
+        Ok(())
     }
 
     /// Makes a path below a writable tree read-only, and every folder on the
@@ -328,6 +354,12 @@ pub(crate) fn shown(plan: &Plan, around: &Surroundings, private: &[PathBuf]) -> 
             && !plan.hidden.iter().any(|hidden| path.starts_with(hidden))
     };
     all.filter(|path| !open(path)).collect()
+}
+
+/// Opens a path in which no component is a symbolic link.
+pub(crate) fn open_real(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// A path as seen from an open root folder.

@@ -199,10 +199,10 @@ impl Command<'_> {
         sync: &OwnedFd,
         apart: Option<&mut gate::Apart>,
     ) -> Outcome<()> {
-        let Some(listener) = gate::take(child, sync)? else { return Ok(()) };
+        let Some(offer) = gate::take(child, sync)? else { return Ok(()) };
         let kept = match apart {
-            Some(apart) => apart.keep(&listener, child),
-            None => self.keep_here(listener),
+            Some(apart) => apart.keep(&offer, child),
+            None => self.keep_here(offer.listener),
         };
         gate::release(sync, kept.is_ok());
         kept

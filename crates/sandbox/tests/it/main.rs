@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod again;
+mod covers;
 mod files;
 mod gate;
 mod neighbors;

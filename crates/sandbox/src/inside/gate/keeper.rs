@@ -98,6 +98,11 @@ impl Gate {
         })
     }
 
+    /// The machine's `/proc`.
+    pub(crate) fn proc(&self) -> std::io::Result<OwnedFd> {
+        self.proc.try_clone()
+    }
+
     /// Learns what is bound in the network of the cell, whose user namespace this
     /// process is in.
     pub(crate) fn know_the_cell(&mut self, cell: &OwnedFd) {

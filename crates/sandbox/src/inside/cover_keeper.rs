@@ -1,0 +1,370 @@
+//! Keeps the covers of a writable tree in their places. A mount over a file falls when
+//! somebody outside replaces the file: editors and `git config` do it at every save. What
+//! the command still runs would read the new file, or write it. This thread sees the change,
+//! covers the file again, and ends every process that could still write it.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, StatxAttributes, StatxFlags, fstat, inotify, openat, readlinkat,
+    statat, statx,
+};
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_process};
+
+use crate::inside::covers::Stage;
+use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::{kernel, layout};
+use crate::plan::Plan;
+
+/// Where a session's folder says which files were replaced and had to be taken from a
+/// process: paths, each with a zero byte behind it.
+pub(crate) const REPORT: &str = "replaced";
+
+/// How often processes are looked for again that may have passed a file on.
+const ROUNDS: usize = 20;
+
+/// How often a file is looked for that is just being put in its place.
+const TRIES: usize = 50;
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+
+/// How often it is tried again later, and after which time: whoever replaces the file may
+/// have to wait for a processor.
+const PATIENCE: usize = 500;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// A path of the plan that is to be covered wherever it is there.
+struct Cover {
+    path: PathBuf,
+    /// Hidden, and not only protected.
+    hidden: bool,
+    /// Covered when the command started. Others may be its own work until it ends.
+    known: bool,
+}
+
+/// What the thread needs.
+pub(crate) struct CoverKeeper {
+    /// The mounts of the view; it is ready when they change.
+    mounts: OwnedFd,
+    /// Names that appear. Only where a cover has fallen or something was left behind: most
+    /// commands need none, and to end a watch takes longer than they do.
+    names: Option<Names>,
+    root: OwnedFd,
+    /// The machine's `/proc`.
+    proc: OwnedFd,
+    stage: Stage,
+    report: Option<File>,
+    covers: Vec<Cover>,
+    /// The command itself; what outlives it was left behind.
+    command: OwnedFd,
+}
+
+/// What was found where covers should be.
+#[derive(Default)]
+struct Found {
+    /// Something is not there.
+    missing: bool,
+    /// Something could not be covered yet.
+    open: bool,
+}
+
+/// What came of a cover that was looked at.
+enum Covered {
+    /// Nothing is there.
+    Missing,
+    Already,
+    NotYet,
+    /// The file, and whether it is a directory.
+    Again(OwnedFd, bool),
+}
+
+/// Watched directories.
+struct Names {
+    events: OwnedFd,
+    /// The covers in each.
+    watched: HashMap<i32, Vec<usize>>,
+}
+
+/// Opens the report, before the session's folder is out of sight.
+pub(crate) fn open_report(plan: &Plan) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = std::fs::OpenOptions::new();
+    options.append(true).create(true).mode(0o600).open(plan.temporary.join(REPORT)).ok()
+}
+
+impl CoverKeeper {
+    /// Looks what is covered. This process has the command's view of files, and the power
+    /// to mount in it.
+    pub(crate) fn start(
+        plan: &Plan,
+        stage: OwnedFd,
+        proc: OwnedFd,
+        report: Option<File>,
+        command: OwnedFd,
+    ) -> Outcome<Self> {
+        let root = layout::open_root()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;
+        let hidden = plan.hidden.iter().map(|path| (path, true));
+        let protected = plan.read_only.iter().map(|path| (path, false));
+        let in_tree =
+            |path: &Path| layout::mounted_tree(plan, path).is_some_and(|tree| tree != path);
+        let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
+        let covers = covers
+            .map(|(path, hidden)| {
+                let known = is_covered_at(&root, path);
+                Cover { path: path.clone(), hidden, known }
+            })
+            .collect();
+        let stage = Stage::of(stage);
+        Ok(Self { mounts, names: None, root, proc, stage, report, covers, command })
+    }
+
+    /// Whether there is anything to do.
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.covers.is_empty()
+    }
+
+    /// Covers again what loses its cover, as long as the process lives.
+    pub(crate) fn keep(mut self) {
+        kernel::run_soon();
+        let mut running = true;
+        let mut patience = 0;
+        loop {
+            let mut fds = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
+            fds.extend(running.then(|| PollFd::new(&self.command, PollFlags::IN)));
+            fds.extend(self.names.as_ref().map(|names| PollFd::new(&names.events, PollFlags::IN)));
+            match poll(&mut fds, (patience > 0).then_some(&PAUSE)) {
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+                Ok(_) => {}
+            }
+            let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+            let (fell, ended) = (ready(0), running && ready(1));
+            let appeared = self.names.is_some() && ready(1 + usize::from(running));
+            drop(fds);
+            if fell {
+                patience = PATIENCE;
+            }
+            if patience > 0 {
+                patience = if self.cover_all() { 0 } else { patience - 1 };
+            }
+            if ended {
+                running = false;
+                self.watch_names();
+                // What is there already may be the command's own work, which what it left
+                // behind may need: only what appears later is covered.
+                self.covers.iter_mut().for_each(|cover| cover.known = true);
+            } else if appeared && !self.cover_new() {
+                patience = PATIENCE;
+            }
+        }
+    }
+
+    /// True: all that is there is covered.
+    fn cover_all(&mut self) -> bool {
+        let all = 0..self.covers.len();
+        let found = self.cover_these(all.clone());
+        if found.missing && self.names.is_none() {
+            self.watch_names();
+            // One may have come back before it was watched for.
+            return !self.cover_these(all).open;
+        }
+        !found.open
+    }
+
+    /// Covers what is there of these.
+    fn cover_these(&self, these: impl Iterator<Item = usize>) -> Found {
+        let known = these.filter_map(|at| self.covers.get(at)).filter(|cover| cover.known);
+        let (mut result, mut replaced) = (Found::default(), Vec::new());
+        for cover in known {
+            match self.cover(cover) {
+                Covered::Missing => result.missing = true,
+                Covered::Already => {}
+                Covered::NotYet => result.open = true,
+                Covered::Again(found, folder) => replaced.push((cover, found, folder)),
+            }
+        }
+        // Looking through the processes takes longer, so it comes when all is covered.
+        for (cover, found, folder) in replaced {
+            result.open |= !is_covered_at(&self.root, &cover.path);
+            self.evict(&cover.path, &found, folder);
+        }
+        result
+    }
+
+    fn watch_names(&mut self) {
+        if self.names.is_some() {
+            return;
+        }
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let Ok(events) = inotify::init(flags) else { return };
+        let mut watched: HashMap<i32, Vec<usize>> = HashMap::new();
+        for (at, cover) in self.covers.iter().enumerate() {
+            let Some(folder) = cover.path.parent() else { continue };
+            // A link on the way could lead to any directory of the machine.
+            let Ok(folder) = layout::open_real(&self.root, folder) else { continue };
+            if let Ok(number) = watch_open(&events, &self.proc, &folder) {
+                watched.entry(number).or_default().push(at);
+            }
+        }
+        self.names = Some(Names { events, watched });
+    }
+
+    /// Reads which names appeared, and covers what it concerns. True: all of it is covered.
+    fn cover_new(&self) -> bool {
+        let Some(names) = self.names.as_ref() else { return true };
+        let mut space = [MaybeUninit::uninit(); 8 << 10];
+        let mut concerned = Vec::new();
+        let mut reader = inotify::Reader::new(&names.events, &mut space);
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let all = event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
+                    let name = event.file_name().map(|name| name.to_bytes().to_owned());
+                    let inside = names.watched.get(&event.wd()).cloned().unwrap_or_default();
+                    concerned.extend((0..self.covers.len()).filter(|at| {
+                        let path = self.covers.get(*at).map(|cover| cover.path.as_path());
+                        let last = path.and_then(Path::file_name).map(OsStr::as_bytes);
+                        all || inside.contains(at) && last == name.as_deref()
+                    }));
+                    if reader.is_buffer_empty() {
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        concerned.sort_unstable();
+        concerned.dedup();
+        !self.cover_these(concerned.into_iter()).open
+    }
+
+    fn cover(&self, cover: &Cover) -> Covered {
+        // The kernel says that the old file lost its mount shortly before the new one has
+        // its name.
+        for _ in 0..TRIES {
+            let Ok(found) = layout::open_real(&self.root, &cover.path) else {
+                return Covered::Missing;
+            };
+            if is_covered(&found) {
+                return Covered::Already;
+            }
+            let Ok(folder) = layout::is_folder(&found) else { return Covered::Missing };
+            let tree = match (cover.hidden, folder) {
+                (true, true) => self.stage.closed_folder(),
+                (true, false) => self.stage.closed_file(),
+                (false, _) => layout::clone(&found, layout::READ_ONLY),
+            };
+            if tree.is_ok_and(|tree| layout::mount(tree, &found).is_ok()) {
+                return Covered::Again(found, folder);
+            }
+            let _ = poll(&mut [], Some(&MOMENT));
+        }
+        Covered::NotYet
+    }
+
+    /// Ends every process of the command that has the file open for writing, or the
+    /// directory at all: it could make files in it. Who only reads has read by now, and may be a server that waits for such changes.
+    fn evict(&self, path: &Path, found: &OwnedFd, folder: bool) {
+        let Ok(file) = fstat(found) else { return };
+        let Ok(view) = readlinkat(&self.proc, "self/ns/mnt", Vec::new()) else { return };
+        for round in 0..ROUNDS {
+            let holders: Vec<i32> = numbers(&self.proc, ".")
+                .into_iter()
+                .filter(|process| {
+                    let name = format!("{process}/ns/mnt");
+                    readlinkat(&self.proc, name, Vec::new()).is_ok_and(|link| link == view)
+                })
+                .filter(|process| *process != own_process())
+                .filter(|process| self.holds(*process, (file.st_dev, file.st_ino), folder))
+                .collect();
+            if holders.is_empty() {
+                return;
+            }
+            if round == 0 {
+                // Before they end, and with the last of them this process.
+                self.tell(path);
+            }
+            for process in holders.into_iter().filter_map(kernel::process) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+            let _ = poll(&mut [], Some(&MOMENT));
+        }
+    }
+
+    fn tell(&self, path: &Path) {
+        if let Some(mut report) = self.report.as_ref() {
+            let _ = report.write_all(&[path.as_os_str().as_bytes(), &[0]].concat());
+        }
+    }
+
+    fn holds(&self, process: i32, file: (u64, u64), folder: bool) -> bool {
+        let is_it = |name: String| {
+            statat(&self.proc, name, AtFlags::empty())
+                .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == file)
+        };
+        if folder && is_it(format!("{process}/cwd")) {
+            return true;
+        }
+        numbers(&self.proc, format!("{process}/fd")).into_iter().any(|number| {
+            is_it(format!("{process}/fd/{number}"))
+                && (folder || self.is_for_writing(process, number))
+        })
+    }
+
+    /// Whether an open file may be written; what cannot be read counts as that.
+    fn is_for_writing(&self, process: i32, number: i32) -> bool {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let name = format!("{process}/fdinfo/{number}");
+        let Ok(file) = openat(&self.proc, name, flags, Mode::empty()) else { return true };
+        let mut text = String::new();
+        if File::from(file).take(4096).read_to_string(&mut text).is_err() {
+            return true;
+        }
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+    }
+}
+
+fn own_process() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Watches an open directory: it has no other name that is sure to lead to it.
+fn watch_open(events: &OwnedFd, proc: &OwnedFd, folder: &OwnedFd) -> Result<i32, Errno> {
+    let flags =
+        inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
+    // `inotify_add_watch` knows no directory to start from but the working one, which
+    // nothing else in this process uses.
+    rustix::process::fchdir(proc)?;
+    inotify::add_watch(events, format!("self/fd/{}", folder.as_raw_fd()), flags)
+}
+
+fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {
+    layout::open_real(root, path).is_ok_and(|file| is_covered(&file))
+}
+
+/// Whether something is mounted there.
+fn is_covered(file: &OwnedFd) -> bool {
+    let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// The entries of a folder that are numbers.
+fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = openat(proc.as_fd(), folder, flags, Mode::empty()).and_then(Dir::new);
+    let names = entries.into_iter().flatten().flatten();
+    names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
+}

@@ -1,0 +1,235 @@
+//! What covers protected and hidden files keeps covering them when their owner saves
+//! them: editors and tools write a new file and rename it over the old one.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::Duration;
+
+use parallax_sandbox::{Plan, Tier};
+
+use crate::place::{Place, cell, support, viewed};
+
+/// A command that waits for a line before it goes on, so that files change meanwhile.
+struct Waiting {
+    child: Child,
+    stdin: ChildStdin,
+}
+
+impl Waiting {
+    fn start(place: &Place, plan: &Plan, then: &str) -> Self {
+        let script = format!("echo r; read line; {then}");
+        let mut child = place
+            .command(plan, &["sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
+        let stdin = child.stdin.take().unwrap();
+        Self { child, stdin }
+    }
+
+    fn go_on(mut self) -> String {
+        // What covers a file again has to see the change first.
+        std::thread::sleep(Duration::from_millis(100));
+        self.stdin.write_all(b"\n").unwrap();
+        String::from_utf8(self.child.wait_with_output().unwrap().stdout).unwrap()
+    }
+}
+
+fn save_by_rename(path: &Path, text: &str) {
+    let new = path.with_extension("saved");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// A home like a real one, filtered.
+fn filtered(place: &Place, tier: Tier) -> Plan {
+    for name in [".docker", ".config/tool"] {
+        fs::create_dir_all(place.home.join(name)).unwrap();
+    }
+    for name in [".npmrc", ".docker/config.json"] {
+        fs::write(place.home.join(name), "secret").unwrap();
+    }
+    fs::write(place.home.join(".docker/plain"), "plain").unwrap();
+    symlink(".profile", place.home.join("link")).unwrap();
+    let mut plan = place.plan(tier);
+    let names = [".npmrc", ".later", ".docker/config.json", ".config/gh", ".aws"];
+    plan.hidden.extend(names.map(|name| place.home.join(name)));
+    plan.filtered = ["", ".docker", ".config"].map(|name| place.home.join(name)).into();
+    plan
+}
+
+#[test]
+fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
+    for tier in viewed() {
+        let place = Place::new();
+        let plan = filtered(&place, tier);
+        let names = "~/.netrc ~/.npmrc ~/.later ~/.docker/config.json ~/.config/gh/hosts ~/.aws/c";
+        let waiting = Waiting::start(&place, &plan, &format!("cat {names}; ls -a ~ ~/.docker"));
+        for name in [".config/gh", ".aws"] {
+            fs::create_dir(place.home.join(name)).unwrap();
+        }
+        for name in [".netrc", ".npmrc", ".later", ".docker/config.json"] {
+            save_by_rename(&place.home.join(name), "stolen");
+        }
+        for name in [".config/gh/hosts", ".aws/c"] {
+            fs::write(place.home.join(name), "stolen").unwrap();
+        }
+        fs::remove_dir_all(place.home.join(".ssh")).unwrap();
+        fs::create_dir(place.home.join(".ssh")).unwrap();
+        let said = waiting.go_on();
+        assert!(!said.contains("stolen") && !said.contains("secret"), "{tier:?}: {said}");
+        assert!(!said.contains(".later") && !said.contains(".aws"), "{tier:?}: {said}");
+    }
+}
+
+#[test]
+fn filtered_home_looks_and_works_like_the_home() {
+    for tier in viewed() {
+        let place = Place::new();
+        let plan = filtered(&place, tier);
+        let script = "cat ~/link ~/.docker/plain ~/.profile; cd ~/work && echo x > src/new && \
+                      mv src/new made && ls -a ~ && stat -c '%a %u' ~ ~/.docker";
+        let (code, said) = place.shell(&plan, script);
+        assert_eq!(code, 0, "{tier:?}: {said}");
+        assert!(said.starts_with("secretplainsecret"), "{tier:?}: {said}");
+        for name in [".docker", ".npmrc", ".profile", ".ssh", "link", "work", ".config"] {
+            assert!(said.lines().any(|line| line == name), "{tier:?} {name}: {said}");
+        }
+        let owner = rustix::process::geteuid().as_raw();
+        let owner = format!("755 {owner}\n755 {owner}\n");
+        assert!(said.ends_with(&owner), "{tier:?}: {said}");
+        assert!(place.work.join("made").exists());
+        for script in ["touch ~/new", "rm ~/.profile", "mkdir ~/.docker/x", "chmod 700 ~"] {
+            let (code, said) = place.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+        // Directories in it are the real ones.
+        fs::create_dir(place.home.join("other")).unwrap();
+        let waiting = Waiting::start(&place, &plan, "cat ~/other/later");
+        fs::write(place.home.join("other/later"), "later").unwrap();
+        assert_eq!(waiting.go_on(), "later", "{tier:?}");
+    }
+}
+
+/// As long as it takes to cover a file again on a busy machine.
+const SOON: Duration = Duration::from_millis(500);
+
+#[test]
+fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
+    let Some(cell) = cell() else { return };
+    if !support().gate.works {
+        println!("skipped: no gate here: {}", support().gate.why);
+        return;
+    }
+    for left_behind in [false, true] {
+        let place = Place::new();
+        let mut plan = place.plan(Tier::Namespaces);
+        plan.cell = Some(cell.pid());
+        fs::write(place.work.join(".envrc"), "old").unwrap();
+        fs::create_dir(place.work.join(".vscode")).unwrap();
+        plan.read_only.push(place.work.join(".envrc"));
+        let attack = "while ! [ -e stop ]; do cat .env >> out; \
+                      for f in .envrc .git/config .vscode/tasks.json; do (echo evil >> $f); done; \
+                      touch alive; sleep 0.02; done";
+        let script = match left_behind {
+            true => format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1"),
+            false => format!("({attack}) 2>/dev/null"),
+        };
+        let mut child = place.command(&plan, &["sh", "-c", &script]).spawn().unwrap();
+        if left_behind {
+            child.wait().unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(place.work.join(name)).unwrap_or_default();
+        let saved = [".env", ".envrc", ".git/config"];
+        for _ in 0..3 {
+            for name in saved {
+                save_by_rename(&place.work.join(name), "saved");
+            }
+            fs::remove_dir_all(place.work.join(".vscode")).unwrap();
+            fs::create_dir(place.work.join(".vscode")).unwrap();
+            std::thread::sleep(SOON);
+            for name in saved {
+                fs::write(place.work.join(name), "mine").unwrap();
+            }
+            let _ = fs::remove_file(place.work.join(".vscode/tasks.json"));
+            let _ = fs::remove_file(place.work.join("out"));
+            let _ = fs::remove_file(place.work.join("alive"));
+            std::thread::sleep(SOON);
+            assert!(place.work.join("alive").exists());
+            assert_eq!(read("out"), "", "left behind: {left_behind}");
+            for name in saved {
+                assert_eq!(read(name), "mine", "{name}, left behind: {left_behind}");
+            }
+            assert!(!place.work.join(".vscode/tasks.json").exists());
+        }
+        fs::write(place.work.join("stop"), "").unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn process_that_can_still_write_a_saved_file_is_ended() {
+    if !support().gate.works || viewed().first() != Some(&Tier::Namespaces) {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.plan(Tier::Namespaces);
+    // It opens the file under the name that it has before it is moved to its place.
+    let script = "echo r; while ! [ -e new ]; do :; done; exec 3>> new; touch opened; \
+                  sleep 60; echo evil >&3";
+    let mut child =
+        place.command(&plan, &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
+    fs::write(place.work.join("new"), "mine").unwrap();
+    while !place.work.join("opened").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::rename(place.work.join("new"), place.work.join(".git/config")).unwrap();
+    assert!(!child.wait().unwrap().success());
+    std::thread::sleep(SOON);
+    assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "mine");
+    let report = fs::read(place.temporary.join("replaced")).unwrap();
+    assert_eq!(report, format!("{}\0", place.work.join(".git/config").display()).as_bytes());
+}
+
+#[test]
+fn secret_that_appears_later_is_hidden_from_what_a_command_left_behind() {
+    let Some(cell) = cell() else { return };
+    if !support().gate.works {
+        return;
+    }
+    let place = Place::new();
+    fs::remove_file(place.work.join(".env")).unwrap();
+    let mut plan = place.plan(Tier::Namespaces);
+    plan.cell = Some(cell.pid());
+    let attack = "while ! [ -e stop ]; do cat .env >> out; touch alive; sleep 0.02; done";
+    let script = format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1");
+    assert!(place.command(&plan, &["sh", "-c", &script]).status().unwrap().success());
+    std::thread::sleep(SOON);
+    save_by_rename(&place.work.join(".env"), "stolen");
+    std::thread::sleep(SOON);
+    for name in ["out", "alive"] {
+        let _ = fs::remove_file(place.work.join(name));
+    }
+    std::thread::sleep(SOON);
+    assert!(place.work.join("alive").exists());
+    assert_eq!(fs::read_to_string(place.work.join("out")).unwrap(), "");
+    fs::write(place.work.join("stop"), "").unwrap();
+}
+
+#[test]
+fn own_secret_that_a_command_makes_is_readable_for_it() {
+    for tier in viewed() {
+        let place = Place::new();
+        fs::remove_file(place.work.join(".env")).unwrap();
+        let plan = place.plan(tier);
+        let (code, said) = place.shell(&plan, "echo made > .env; sleep 0.2; cat .env");
+        assert_eq!((code, said.as_str()), (0, "made\n"), "{tier:?}");
+    }
+}
