@@ -11,6 +11,7 @@ mod error;
 mod inside;
 mod launch;
 mod plan;
+mod replaced;
 mod standard_output;
 mod support;
 
@@ -21,6 +22,7 @@ pub use inside::cell::Cell;
 pub use launch::Cell;
 pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
 pub use plan::{Access, Network, Plan, StandIn, Tier};
+pub use replaced::take_replaced;
 pub use standard_output::stdout_was_closed;
 pub use support::{Finding, Support};
 

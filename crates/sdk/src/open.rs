@@ -169,7 +169,7 @@ impl OpenSession {
         }
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
-        self.toolbox.close().await;
+        let replaced = self.toolbox.close().await;
         let (homes, directory) = (self.launch.homes(), self.launch.options.directory.clone());
         let id = self.id.clone();
         let clearing = tokio::task::spawn_blocking(move || {
@@ -177,10 +177,12 @@ impl OpenSession {
         });
         // Memory forgets it at the latest when the user signs out.
         drop(clearing.await);
-        let Some(versions) = self.versions else { return Vec::new() };
+        let mut notes: Vec<String> = replaced.into_iter().collect();
+        let Some(versions) = self.versions else { return notes };
         let person = self.launch.options.interactive;
         let settling = tokio::task::spawn_blocking(move || versions.settle(had_background, person));
-        settling.await.unwrap_or_default()
+        notes.extend(settling.await.unwrap_or_default());
+        notes
     }
 }
 

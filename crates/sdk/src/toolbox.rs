@@ -23,6 +23,7 @@ use parallax_tools::read_background_output::ReadBackgroundOutput;
 use parallax_tools::read_file::ReadFile;
 use parallax_tools::replace::Replace;
 use parallax_tools::run_shell_command::RunShellCommand;
+use parallax_tools::run_shell_command::replaced_files;
 use parallax_tools::save_memory::{MemoryFiles, SaveMemory};
 use parallax_tools::tracker::{Tracker, tracker_tools};
 use parallax_tools::update_topic::UpdateTopic;
@@ -41,7 +42,8 @@ pub(crate) struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
     processes: Processes,
     shell: Arc<dyn Shell>,
-    /// Folders of commands that nobody needs after the session.
+    /// Folders of commands that nobody needs after the session, the sandbox's temporary
+    /// one first.
     leftovers: Vec<PathBuf>,
     /// The model in force, for tools that ask one.
     main: Arc<RwLock<String>>,
@@ -84,18 +86,20 @@ impl Toolbox {
         looking.await.unwrap_or(false)
     }
 
-    /// Ends all processes that are left.
-    pub(crate) async fn close(self) {
+    /// Ends all processes that are left. What the user is to be told of what they did.
+    pub(crate) async fn close(self) -> Option<String> {
         self.processes.shutdown().await;
         let leftovers = self.leftovers;
         let clearing = tokio::task::spawn_blocking(move || {
+            let replaced = leftovers.first().and_then(|temporary| replaced_files(temporary));
             leftovers.iter().for_each(|folder| clear(folder));
             // The session's folder too, when nothing else is in it.
             if let Some(folder) = leftovers.first().and_then(|folder| folder.parent()) {
                 let _ = std::fs::remove_dir(folder);
             }
+            replaced
         });
-        drop(clearing.await);
+        clearing.await.unwrap_or_default()
     }
 }
 

@@ -17,6 +17,7 @@ mod made;
 mod person;
 mod reads;
 mod refusal;
+mod replaced;
 mod report;
 mod repository;
 mod secrets;
@@ -51,6 +52,7 @@ pub use self::confined::{mounts, reach};
 pub use self::git_directories::GitDirectories;
 pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
+pub use self::replaced::replaced_files;
 
 use self::confined::{Entry, Signs};
 use self::confinement::Subject;
@@ -571,6 +573,11 @@ impl Invocation for Call {
                 Ended::Finished(finished) => {
                     let mut outcome = report::finished(&finished);
                     made::remove_unused(prepared.made).await;
+                    if let Some(note) =
+                        self.options.sandbox.as_ref().and_then(|it| replaced_files(&it.temporary))
+                    {
+                        run.progress.aside(&note);
+                    }
                     if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
                         let (home, directory) = (sandbox.home.clone(), self.directory);
                         let missed = self.processes.missed_network() > missed;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,10 +24,7 @@ use crate::inside::covers::Stage;
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::{kernel, layout};
 use crate::plan::Plan;
-
-/// Where a session's folder says which files were replaced and had to be taken from a
-/// process: paths, each with a zero byte behind it.
-pub(crate) const REPORT: &str = "replaced";
+use crate::replaced;
 
 /// How often processes are looked for again that may have passed a file on.
 const ROUNDS: usize = 20;
@@ -91,13 +88,6 @@ struct Names {
     events: OwnedFd,
     /// The covers in each.
     watched: HashMap<i32, Vec<usize>>,
-}
-
-/// Opens the report, before the session's folder is out of sight.
-pub(crate) fn open_report(plan: &Plan) -> Option<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut options = std::fs::OpenOptions::new();
-    options.append(true).create(true).mode(0o600).open(plan.temporary.join(REPORT)).ok()
 }
 
 impl CoverKeeper {
@@ -303,8 +293,8 @@ impl CoverKeeper {
     }
 
     fn tell(&self, path: &Path) {
-        if let Some(mut report) = self.report.as_ref() {
-            let _ = report.write_all(&[path.as_os_str().as_bytes(), &[0]].concat());
+        if let Some(report) = self.report.as_ref() {
+            let _ = replaced::add(report, path);
         }
     }
 

@@ -29,11 +29,12 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::cover_keeper::{self, CoverKeeper};
+use crate::inside::cover_keeper::CoverKeeper;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, Side};
 use crate::plan::{Network, Plan};
+use crate::replaced;
 
 pub(crate) use keeper::Gate;
 pub(crate) use processes::CALLS_BY_PROCESS;
@@ -191,7 +192,8 @@ impl Apart {
                 if let Ok(name) = std::ffi::CString::new(crate::KEEPER) {
                     let _ = rustix::thread::set_name(&name);
                 }
-                let report = cover_keeper::open_report(plan);
+                // Before the session's folder is out of sight.
+                let report = replaced::open(&plan.temporary).ok();
                 if let Ok((offer, child)) = receive(&its_wire)
                     && let Ok(mut gate) = Gate::new(plan, offer.listener, parent, true)
                     && see_as(&child, cell).is_ok()

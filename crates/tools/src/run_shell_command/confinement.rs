@@ -190,6 +190,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     }
     plan.hidden.extend(options.hidden.iter().cloned());
     plan.readable.push(secrets::session_folder(&options.temporary, &options.ours).to_owned());
+    for home in options.other_homes.iter().chain([&options.home]) {
+        plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
+    }
+    plan.filtered.sort();
+    plan.filtered.dedup();
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
     // Nothing is hidden in what is hidden.

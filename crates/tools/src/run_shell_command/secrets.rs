@@ -36,6 +36,17 @@ pub(super) fn session_folder<'a>(temporary: &'a Path, ours: &Path) -> &'a Path {
     temporary.ancestors().nth(depth.saturating_sub(2)).unwrap_or(temporary)
 }
 
+/// The directories of a home that hold something hidden: the home itself and those on the
+/// way to it.
+pub(super) fn directories_with_hidden<'a>(
+    home: &'a Path,
+    hidden: &'a [PathBuf],
+) -> impl Iterator<Item = PathBuf> + 'a {
+    let inside = hidden.iter().filter(move |path| path.starts_with(home) && *path != home);
+    let above = inside.flat_map(|path| path.ancestors().skip(1));
+    above.filter(move |path| path.starts_with(home)).map(Path::to_path_buf)
+}
+
 /// The start-up files of a home.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
     protected_names::START_UP.patterns.iter().map(|name| home.join(name)).collect()

@@ -1,0 +1,64 @@
+//! Files that somebody saved while a process of a command could still write them.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The report in the private folder of a session: paths, each with a zero byte behind it.
+const NAME: &str = "replaced";
+
+/// More of it is not read.
+const LONGEST: u64 = 1 << 20;
+
+/// Opens the report to add to it.
+#[cfg(target_os = "linux")]
+pub(crate) fn open(temporary: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new().append(true).create(true).mode(0o600).open(temporary.join(NAME))
+}
+
+/// Adds a file to the report.
+#[cfg(target_os = "linux")]
+pub(crate) fn add(mut report: &File, path: &Path) -> io::Result<()> {
+    io::Write::write_all(&mut report, &[path.as_os_str().as_bytes(), &[0]].concat())
+}
+
+/// The protected files that were replaced from outside the sandbox (an editor saves so)
+/// while a process of a command of this session had them open for writing, each told once.
+/// Their covers stand again, and the processes were ended; what was written before that is
+/// for the user to look at. `temporary` is [`crate::Plan::temporary`].
+pub fn take_replaced(temporary: &Path) -> Vec<PathBuf> {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(temporary.join(NAME)) else {
+        return Vec::new();
+    };
+    let mut bytes = Vec::new();
+    if (&file).take(LONGEST).read_to_end(&mut bytes).is_err() || file.set_len(0).is_err() {
+        return Vec::new();
+    }
+    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let mut paths: Vec<PathBuf> = names.map(|name| OsStr::from_bytes(name).into()).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(take_replaced(folder.path()).is_empty());
+        let report = open(folder.path()).unwrap();
+        for path in ["/w/b", "/w/a\nc", "/w/b"] {
+            add(&report, Path::new(path)).unwrap();
+        }
+        assert_eq!(take_replaced(folder.path()), [Path::new("/w/a\nc"), Path::new("/w/b")]);
+        assert!(take_replaced(folder.path()).is_empty());
+        add(&report, Path::new("/w/d")).unwrap();
+        assert_eq!(take_replaced(folder.path()), [Path::new("/w/d")]);
+    }
+}
