@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
 use parallax_protocol::event::Level;
-use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Run};
+use parallax_protocol::tool::{Effects, Invocation, Outcome, Run};
 
 /// A call and what its checkpoint needs.
 pub(crate) struct CheckpointedCall {
@@ -21,7 +21,7 @@ impl CheckpointedCall {
         let Self { invocation, run, effects, checkpoints, turn } = self;
         let keeps = changes_files(&effects) || effects.may_change_files;
         let kept = match checkpoints.filter(|_| keeps) {
-            Some(checkpoints) => keep(checkpoints, turn, &effects, run.progress.as_ref()).await,
+            Some(checkpoints) => keep(checkpoints, turn, &effects, &run).await,
             None => None,
         };
         let (permissions, mode) = (run.permissions.clone(), run.mode);
@@ -73,13 +73,18 @@ async fn keep(
     checkpoints: Arc<dyn Checkpoints>,
     turn: u64,
     effects: &Effects,
-    progress: &dyn Progress,
+    run: &Run,
 ) -> Option<Box<dyn Kept>> {
+    let progress = run.progress.as_ref();
     let unnamed = effects.may_change_files.then(String::new);
     let command = effects.runs.first().cloned().or(unnamed);
-    let writes = effects.writes.clone();
+    let expected = (effects.clone(), run.permissions.clone(), run.mode);
     let keeping = tokio::task::spawn_blocking(move || {
-        checkpoints.before(turn, planned_change(command.as_deref(), &writes))
+        let (effects, permissions, mode) = expected;
+        let change = planned_change(command.as_deref(), &effects.writes);
+        let mut kept = checkpoints.before(turn, change)?;
+        kept.expect(&effects, &permissions, mode);
+        Ok::<_, String>(kept)
     });
     match keeping.await {
         Ok(Ok(kept)) => {

@@ -51,6 +51,11 @@ pub trait Checkpoints: Send + Sync {
 pub trait Kept: Send {
     /// What cannot be given back and was not said before, for people.
     fn not_undoable(&self) -> Vec<String>;
+    /// The change is about to run with these permissions. If the program is killed while
+    /// it does, the next start reverts what this one would have reverted. Blocking.
+    fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
+        let _ = (effects, granted, mode);
+    }
     /// The change is done. Protected files that it could and had no leave to change
     /// get their bytes back.
     fn after(

@@ -1,4 +1,4 @@
-//! Files that somebody saved while a process of a command could still write them.
+//! Protected files that were saved while a process of a command could still write them.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -26,9 +26,9 @@ pub(crate) fn add(mut report: &File, path: &Path) -> io::Result<()> {
 }
 
 /// The protected files that were replaced from outside the sandbox (an editor saves so)
-/// while a process of a command of this session had them open for writing, each told once.
-/// Their covers stand again, and the processes were ended; what was written before that is
-/// for the user to look at. `temporary` is [`crate::Plan::temporary`].
+/// while a process of a command of this session had them open for writing. Each is returned
+/// once. They are covered again and the processes were ended, but the user should check what
+/// was written before that. `temporary` is [`crate::Plan::temporary`].
 pub fn take_replaced(temporary: &Path) -> Vec<PathBuf> {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(temporary.join(NAME)) else {
         return Vec::new();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_path_is_told_once() {
+    fn each_path_is_returned_once() {
         let folder = tempfile::tempdir().unwrap();
         assert!(take_replaced(folder.path()).is_empty());
         let report = open(folder.path()).unwrap();

@@ -15,9 +15,11 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
+use serde::{Deserialize, Serialize};
+
 use parallax_store::{
-    BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, Unfinished,
-    is_of_lost_repository,
+    BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
+    Unfinished, is_of_lost_repository,
 };
 
 /// How long git may take to give one file's bytes.
@@ -198,7 +200,7 @@ impl Versions {
         let mut changes = self.store.end_program(&baseline, &Reach::default());
         changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
         let open = lock(&self.shared.open).clone();
-        let mut closed = closed(&changes, None, &given);
+        let mut closed = closed(&changes, &Allowance::of(None, &given));
         closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
         // A person who is there changes such files too, in an hour or a day.
         if serves && person && !background {
@@ -217,6 +219,26 @@ impl Versions {
         let repositories = bring_back(&self.store, &changes, &none);
         let done = put_back(&self.store, &changes, &closed).behind(repositories);
         done.note().into_iter().collect()
+    }
+
+    /// Reverts what commands changed of protected files when the program that ran them was
+    /// killed. Blocking.
+    pub(crate) fn finish_abandoned(&self) -> Option<String> {
+        let mut done = PutBack::default();
+        for abandoned in self.store.abandoned_changes() {
+            // What cannot be read allows nothing.
+            let allowance: Allowance =
+                serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
+            let closed = closed(&abandoned.changes, &allowance);
+            let reverted = put_back(&self.store, &abandoned.changes, &closed);
+            // What could not be reverted is tried again by the next start.
+            if reverted.lost.is_empty() {
+                abandoned.finish();
+            }
+            done.restored.extend(reverted.restored);
+            done.lost.extend(reverted.lost);
+        }
+        done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
     }
 
     /// The workspace before a program of the session runs that is confined as a
@@ -284,7 +306,8 @@ impl Checkpoints for Versions {
                 }
                 let not_undoable = self.unsaid(&not_undoable);
                 let _unfinished = store.stand_by(&mark);
-                Box::new(KeptCommand { store, mark, not_undoable, running, _unfinished })
+                let pending = None;
+                Box::new(KeptCommand { store, mark, not_undoable, running, pending, _unfinished })
             }
         })
     }
@@ -365,7 +388,7 @@ impl Watch {
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
         let repositories = bring_back(&self.store, &changes, &self.given);
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
-        let mut closed = closed(&changes, Some(&effects), &self.given);
+        let mut closed = closed(&changes, &Allowance::of(Some(&effects), &self.given));
         closed.retain(|path| could_write(path));
         let open = lock(&self.shared.open).clone();
         closed.retain(|path| !open.contains(path));
@@ -403,6 +426,8 @@ struct KeptCommand {
     mark: CommandMark,
     not_undoable: Vec<String>,
     running: Running,
+    /// Until protected files are reverted.
+    pending: Option<PendingRestore>,
     /// Until the end is recorded.
     _unfinished: Unfinished,
 }
@@ -412,6 +437,19 @@ impl Kept for KeptCommand {
         self.not_undoable.clone()
     }
 
+    fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
+        if effects.may_change_files || may_change_protected(granted, mode) {
+            return;
+        }
+        let allowance = Allowance::of(Some(effects), granted);
+        let saved = serde_json::to_value(allowance).map_err(std::io::Error::from);
+        let saved = saved.and_then(|allowed| self.store.save_protected(&self.mark, allowed));
+        match saved {
+            Ok(pending) => self.pending = Some(pending),
+            Err(error) => tracing::warn!(%error, "failed to save the state of protected files"),
+        }
+    }
+
     fn after(
         self: Box<Self>,
         effects: &Effects,
@@ -419,11 +457,11 @@ impl Kept for KeptCommand {
         mode: ApprovalMode,
         reach: &Reach,
     ) -> PutBack {
-        let Self { store, mark, running, _unfinished, .. } = *self;
+        let Self { store, mark, running, pending, _unfinished, .. } = *self;
         let shared = Arc::clone(&running.0);
         note(&shared.reaches, reach);
         let done = ended(&store, &shared, mark, effects, granted, mode, reach);
-        drop((running, _unfinished));
+        drop((running, pending, _unfinished));
         let waiting = shared.waiting().into_iter().map(Watch::put_back);
         waiting.fold(done, PutBack::behind)
     }
@@ -451,17 +489,48 @@ fn ended(
     if effects.may_change_files {
         return PutBack::default();
     }
-    let is_free = mode == ApprovalMode::Yolo || granted.outside;
-    let (repositories, closed) = match is_free {
+    let (repositories, closed) = match may_change_protected(granted, mode) {
         true => (PutBack::default(), Vec::new()),
         false => {
             let repositories = bring_back(store, &changes, granted);
-            (repositories, closed(&changes, Some(effects), granted))
+            (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
         }
     };
     let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
     lock(&shared.open).extend(with_leave.cloned());
     put_back(store, &changes, &closed).behind(repositories)
+}
+
+/// Whether a command of this mode and with these permissions may change protected files.
+fn may_change_protected(granted: &Permissions, mode: ApprovalMode) -> bool {
+    mode == ApprovalMode::Yolo || granted.outside
+}
+
+/// Which protected files a program may change. Without its words: they may be of an
+/// encrypted session, and this is saved.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Allowance {
+    permissions: Permissions,
+    /// All that it does is what git does to make a repository.
+    makes_repositories: bool,
+    /// All that it does is what git does to add or remove working trees.
+    moves_worktrees: bool,
+}
+
+impl Allowance {
+    /// Without effects: nobody knows which program it was.
+    fn of(effects: Option<&Effects>, granted: &Permissions) -> Self {
+        Self {
+            permissions: granted.clone(),
+            makes_repositories: effects.is_none_or(|effects| {
+                effects.runs.iter().all(|command| makes_repositories(command))
+            }),
+            moves_worktrees: effects.is_some_and(|effects| {
+                effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
+            }),
+        }
+    }
 }
 
 /// Repositories that were moved, back at their places: first, so that the files
@@ -497,23 +566,18 @@ fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[Pa
     }
 }
 
-/// The protected paths among the changes that the command had no leave for.
-/// Without effects: nobody knows which command it was.
-fn closed(changes: &Changes, effects: Option<&Effects>, granted: &Permissions) -> Vec<PathBuf> {
-    let makes = effects
-        .is_none_or(|effects| effects.runs.iter().all(|command| makes_repositories(command)));
-    let new_repositories = if makes { made_by_git(changes) } else { Vec::new() };
+/// The protected paths among the changes that the program was not allowed to change.
+fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
+    let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves } = allowance;
+    let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
     // Instructions for agents are protected when they are created, free to be changed.
     let is_free = |path: &Path| {
         let is = |paths: &[PathBuf]| paths.iter().any(|other| other == path);
         is(&changes.instructions) && !is(&changes.created)
     };
-    let moves = effects.is_some_and(|effects| {
-        effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
-    });
     // What git notes of a working tree, and what was in one that it took away.
     let of_worktrees = |path: &Path| {
-        moves
+        *moves
             && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
                 || path.parent().is_some_and(|folder| !folder.exists()))
     };

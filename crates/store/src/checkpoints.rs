@@ -20,6 +20,7 @@ mod missing;
 mod moved_folders;
 mod objects;
 mod observe;
+mod pending_restore;
 mod protected;
 mod repositories;
 mod retention;
@@ -44,6 +45,7 @@ use serde::{Deserialize, Serialize};
 pub use command::{Changes, CommandMark};
 pub use edit::EditMark;
 pub use error::CheckpointError;
+pub use pending_restore::{AbandonedChanges, PendingRestore};
 pub use protected::is_of_lost_repository;
 pub use repositories::MovedRepository;
 pub use retention::Cleaned;
@@ -319,6 +321,12 @@ impl Checkpoints {
     }
 
     /// The roots and their ignore rules; `None` when no root is there.
+    /// The workspace folders, real and absolute.
+    fn root_paths(&self) -> Vec<PathBuf> {
+        let Some((roots, _)) = self.places() else { return Vec::new() };
+        roots.folders().iter().map(|root| root.to_path_buf()).collect()
+    }
+
     fn places(&self) -> Option<(Arc<Roots>, Arc<Workspace>)> {
         let mut places = lock(&self.places);
         if places.resolved.is_none() {

@@ -31,9 +31,10 @@ mod session_files;
 
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
-    BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError, CheckpointOptions, Checkpoints,
-    Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen, MovedRepository, TurnChanges,
-    Unfinished, is_of_lost_repository, latest_session,
+    AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
+    CheckpointOptions, Checkpoints, Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen,
+    MovedRepository, PendingRestore, TurnChanges, Unfinished, is_of_lost_repository,
+    latest_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};

@@ -10,7 +10,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::gate::Told;
+use crate::inside::gate::NotifiedCalls;
 use crate::inside::kernel;
 use crate::inside::surroundings::Surroundings;
 use crate::inside::syscalls::{Filters, Neighbors, Sockets};
@@ -27,7 +27,7 @@ pub(crate) enum Confinement {
         /// Whether root may stay root over files of others.
         keep_root: bool,
         /// Which calls are told.
-        told: Told,
+        told: NotifiedCalls,
     },
     /// The view of files stands already.
     View {
@@ -36,11 +36,11 @@ pub(crate) enum Confinement {
         /// The environment of the command.
         environment: Vec<(OsString, OsString)>,
         /// Which calls are told.
-        told: Told,
+        told: NotifiedCalls,
     },
     Landlock {
         /// Which calls are told.
-        told: Told,
+        told: NotifiedCalls,
     },
     Seccomp,
     Nothing,
@@ -110,7 +110,7 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            gate::close_behind(plan, &wires.sync, Told::needed(plan), None)?;
+            gate::close_behind(plan, &wires.sync, NotifiedCalls::needed(plan), None)?;
             filter_beside_others(plan, false)?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
@@ -119,7 +119,12 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
 }
 
 /// The filters of a command that sees neither other processes nor their IPC objects.
-fn filter_in_view(plan: &Plan, wires: &Wires, told: Told, stage: Option<&OwnedFd>) -> Outcome<()> {
+fn filter_in_view(
+    plan: &Plan,
+    wires: &Wires,
+    told: NotifiedCalls,
+    stage: Option<&OwnedFd>,
+) -> Outcome<()> {
     let gated = gate::close_behind(plan, &wires.sync, told, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,

@@ -1,7 +1,8 @@
-//! Keeps the covers of a writable tree in their places. A mount over a file falls when
-//! somebody outside replaces the file: editors and `git config` do it at every save. What
-//! the command still runs would read the new file, or write it. This thread sees the change,
-//! covers the file again, and ends every process that could still write it.
+//! Keeps hidden and protected files of a writable tree covered. The kernel detaches a mount
+//! on a file when a process outside of the sandbox replaces the file, as editors and
+//! `git config` do at every save. Running commands could then read or write the new file.
+//! This thread notices the change, covers the file again, and ends every process that could
+//! still write it.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -33,8 +34,8 @@ const ROUNDS: usize = 20;
 const TRIES: usize = 50;
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
-/// How often it is tried again later, and after which time: whoever replaces the file may
-/// have to wait for a processor.
+/// How often and after which pause covering is retried later: the process that replaces the
+/// file may be waiting for a CPU.
 const PATIENCE: usize = 500;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
@@ -51,9 +52,9 @@ struct Cover {
 pub(crate) struct CoverKeeper {
     /// The mounts of the view; it is ready when they change.
     mounts: OwnedFd,
-    /// Names that appear. Only where a cover has fallen or something was left behind: most
+    /// NameWatch that appear. Only where a cover has fallen or something was left behind: most
     /// commands need none, and to end a watch takes longer than they do.
-    names: Option<Names>,
+    names: Option<NameWatch>,
     root: OwnedFd,
     /// The machine's `/proc`.
     proc: OwnedFd,
@@ -66,15 +67,15 @@ pub(crate) struct CoverKeeper {
 
 /// What was found where covers should be.
 #[derive(Default)]
-struct Found {
+struct CoverScan {
     /// Something is not there.
     missing: bool,
     /// Something could not be covered yet.
     open: bool,
 }
 
-/// What came of a cover that was looked at.
-enum Covered {
+/// The result of covering one path.
+enum CoverResult {
     /// Nothing is there.
     Missing,
     Already,
@@ -84,7 +85,7 @@ enum Covered {
 }
 
 /// Watched directories.
-struct Names {
+struct NameWatch {
     events: OwnedFd,
     /// The covers in each.
     watched: HashMap<i32, Vec<usize>>,
@@ -172,15 +173,15 @@ impl CoverKeeper {
     }
 
     /// Covers what is there of these.
-    fn cover_these(&self, these: impl Iterator<Item = usize>) -> Found {
+    fn cover_these(&self, these: impl Iterator<Item = usize>) -> CoverScan {
         let known = these.filter_map(|at| self.covers.get(at)).filter(|cover| cover.known);
-        let (mut result, mut replaced) = (Found::default(), Vec::new());
+        let (mut result, mut replaced) = (CoverScan::default(), Vec::new());
         for cover in known {
             match self.cover(cover) {
-                Covered::Missing => result.missing = true,
-                Covered::Already => {}
-                Covered::NotYet => result.open = true,
-                Covered::Again(found, folder) => replaced.push((cover, found, folder)),
+                CoverResult::Missing => result.missing = true,
+                CoverResult::Already => {}
+                CoverResult::NotYet => result.open = true,
+                CoverResult::Again(found, folder) => replaced.push((cover, found, folder)),
             }
         }
         // Looking through the processes takes longer, so it comes when all is covered.
@@ -206,7 +207,7 @@ impl CoverKeeper {
                 watched.entry(number).or_default().push(at);
             }
         }
-        self.names = Some(Names { events, watched });
+        self.names = Some(NameWatch { events, watched });
     }
 
     /// Reads which names appeared, and covers what it concerns. True: all of it is covered.
@@ -239,28 +240,28 @@ impl CoverKeeper {
         !self.cover_these(concerned.into_iter()).open
     }
 
-    fn cover(&self, cover: &Cover) -> Covered {
+    fn cover(&self, cover: &Cover) -> CoverResult {
         // The kernel says that the old file lost its mount shortly before the new one has
         // its name.
         for _ in 0..TRIES {
             let Ok(found) = layout::open_real(&self.root, &cover.path) else {
-                return Covered::Missing;
+                return CoverResult::Missing;
             };
             if is_covered(&found) {
-                return Covered::Already;
+                return CoverResult::Already;
             }
-            let Ok(folder) = layout::is_folder(&found) else { return Covered::Missing };
+            let Ok(folder) = layout::is_folder(&found) else { return CoverResult::Missing };
             let tree = match (cover.hidden, folder) {
                 (true, true) => self.stage.closed_folder(),
                 (true, false) => self.stage.closed_file(),
                 (false, _) => layout::clone(&found, layout::READ_ONLY),
             };
             if tree.is_ok_and(|tree| layout::mount(tree, &found).is_ok()) {
-                return Covered::Again(found, folder);
+                return CoverResult::Again(found, folder);
             }
             let _ = poll(&mut [], Some(&MOMENT));
         }
-        Covered::NotYet
+        CoverResult::NotYet
     }
 
     /// Ends every process of the command that has the file open for writing, or the

@@ -20,7 +20,7 @@ use rustix::mount::{
 };
 
 use crate::inside::failure::{Explain as _, Outcome};
-use crate::inside::filtered::{Entry, Filtered};
+use crate::inside::filtered::{Filtered, FilteredEntry};
 use crate::inside::kernel::{self, Restrict};
 use crate::inside::layout;
 use crate::plan::{Plan, StandIn};
@@ -143,13 +143,13 @@ fn fill(place: &OwnedFd, directory: &Filtered) -> Result<(), Errno> {
     let folder = |name: &OsStr| mkdirat(place, name, Mode::from_raw_mode(0o700));
     for (name, entry) in &directory.entries {
         match entry {
-            Entry::Shown(true) | Entry::Hidden(true) => folder(name)?,
-            Entry::Shown(false) | Entry::Hidden(false) => {
+            FilteredEntry::Shown(true) | FilteredEntry::Hidden(true) => folder(name)?,
+            FilteredEntry::Shown(false) | FilteredEntry::Hidden(false) => {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
                 openat(place, name, flags, Mode::empty())?;
             }
-            Entry::Link(target) => symlinkat(target, place, name)?,
-            Entry::Filtered(below) => {
+            FilteredEntry::Link(target) => symlinkat(target, place, name)?,
+            FilteredEntry::Filtered(below) => {
                 folder(name)?;
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 fill(&openat(place, name, flags, Mode::empty())?, below)?;

@@ -21,12 +21,12 @@ pub(crate) struct Filtered {
     pub(crate) path: PathBuf,
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
-    pub(crate) entries: Vec<(OsString, Entry)>,
+    pub(crate) entries: Vec<(OsString, FilteredEntry)>,
 }
 
 /// What becomes of an entry.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum FilteredEntry {
     /// It is shown; true: it is a directory.
     Shown(bool),
     /// A link with its target.
@@ -56,7 +56,7 @@ pub(crate) fn look(plan: &Plan) -> Vec<Filtered> {
     found
 }
 
-/// Nothing, where it is no directory or holds too much.
+/// `None` if the path is not a directory or has too many entries.
 fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option<Filtered> {
     let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
     let mut entries = Vec::new();
@@ -69,16 +69,16 @@ fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option
         let Ok(kind) = entry.file_type() else { continue };
         let becomes = if kind.is_symlink() {
             let Ok(target) = fs::read_link(&here) else { continue };
-            Entry::Link(target)
+            FilteredEntry::Link(target)
         } else if hidden.contains(here.as_path()) {
-            Entry::Hidden(kind.is_dir())
+            FilteredEntry::Hidden(kind.is_dir())
         } else if wanted.contains(here.as_path()) {
             match read(&here, wanted, hidden) {
-                Some(below) => Entry::Filtered(below),
-                None => Entry::Shown(kind.is_dir()),
+                Some(below) => FilteredEntry::Filtered(below),
+                None => FilteredEntry::Shown(kind.is_dir()),
             }
         } else {
-            Entry::Shown(kind.is_dir())
+            FilteredEntry::Shown(kind.is_dir())
         };
         entries.push((name, becomes));
     }
@@ -97,9 +97,9 @@ impl Filtered {
     fn collect(&self, found: &mut Vec<PathBuf>) {
         for (name, entry) in &self.entries {
             match entry {
-                Entry::Shown(_) => found.push(self.path.join(name)),
-                Entry::Filtered(below) => below.collect(found),
-                Entry::Link(_) | Entry::Hidden(_) => {}
+                FilteredEntry::Shown(_) => found.push(self.path.join(name)),
+                FilteredEntry::Filtered(below) => below.collect(found),
+                FilteredEntry::Link(_) | FilteredEntry::Hidden(_) => {}
             }
         }
     }
@@ -107,12 +107,12 @@ impl Filtered {
 
 /// A filtered directory with what is to be mounted in it, opened before anything is
 /// covered.
-pub(crate) struct Prepared {
+pub(crate) struct OpenedFilter {
     pub(crate) directory: Filtered,
     pub(crate) trees: Vec<(PathBuf, OwnedFd)>,
 }
 
-impl Prepared {
+impl OpenedFilter {
     /// Opens and copies what is shown. What cannot be opened is missing in the view.
     pub(crate) fn open(
         directory: Filtered,

@@ -47,9 +47,9 @@ pub(crate) fn is_needed(plan: &Plan) -> bool {
     matches!(plan.network, Network::Outward | Network::Loopback)
 }
 
-/// Which calls a command's filter tells.
+/// Which system calls of a command the gate is notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct NotifiedCalls {
     /// Those that name addresses.
     addresses: bool,
     /// Those that change what Landlock does not know of.
@@ -60,7 +60,7 @@ pub(crate) struct Told {
     pub(crate) processes: bool,
 }
 
-impl Told {
+impl NotifiedCalls {
     /// Those that the plan's network needs.
     pub(crate) fn needed(plan: &Plan) -> Self {
         Self { addresses: is_needed(plan), metadata: false, group_bit: false, processes: false }
@@ -86,20 +86,20 @@ impl Told {
         Self { metadata: true, processes: true, ..Self::needed(plan) }
     }
 
-    /// Whether nothing is told.
+    /// Whether there are none.
     pub(crate) fn is_empty(self) -> bool {
         !(self.addresses || self.metadata || self.group_bit || self.processes)
     }
 }
 
-/// In the child: puts the filter on it, and waits until the supervisor has
-/// taken the file on which its calls are told. What the network does not need is
-/// told where such a filter can be had; the answer is whether it is. `stage`: the folder
-/// of the covers, which whoever keeps the gate sees to.
+/// In the child: installs the filter, and waits until the supervisor has taken its
+/// notification descriptor. Returns whether the filter is installed: if the network does
+/// not need it and the kernel does not support it, the command runs without. `stage` is
+/// the directory of the covers, which the gate's process keeps in place.
 pub(crate) fn close_behind(
     plan: &Plan,
     sync: &OwnedFd,
-    told: Told,
+    told: NotifiedCalls,
     stage: Option<&OwnedFd>,
 ) -> Outcome<bool> {
     if told.is_empty() {
@@ -137,7 +137,7 @@ pub(crate) fn can_take() -> bool {
 
 /// What a child offers.
 pub(crate) struct Offer {
-    /// The file on which its calls are told.
+    /// The descriptor that its calls are read from.
     pub(crate) listener: OwnedFd,
     /// The folder of its covers, where it has any.
     pub(crate) stage: Option<OwnedFd>,
@@ -288,7 +288,7 @@ enum Condition {
 
 /// The filter. Where only the loopback is given, servers that others could reach
 /// are looked at too.
-fn program(network: Network, told: Told) -> Vec<Instruction> {
+fn program(network: Network, told: NotifiedCalls) -> Vec<Instruction> {
     let mut calls: Vec<(libc::c_long, Option<Condition>)> = Vec::new();
     if told.addresses {
         calls.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg].map(always));
@@ -374,7 +374,7 @@ pub(crate) fn try_it() -> Outcome<()> {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
-                .and_then(|()| close_behind(&plan, &child_sync, Told::needed(&plan), None))
+                .and_then(|()| close_behind(&plan, &child_sync, NotifiedCalls::needed(&plan), None))
                 .and_then(|_| knock());
             kernel::leave(u8::from(tried.is_err()))
         }

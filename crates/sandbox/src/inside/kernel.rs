@@ -177,7 +177,7 @@ pub(crate) fn run_soon() {
     const SHORTEST_SLICE: u64 = 100_000;
     #[repr(C)]
     #[derive(Default)]
-    struct Attributes {
+    struct SchedulerAttributes {
         size: u32,
         policy: u32,
         flags: u64,
@@ -188,8 +188,9 @@ pub(crate) fn run_soon() {
         period: u64,
         utilization: [u32; 2],
     }
-    let mut wanted = Attributes { runtime: SHORTEST_SLICE, ..Attributes::default() };
-    wanted.size = u32::try_from(size_of::<Attributes>()).unwrap_or(0);
+    let mut wanted =
+        SchedulerAttributes { runtime: SHORTEST_SLICE, ..SchedulerAttributes::default() };
+    wanted.size = u32::try_from(size_of::<SchedulerAttributes>()).unwrap_or(0);
     // SAFETY: the structure outlives the call, and says its own size.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
 }

@@ -17,7 +17,7 @@ use rustix::thread::UnshareFlags;
 use crate::inside::covers::{self, Stage};
 use crate::inside::devices;
 use crate::inside::failure::{Explain as _, Failure, Outcome, is_missing};
-use crate::inside::filtered::{self, Prepared};
+use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::kernel::{self, Restrict};
 use crate::inside::surroundings::Surroundings;
 use crate::plan::Plan;
@@ -47,7 +47,7 @@ pub(crate) const PRIVATE: [(&str, &str); 3] =
 enum Step {
     /// A tree that was cloned before anything was covered; true: a writable one.
     Show(OwnedFd, bool),
-    Filter(Prepared),
+    Filter(OpenedFilter),
     Protect,
     Hide,
 }
@@ -183,7 +183,7 @@ impl View<'_> {
         }
         for directory in filtered::look(plan) {
             let path = directory.path.clone();
-            let prepared = Prepared::open(directory, |path| self.open(path));
+            let prepared = OpenedFilter::open(directory, |path| self.open(path));
             steps.push((path, Step::Filter(prepared)));
         }
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), Step::Protect)));
@@ -212,7 +212,7 @@ impl View<'_> {
     }
 
     /// Covers a directory with one of ours, and mounts in it what is shown.
-    fn filter(&mut self, prepared: &Prepared, stage: &Stage) -> Outcome<()> {
+    fn filter(&mut self, prepared: &OpenedFilter, stage: &Stage) -> Outcome<()> {
         let path = &prepared.directory.path;
         let found = match self.open(path) {
             Ok(found) => found,

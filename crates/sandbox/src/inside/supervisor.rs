@@ -17,7 +17,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 use crate::inside::child::{self, Confinement, Wires};
 use crate::inside::ended::Ended;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::gate::Told;
+use crate::inside::gate::NotifiedCalls;
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::inside::{bubblewrap, cell, gate, keeper, surroundings};
@@ -92,7 +92,7 @@ pub(crate) fn in_view(
     environment: Vec<(OsString, OsString)>,
 ) -> Outcome<Ended> {
     let command = Command { plan, program, args, parent: first, tier: Tier::Bubblewrap };
-    let told = Told::in_view(plan);
+    let told = NotifiedCalls::in_view(plan);
     command.run(Confinement::View { writable, environment, told }, None, None, None)
 }
 
@@ -113,7 +113,7 @@ impl Command<'_> {
                 // Read while the machine's own processes and sockets are in view.
                 let around = surroundings::look(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
-                let told = Told::in_view(self.plan);
+                let told = NotifiedCalls::in_view(self.plan);
                 if !told.is_empty() {
                     apart = Some(gate::Apart::start(self.plan, self.parent, &cell)?);
                 }
@@ -125,7 +125,7 @@ impl Command<'_> {
                 (confinement, Some(below))
             }
             Tier::Landlock => {
-                (Confinement::Landlock { told: Told::beside_others(self.plan) }, None)
+                (Confinement::Landlock { told: NotifiedCalls::beside_others(self.plan) }, None)
             }
             Tier::Seccomp => (Confinement::Seccomp, None),
             Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),

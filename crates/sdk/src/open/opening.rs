@@ -114,6 +114,8 @@ impl Launch {
         let events = hub.subscribe();
         let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
         let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
+        // Before any context file is read: one may have been changed by a killed command.
+        warnings.extend(means.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
         let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
         warnings.extend(memory.warnings.iter().cloned());
         let joined = self.join(&resumed.id, &ground, &means, &memory, &hub, &mut warnings)?;

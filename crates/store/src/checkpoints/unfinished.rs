@@ -189,7 +189,7 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
 }
 
 /// The file, unless the program that wrote it lives.
-fn abandoned(path: &Path) -> Option<File> {
+pub(super) fn abandoned(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().is_ok().then_some(file)
 }
@@ -216,7 +216,7 @@ pub(super) fn cut_short(path: &Path) -> Option<SessionId> {
 }
 
 /// Whether what stands there, or that nothing does, is so since then at the latest.
-fn is_older(place: &Place, state: &State, moment: i64) -> bool {
+pub(super) fn is_older(place: &Place, state: &State, moment: i64) -> bool {
     let changed = |place: &Place| {
         let stat = Leaf::open(place, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::of(&stat).changed)

@@ -12,6 +12,7 @@ use parallax_store::{
     latest_session,
 };
 
+mod abandoned;
 mod guarded;
 mod limits;
 mod repositories;

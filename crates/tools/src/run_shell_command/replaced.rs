@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// What the user is told of protected files that were saved while a process of a command
-/// had them open for writing; each once. `temporary` is the sandbox's folder of the
+/// A notice about protected files that were saved while a process of a command had them open
+/// for writing; each file is reported once. `temporary` is the sandbox directory of the
 /// session. Blocking.
 pub fn replaced_files(temporary: &Path) -> Option<String> {
     let paths = parallax_sandbox::take_replaced(temporary);

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::job::Tree;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::filtered::{self, Entry, Filtered};
+use crate::inside::filtered::{self, Filtered, FilteredEntry};
 use crate::inside::surroundings::Surroundings;
 use crate::inside::{covers, layout};
 use crate::plan::{Network, Plan, StandIn};
@@ -160,11 +160,11 @@ impl View<'_> {
         for (name, entry) in &directory.entries {
             let path = directory.path.join(name);
             match entry {
-                Entry::Shown(_) if self.is_writable(&path) => {}
-                Entry::Shown(_) => self.step(path.clone(), Step::Show(path)),
-                Entry::Link(target) => self.step(path, Step::Link(target.clone())),
-                Entry::Filtered(below) => self.filter(below),
-                Entry::Hidden(_) => {}
+                FilteredEntry::Shown(_) if self.is_writable(&path) => {}
+                FilteredEntry::Shown(_) => self.step(path.clone(), Step::Show(path)),
+                FilteredEntry::Link(target) => self.step(path, Step::Link(target.clone())),
+                FilteredEntry::Filtered(below) => self.filter(below),
+                FilteredEntry::Hidden(_) => {}
             }
         }
     }

@@ -1,0 +1,188 @@
+//! Protected files that a running command may change, saved before it starts: if the
+//! program is killed before it could revert them, the next start of a session in the
+//! project does.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::beneath::Place;
+use super::command::CommandMark;
+use super::observe::Bytes;
+use super::protected::{is_instruction, is_of_planted_repository, is_protected};
+use super::state::{Content, PathText, State};
+use super::unfinished::{abandoned, is_older};
+use super::{Changes, Checkpoints};
+use crate::paths::create_private_dir;
+
+/// The ending of the files, after the session and the moment at which the command began.
+const ENDING: &str = "pending";
+
+/// How long a command may have gone on after the last sign of life of its program.
+const AFTERWARDS: Duration = Duration::from_secs(2);
+
+/// The protected files before a command, as they are saved.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    turn: u64,
+    began: i64,
+    roots: Vec<PathText>,
+    /// What the command was allowed to change, in the caller's words.
+    allowed: Value,
+    files: Vec<(PathText, State)>,
+    /// Directories that the walk did not reach.
+    unseen: Vec<PathText>,
+    cut: bool,
+}
+
+/// The saved state of protected files. It is removed when this is dropped: the files were
+/// reverted, or there was nothing to revert.
+#[derive(Debug)]
+pub struct PendingRestore {
+    path: PathBuf,
+    /// Locked as long as the program lives.
+    _file: File,
+}
+
+impl Drop for PendingRestore {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Changes of protected files by a command whose program was killed.
+#[derive(Debug)]
+pub struct AbandonedChanges {
+    /// What changed, for [`Checkpoints::restore`].
+    pub changes: Changes,
+    /// What the command was allowed to change, as it was given to
+    /// [`Checkpoints::save_protected`].
+    pub allowed: Value,
+    path: PathBuf,
+}
+
+impl AbandonedChanges {
+    /// Removes the saved state once the changes were reverted.
+    pub fn finish(self) {
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+impl Checkpoints {
+    /// Saves what the protected files were before the command of this mark.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save_protected(&self, mark: &CommandMark, allowed: Value) -> io::Result<PendingRestore> {
+        let path = self.journal_path().with_extension(format!("{}.{ENDING}", mark.began()));
+        create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let pending = PendingRestore { path, _file: file.try_clone()? };
+        file.lock()?;
+        let protected: HashSet<&Path> = mark.protected().iter().map(PathBuf::as_path).collect();
+        let is_protected = |path: &PathText| protected.contains(path.path().as_path());
+        let texts = |paths: Vec<PathBuf>| paths.iter().map(|path| PathText::of(path)).collect();
+        let saved = Saved {
+            turn: mark.turn(),
+            began: mark.began(),
+            roots: texts(self.root_paths()),
+            allowed,
+            files: mark.states().filter(|(path, _)| is_protected(path)).collect(),
+            unseen: texts(mark.walked.unseen.iter().map(Place::path).collect()),
+            cut: mark.walked.cut,
+        };
+        let mut out = BufWriter::new(&file);
+        serde_json::to_writer(&mut out, &saved)?;
+        out.flush()?;
+        Ok(pending)
+    }
+
+    /// Finds what commands changed of protected files in these workspace folders when the
+    /// program that ran them was killed. Changes that are newer are not among them.
+    pub fn abandoned_changes(&self) -> Vec<AbandonedChanges> {
+        let Some(folder) = self.journal_path().parent().map(Path::to_path_buf) else {
+            return Vec::new();
+        };
+        let names = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let paths = names.map(|entry| entry.path());
+        let pending = paths.filter(|path| path.extension().is_some_and(|end| end == ENDING));
+        let mut pending: Vec<PathBuf> = pending.collect();
+        pending.sort();
+        pending.into_iter().filter_map(|path| self.read_abandoned(path)).collect()
+    }
+
+    fn read_abandoned(&self, path: PathBuf) -> Option<AbandonedChanges> {
+        let file = abandoned(&path)?;
+        let Ok(saved) = serde_json::from_reader::<_, Saved>(BufReader::new(&file)) else {
+            // The command had not begun: it waits for this file.
+            let _ = fs::remove_file(&path);
+            return None;
+        };
+        let own = self.root_paths();
+        if saved.roots.iter().any(|root| !own.contains(&root.path())) {
+            return None;
+        }
+        let sign = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
+        // A command that takes longer has a mark that tells how long its program lived.
+        let mark = path.with_extension("mark");
+        let last = sign(&path).max(sign(&mark)).unwrap_or(SystemTime::UNIX_EPOCH);
+        let until = last.duration_since(UNIX_EPOCH).unwrap_or_default() + AFTERWARDS;
+        let until = i64::try_from(until.as_nanos()).unwrap_or(i64::MAX);
+        let allowed = saved.allowed.clone();
+        Some(AbandonedChanges { changes: self.protected_changes(saved, until), allowed, path })
+    }
+
+    fn protected_changes(&self, saved: Saved, until: i64) -> Changes {
+        let mut changes = Changes { turn: saved.turn, began: saved.began, ..Changes::default() };
+        let Some((roots, _)) = self.places() else { return changes };
+        let known: HashMap<PathBuf, State> =
+            saved.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
+        let unseen: Vec<PathBuf> = saved.unseen.iter().map(PathText::path).collect();
+        let mut compare = |place: &Place, before: &State| {
+            let blob = match before {
+                State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
+                _ => None,
+            };
+            let Ok(after) = self.observe(place, blob, Bytes::Hash) else { return };
+            if before.is_same(&after) || !is_older(place, &after, until) {
+                return;
+            }
+            let path = place.path();
+            match (before.is_absent(), after.is_absent()) {
+                (true, _) => changes.created.push(path.clone()),
+                (_, true) => changes.deleted.push(path.clone()),
+                _ => changes.changed.push(path.clone()),
+            }
+            if is_instruction(&place.relative) {
+                changes.instructions.push(path.clone());
+            }
+            changes.protected.push(path.clone());
+            changes.before.insert(path, before.clone());
+        };
+        for (path, before) in &known {
+            if let Some(place) = roots.place(path).filter(|_| *before != State::Special) {
+                compare(&place, before);
+            }
+        }
+        let of_new_repository = |path: &Path| {
+            let git = path.ancestors().find(|above| above.ends_with(".git"));
+            git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
+        };
+        for entry in self.walk(None).entries.iter().filter(|_| !saved.cut) {
+            let path = entry.place.path();
+            let protected =
+                is_protected(&entry.place.relative) || is_of_planted_repository(&entry.place);
+            let was_seen = !unseen.iter().any(|unseen| path.starts_with(unseen));
+            if protected && was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
+                compare(&entry.place, &State::Absent);
+            }
+        }
+        changes
+    }
+}
