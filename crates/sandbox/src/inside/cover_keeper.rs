@@ -44,7 +44,7 @@ struct Cover {
     path: PathBuf,
     /// Hidden, and not only protected.
     hidden: bool,
-    /// Covered when the command started. Others may be its own work until it ends.
+    /// It was there before the command started. Others may be its own work until it ends.
     known: bool,
 }
 
@@ -111,12 +111,15 @@ impl CoverKeeper {
         let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
         let covers = covers
             .map(|(path, hidden)| {
-                let known = is_covered_at(&root, path);
+                let known = layout::open_real(&root, path).is_ok();
                 Cover { path: path.clone(), hidden, known }
             })
             .collect();
         let stage = Stage::of(stage);
-        Ok(Self { mounts, names: None, root, proc, stage, report, covers, command })
+        let keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
+        // One may have been replaced since it was covered, before this looked for changes.
+        keeper.cover_these(0..keeper.covers.len());
+        Ok(keeper)
     }
 
     /// Whether there is anything to do.

@@ -1,7 +1,7 @@
 //! What is mounted over other things: unreadable files and folders, private
 //! folders, and layers over package caches.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Uid, chmodat, chownat, fchmod, ftruncate, futimens,
-    mkdirat, mknodat, openat, symlinkat,
+    AtFlags, FileType, Mode, OFlags, Uid, chmodat, chownat, fchmod, ftruncate, futimens, mkdirat,
+    mknodat, openat,
 };
 use rustix::io::Errno;
 use rustix::mount::{
@@ -20,7 +20,7 @@ use rustix::mount::{
 };
 
 use crate::inside::failure::{Explain as _, Outcome};
-use crate::inside::filtered::{Filtered, FilteredEntry};
+use crate::inside::filtered::OpenedFilter;
 use crate::inside::kernel::{self, Restrict};
 use crate::inside::layout;
 use crate::plan::{Plan, StandIn};
@@ -117,14 +117,14 @@ impl Stage {
         self.copy(&name, layout::READ_ONLY).map(Some)
     }
 
-    /// A directory with a place for each entry, to be filled with mounts; still writable.
-    pub(crate) fn filtered(&self, directory: &Filtered) -> Outcome<OwnedFd> {
+    /// A directory with a place for each entry, to be filled with mounts.
+    pub(crate) fn filtered(&self, filter: &OpenedFilter) -> Outcome<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = openat(&self.folder, &name, flags, Mode::empty())
-            .and_then(|place| fill(&place, directory))
-            .and_then(|()| look_like(&self.folder, name.as_ref(), directory));
+            .and_then(|place| filter.make(&place))
+            .and_then(|()| filter.look_like_original(&self.folder, name.as_ref()));
         made.unsupported("a directory in memory")?;
         self.copy(&name, Restrict::default())
     }
@@ -136,37 +136,6 @@ impl Stage {
         kernel::restrict_mount(&tree, restrict).unsupported("a cover")?;
         Ok(tree)
     }
-}
-
-/// Makes the entries of a filtered directory, empty ones for what will be mounted.
-fn fill(place: &OwnedFd, directory: &Filtered) -> Result<(), Errno> {
-    let folder = |name: &OsStr| mkdirat(place, name, Mode::from_raw_mode(0o700));
-    for (name, entry) in &directory.entries {
-        match entry {
-            FilteredEntry::Shown(true) | FilteredEntry::Hidden(true) => folder(name)?,
-            FilteredEntry::Shown(false) | FilteredEntry::Hidden(false) => {
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                openat(place, name, flags, Mode::empty())?;
-            }
-            FilteredEntry::Link(target) => symlinkat(target, place, name)?,
-            FilteredEntry::Filtered(below) => {
-                folder(name)?;
-                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                fill(&openat(place, name, flags, Mode::empty())?, below)?;
-                look_like(place, name, below)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Gives a directory the owner and the mode of the one that it replaces.
-fn look_like(place: &OwnedFd, name: &OsStr, directory: &Filtered) -> Result<(), Errno> {
-    let (user, group) = directory.owner;
-    // A user namespace may not know the owner; the mode then speaks for all others.
-    let owner = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-    let _ = chownat(place, name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW);
-    chmodat(place, name, Mode::from_raw_mode(directory.mode), AtFlags::empty())
 }
 
 fn new_tmpfs() -> Outcome<OwnedFd> {

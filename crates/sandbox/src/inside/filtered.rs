@@ -3,11 +3,18 @@
 //! of ours cannot be replaced from outside.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Uid, chmodat, chownat, mkdirat, mknodat, openat,
+    symlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use crate::inside::layout;
 use crate::plan::Plan;
@@ -16,7 +23,7 @@ use crate::plan::Plan;
 const MOST_ENTRIES: usize = 2000;
 
 /// A directory to be filtered, as it was when the command started.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Filtered {
     pub(crate) path: PathBuf,
     pub(crate) mode: u32,
@@ -86,50 +93,109 @@ fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option
     Some(Filtered { path: path.to_owned(), mode: facts.mode() & 0o1777, owner, entries })
 }
 
-impl Filtered {
-    /// Every entry that is shown, in this directory and those below it.
-    pub(crate) fn shown(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        self.collect(&mut found);
-        found
-    }
-
-    fn collect(&self, found: &mut Vec<PathBuf>) {
-        for (name, entry) in &self.entries {
-            match entry {
-                FilteredEntry::Shown(_) => found.push(self.path.join(name)),
-                FilteredEntry::Filtered(below) => below.collect(found),
-                FilteredEntry::Link(_) | FilteredEntry::Hidden(_) => {}
-            }
-        }
-    }
-}
-
 /// A filtered directory with what is to be mounted in it, opened before anything is
 /// covered.
 pub(crate) struct OpenedFilter {
     pub(crate) directory: Filtered,
-    pub(crate) trees: Vec<(PathBuf, OwnedFd)>,
+    /// Copies of the mounts of the entries that are shown, by name.
+    trees: Vec<(OsString, OwnedFd)>,
+    below: Vec<(OsString, OpenedFilter)>,
 }
 
 impl OpenedFilter {
     /// Opens and copies what is shown. What cannot be opened is missing in the view.
-    pub(crate) fn open(
-        directory: Filtered,
-        open: impl Fn(&Path) -> Result<OwnedFd, rustix::io::Errno>,
-    ) -> Self {
-        let copy = |path: PathBuf| {
-            let file = open(&path).ok()?;
-            layout::clone(&file, layout::READ_ONLY).ok().map(|tree| (path, tree))
-        };
-        let trees = directory.shown().into_iter().filter_map(copy).collect();
-        Self { directory, trees }
+    pub(crate) fn open(mut directory: Filtered, root: &OwnedFd) -> Result<Self, Errno> {
+        let folder = layout::open_real(root, &directory.path)?;
+        let (mut trees, mut below) = (Vec::new(), Vec::new());
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
+            | OpenTreeFlags::AT_RECURSIVE;
+        directory.entries.retain_mut(|(name, entry)| match entry {
+            FilteredEntry::Shown(_) => match open_tree(&folder, name.as_os_str(), flags) {
+                Ok(tree) => {
+                    trees.push((name.clone(), tree));
+                    true
+                }
+                Err(_) => false,
+            },
+            FilteredEntry::Filtered(inner) => match Self::open(std::mem::take(inner), root) {
+                Ok(opened) => {
+                    below.push((name.clone(), opened));
+                    false
+                }
+                Err(_) => false,
+            },
+            FilteredEntry::Link(_) | FilteredEntry::Hidden(_) => true,
+        });
+        Ok(Self { directory, trees, below })
+    }
+
+    /// Makes the entries in an empty directory, with empty ones for what is mounted later.
+    pub(crate) fn make(&self, place: &OwnedFd) -> Result<(), Errno> {
+        for (name, entry) in &self.directory.entries {
+            match entry {
+                FilteredEntry::Shown(true) | FilteredEntry::Hidden(true) => {
+                    mkdirat(place, name, Mode::from_raw_mode(0o700))?;
+                }
+                FilteredEntry::Shown(false) | FilteredEntry::Hidden(false) => {
+                    let file = Mode::from_raw_mode(0);
+                    mknodat(place, name, FileType::RegularFile, file, 0)?;
+                }
+                FilteredEntry::Link(target) => symlinkat(target, place, name)?,
+                FilteredEntry::Filtered(_) => {}
+            }
+        }
+        for (name, below) in &self.below {
+            mkdirat(place, name, Mode::from_raw_mode(0o700))?;
+            below.make(&openat(place, name, DIRECTORY, Mode::empty())?)?;
+            below.look_like_original(place, name)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the directory of this name the owner and the mode of the one that it replaces.
+    pub(crate) fn look_like_original(&self, place: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+        let (user, group) = self.directory.owner;
+        // A user namespace may not know the owner; then the mode decides for all others.
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        let _ = chownat(place, name, user, group, AtFlags::SYMLINK_NOFOLLOW);
+        chmodat(place, name, Mode::from_raw_mode(self.directory.mode), AtFlags::empty())
+    }
+
+    /// Mounts the entries that are shown, in the directory that was made for them.
+    pub(crate) fn mount(&self, place: &OwnedFd) -> Result<(), Errno> {
+        for (name, tree) in &self.trees {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            move_mount(tree, "", place, name.as_os_str(), flags)?;
+        }
+        for (name, below) in &self.below {
+            below.mount(&openat(place, name, DIRECTORY, Mode::empty())?)?;
+        }
+        Ok(())
     }
 }
+
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn describe(directory: &Filtered, prefix: &str, entries: &mut Vec<String>) {
+        for (name, entry) in &directory.entries {
+            let name = format!("{prefix}{}", name.to_string_lossy());
+            match entry {
+                FilteredEntry::Shown(_) => entries.push(format!("{name} shown")),
+                FilteredEntry::Hidden(_) => entries.push(format!("{name} hidden")),
+                FilteredEntry::Link(target) => {
+                    entries.push(format!("{name} -> {}", target.display()));
+                }
+                FilteredEntry::Filtered(below) => describe(below, &format!("{name}/"), entries),
+            }
+        }
+    }
 
     #[test]
     fn entries_are_shown_hidden_or_filtered_by_the_plan() {
@@ -150,10 +216,19 @@ mod tests {
         plan.filtered = ["", ".docker", ".config", "work"].map(|name| home.join(name)).into();
         let found = look(&plan);
         assert_eq!(found.len(), 1);
-        let mut shown = found[0].shown();
-        shown.sort();
-        let expected = [".docker/other", ".profile", "work"].map(|name| home.join(name));
-        assert_eq!(shown, expected);
+        let mut entries = Vec::new();
+        describe(&found[0], "", &mut entries);
+        entries.sort();
+        let expected = [
+            ".config/gh hidden",
+            ".docker/config.json hidden",
+            ".docker/other shown",
+            ".netrc hidden",
+            ".profile shown",
+            "link -> work",
+            "work shown",
+        ];
+        assert_eq!(entries, expected);
         plan.writable = vec![home];
         assert!(look(&plan).is_empty());
     }

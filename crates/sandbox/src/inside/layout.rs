@@ -80,7 +80,7 @@ pub(crate) fn build(plan: &Plan, around: &Surroundings, odd_user: Option<u32>) -
         match step {
             Step::Show(tree, _) if !again => view.attach(&tree, &path)?,
             Step::Show(..) => {}
-            Step::Filter(prepared) => view.filter(&prepared, &stage)?,
+            Step::Filter(filter) => view.filter(&filter, &stage)?,
             Step::Protect => view.protect(&path)?,
             Step::Hide => view.hide(&path, &stage)?,
         }
@@ -183,8 +183,9 @@ impl View<'_> {
         }
         for directory in filtered::look(plan) {
             let path = directory.path.clone();
-            let prepared = OpenedFilter::open(directory, |path| self.open(path));
-            steps.push((path, Step::Filter(prepared)));
+            if let Ok(filter) = OpenedFilter::open(directory, &self.root) {
+                steps.push((path, Step::Filter(filter)));
+            }
         }
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), Step::Protect)));
         let hidden = plan.hidden.iter().chain(&around.listening);
@@ -212,22 +213,19 @@ impl View<'_> {
     }
 
     /// Covers a directory with one of ours, and mounts in it what is shown.
-    fn filter(&mut self, prepared: &OpenedFilter, stage: &Stage) -> Outcome<()> {
-        let path = &prepared.directory.path;
+    fn filter(&mut self, filter: &OpenedFilter, stage: &Stage) -> Outcome<()> {
+        let path = &filter.directory.path;
         let found = match self.open(path) {
             Ok(found) => found,
             Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
             Err(error) => return Err(unusable(path, error)),
         };
-        let cover = stage.filtered(&prepared.directory)?;
-        let filter = |what: &Path| format!("`{}` cannot be filtered", what.display());
-        mount(&cover, &found).refused(filter(path))?;
-        for (path, tree) in &prepared.trees {
-            let place = self.open(path).map_err(|error| unusable(path, error))?;
-            mount(tree, &place).refused(filter(path))?;
-        }
-        self.skeletons.push(cover);
-        Ok(())
+        let what = || format!("`{}` cannot be filtered", path.display());
+        let cover = stage.filtered(filter)?;
+        mount(&cover, &found).refused(what())?;
+        filter.mount(&cover).refused(what())?;
+        // Nothing writable is mounted in it yet.
+        kernel::restrict_mount(&cover, READ_ONLY).refused(what())
     }
 
     /// Makes a path below a writable tree read-only, and every folder on the

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 
 use super::job::Tree;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::filtered::{self, Filtered, FilteredEntry};
 use crate::inside::surroundings::Surroundings;
 use crate::inside::{covers, layout};
 use crate::plan::{Network, Plan, StandIn};
@@ -31,10 +30,6 @@ enum Step {
     Pin,
     ShowWritable(PathBuf),
     Show(PathBuf),
-    /// A directory of ours, with this mode, in the place of the one that is there.
-    Filter(u32),
-    /// A link with this target.
-    Link(PathBuf),
     Protect,
     /// Behind this file.
     HideFile(PathBuf),
@@ -69,7 +64,6 @@ pub(super) fn of_probe() -> Vec<OsString> {
 pub(super) fn gather(plan: &Plan, around: &Surroundings) -> Outcome<Arguments> {
     let mut view = View { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
-    filtered::look(plan).iter().for_each(|directory| view.filter(directory));
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
     protected.into_iter().for_each(|path| view.protect(path, true));
     // Older versions mount nothing over a socket that they cannot make a file of.
@@ -153,27 +147,6 @@ impl View<'_> {
         Ok((trees, writable))
     }
 
-    /// Shows the entries of a directory as they are now. What is hidden in it is covered
-    /// by its own step.
-    fn filter(&mut self, directory: &Filtered) {
-        self.step(&directory.path, Step::Filter(directory.mode));
-        for (name, entry) in &directory.entries {
-            let path = directory.path.join(name);
-            match entry {
-                FilteredEntry::Shown(_) if self.is_writable(&path) => {}
-                FilteredEntry::Shown(_) => self.step(path.clone(), Step::Show(path)),
-                FilteredEntry::Link(target) => self.step(path, Step::Link(target.clone())),
-                FilteredEntry::Filtered(below) => self.filter(below),
-                FilteredEntry::Hidden(_) => {}
-            }
-        }
-    }
-
-    fn is_writable(&self, path: &Path) -> bool {
-        let shown = |step: &Step| matches!(step, Step::ShowWritable(_));
-        self.steps.iter().any(|(other, step)| other == path && shown(step))
-    }
-
     /// Makes a path below a writable tree read-only, and every folder on the way
     /// a mount of its own. Of a link what it leads to is protected; the link
     /// itself is looked at after the command.
@@ -234,11 +207,6 @@ impl View<'_> {
         let mut part_open = Vec::new();
         for (path, step) in &self.steps {
             match step {
-                Step::Filter(mode) => {
-                    say(&[&"--perms", &"0700", &"--tmpfs", path]);
-                    part_open.push((path, format!("{mode:04o}")));
-                }
-                Step::Link(target) => say(&[&"--symlink", target, path]),
                 Step::Pin => say(&[&"--bind", path, path]),
                 Step::ShowWritable(from) => say(&[&"--bind", from, path]),
                 Step::Show(from) => say(&[&"--ro-bind-try", from, path]),
@@ -251,12 +219,12 @@ impl View<'_> {
                 }
                 Step::HideFolder(true) => {
                     say(&[&"--perms", &"0700", &"--tmpfs", path]);
-                    part_open.push((path, "0111".to_owned()));
+                    part_open.push(path);
                 }
             }
         }
-        for (path, mode) in part_open {
-            say(&[&"--chmod", &mode, path, &"--remount-ro", path]);
+        for path in part_open {
+            say(&[&"--chmod", &"0111", path, &"--remount-ro", path]);
         }
     }
 }
