@@ -16,8 +16,8 @@ fn killed(fixture: &Fixture, change: impl FnOnce()) -> Checkpoints {
     options.session = "s2".into();
     assert!(Checkpoints::open(options.clone()).abandoned_changes().is_empty());
     let folder = fixture.folder.path().join("checkpoints/work-12345678");
-    let files = fs::read_dir(&folder).expect("folder").flatten().map(|file| file.path());
-    let path = files.filter(|path| path.extension().is_some_and(|end| end == "pending")).next();
+    let mut files = fs::read_dir(&folder).expect("folder").flatten().map(|file| file.path());
+    let path = files.find(|path| path.extension().is_some_and(|end| end == "pending"));
     let path = path.expect("a file");
     let text = fs::read(&path).expect("text");
     drop((pending, checkpoints));
