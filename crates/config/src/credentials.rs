@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax_keychain::{Keychain, Name};
+use parallax_keychain::{Keychain, SecretName};
 use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey
     let kind =
         method.ok_or_else(|| wrong("its `method` is neither `gemini-api-key` nor `vertex-ai`"))?;
     if is_elsewhere(&fields) {
-        return match keychain.get(Name::ApiKey) {
+        return match keychain.get(SecretName::ApiKey) {
             Ok(Some(kept)) => Ok(Some(StoredKey { kind, key: key_in(&kept) })),
             Ok(None) => Err(wrong("the keychain of the system holds the key no more")),
             Err(error) => Err(wrong(&format!("the key cannot be read: {error}"))),
@@ -86,7 +86,7 @@ pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey
 /// The key that was pasted into Gemini CLI, where it keeps it: in its encrypted
 /// file, or, if `in_system`, in the keychain of the system. Blocking.
 pub fn key_of_reference(keychain: &Keychain, in_system: bool) -> Option<StoredKey> {
-    let kept = keychain.of_reference(&Name::ApiKey, in_system)?;
+    let kept = keychain.reference_secret(&SecretName::ApiKey, in_system)?;
     let key = key_in(&kept);
     (!key.is_empty()).then_some(StoredKey { kind: KeyKind::GeminiApi, key })
 }
@@ -124,7 +124,7 @@ pub fn store_key(
     let path = credentials_file(homes);
     let key = Secret::new(stored.key.expose().trim());
     let mut fields = json!({"version": 1, "method": stored.kind.as_str()});
-    match kept_elsewhere(keychain, Name::ApiKey, "Parallax: API key", &record(&key)) {
+    match kept_elsewhere(keychain, SecretName::ApiKey, "Parallax: API key", &record(&key)) {
         true => fields["keychain"] = Value::Bool(true),
         false => fields["key"] = key.expose().into(),
     }
@@ -139,7 +139,7 @@ pub fn store_key(
 pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigError> {
     let path = credentials_file(homes);
     if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_elsewhere))
-        && let Err(error) = keychain.forget(Name::ApiKey)
+        && let Err(error) = keychain.forget(SecretName::ApiKey)
     {
         return Err(ConfigError::Credentials { path, why: error.to_string() });
     }
@@ -153,7 +153,7 @@ pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigErro
 /// Puts a secret into the keychain, if there is one; `false`: it must go to a file.
 pub(crate) fn kept_elsewhere(
     keychain: &Keychain,
-    name: impl Into<Name>,
+    name: impl Into<SecretName>,
     label: &str,
     secret: &Secret,
 ) -> bool {
@@ -162,7 +162,7 @@ pub(crate) fn kept_elsewhere(
 
 #[cfg(test)]
 mod tests {
-    use parallax_keychain::Places;
+    use parallax_keychain::KeychainLocations;
 
     use super::*;
 
@@ -206,14 +206,14 @@ mod tests {
         };
         let encrypted = |home: &std::path::Path, other: &PathBuf| {
             let others = std::slice::from_ref(other);
-            let places = Places { home, system: false, encrypted_file: true, others };
-            Keychain::of_places(places, &|_| None)
+            let places = KeychainLocations { home, system: false, encrypted_file: true, others };
+            Keychain::from_locations(places, &|_| None)
         };
         let ours = || encrypted(&homes.parallax, &homes.gemini);
         assert_eq!(key_of_reference(&ours(), true), None);
         let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
         encrypted(&homes.gemini, &homes.parallax)
-            .set(Name::ApiKey, "", &record(&given.key))
+            .set(SecretName::ApiKey, "", &record(&given.key))
             .expect("kept");
         assert_eq!(key_of_reference(&ours(), true), Some(given.clone()));
         store_key(&homes, &ours(), &given).expect("stored");

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_keychain::{Keychain, Places};
+use parallax_keychain::{Keychain, KeychainLocations};
 use serde_json::Value;
 
 use crate::environment::{DotenvSearch, Environment};
@@ -158,13 +158,13 @@ fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Ke
     };
     let files_only = says_yes("GEMINI_FORCE_FILE_STORAGE")
         || settings.text("security.secretStorage").as_deref() == Some("file");
-    let places = Places {
+    let places = KeychainLocations {
         home: &homes.parallax,
         system: !files_only,
         encrypted_file: says_yes("GEMINI_FORCE_ENCRYPTED_FILE_STORAGE"),
         others: std::slice::from_ref(&homes.gemini),
     };
-    Keychain::of_places(places, &|name| environment.of_process(name).map(OsString::from))
+    Keychain::from_locations(places, &|name| environment.of_process(name).map(OsString::from))
 }
 
 /// Reads the layers outside the project. `true`: folders must be trusted.

@@ -5,12 +5,12 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::Ending;
-use crate::record::open_no_follow;
+use crate::output_file::open_no_follow;
 
 /// Maximum number of remembered processes.
-const REMEMBERED: usize = 100;
+const MAX_REMEMBERED: usize = 100;
 /// Bytes of a log that are read.
-const READ_OF_LOG: u64 = 64 * 1024;
+const LOG_TAIL_BYTES: u64 = 64 * 1024;
 
 /// A background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ struct Entry {
 
 impl History {
     pub(crate) fn add(&mut self, pid: i32, command: &str, log: &Path, orphan: bool) {
-        if self.entries.len() >= REMEMBERED {
+        if self.entries.len() >= MAX_REMEMBERED {
             let over = |entry: &Entry| entry.process.state != BackgroundState::Running;
             let oldest = self.entries.iter().position(over).unwrap_or(0);
             self.entries.remove(oldest);
@@ -105,10 +105,10 @@ pub struct LogEnd {
 pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
     let mut file = open_no_follow(path)?;
     let length = file.seek(SeekFrom::End(0))?;
-    let from = length.saturating_sub(READ_OF_LOG);
+    let from = length.saturating_sub(LOG_TAIL_BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
-    file.take(READ_OF_LOG).read_to_end(&mut bytes)?;
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let mut all: Vec<&str> = text.lines().collect();
     if from > 0 && !all.is_empty() {

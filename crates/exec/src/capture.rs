@@ -14,7 +14,7 @@ const UNTRUNCATED: usize = 4_000_000;
 
 impl CaptureLimits {
     /// A fifth for the beginning, the rest for the end. 0 = as much as memory reasonably allows.
-    pub fn of_threshold(threshold: usize) -> Self {
+    pub fn from_threshold(threshold: usize) -> Self {
         let total = if threshold == 0 { UNTRUNCATED } else { threshold };
         Self { head: total / 5, tail: total - total / 5 }
     }
@@ -100,14 +100,14 @@ impl Capture {
     }
 
     /// The captured text, split at line ends where possible.
-    pub fn kept(&mut self) -> Kept {
+    pub fn kept(&mut self) -> CapturedText {
         self.trim();
         if !self.is_over() {
             let mut text = String::with_capacity(self.head.len() + self.tail.len());
             text.push_str(&self.head);
             text.push_str(&self.tail);
             text.truncate(text.trim_end().len());
-            return Kept { head: text, tail: None, omitted_characters: 0 };
+            return CapturedText { head: text, tail: None, omitted_characters: 0 };
         }
         let head = match self.head.rfind('\n') {
             Some(border) if border >= self.head.len() / 2 => self.head.get(..border),
@@ -120,7 +120,7 @@ impl Capture {
         }
         .unwrap_or(&self.tail);
         let kept = head.chars().count() + tail.chars().count();
-        Kept {
+        CapturedText {
             head: head.to_owned(),
             tail: Some(tail.trim_end().to_owned()),
             omitted_characters: self.total_characters.saturating_sub(kept as u64),
@@ -130,7 +130,7 @@ impl Capture {
 
 /// The captured part of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct CapturedText {
     /// The beginning, or all of it.
     pub head: String,
     /// The end, if something before it was omitted.
@@ -152,12 +152,12 @@ fn offset_of(text: &str, total: usize, count: usize) -> usize {
 
 /// The newest part of a text for display, bounded in bytes.
 #[derive(Debug)]
-pub struct Newest {
+pub struct TailBuffer {
     text: String,
     limit: usize,
 }
 
-impl Newest {
+impl TailBuffer {
     /// Keeps about `limit` bytes at most.
     pub fn new(limit: usize) -> Self {
         Self { text: String::new(), limit }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn up_to_the_threshold_nothing_is_lost() {
-        let mut capture = Capture::new(CaptureLimits::of_threshold(10));
+        let mut capture = Capture::new(CaptureLimits::from_threshold(10));
         capture.push("äbcd");
         capture.push("efghiü");
         let kept = capture.kept();
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn beyond_it_a_fifth_and_the_end_stay() {
         for step in [1, 7, 1000] {
-            let mut capture = Capture::new(CaptureLimits::of_threshold(100));
+            let mut capture = Capture::new(CaptureLimits::from_threshold(100));
             let text: Vec<char> = ('a'..='z').cycle().take(1000).collect();
             for piece in text.chunks(step) {
                 capture.push(&piece.iter().collect::<String>());
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn cuts_fall_between_lines() {
-        let mut capture = Capture::new(CaptureLimits::of_threshold(100));
+        let mut capture = Capture::new(CaptureLimits::from_threshold(100));
         for number in 0..100 {
             capture.push(&format!("line {number}\n"));
         }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_newest_part_starts_at_a_line() {
-        let mut newest = Newest::new(20);
+        let mut newest = TailBuffer::new(20);
         for number in 0..100 {
             newest.push(&format!("line {number}\n"));
         }

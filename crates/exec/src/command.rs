@@ -62,7 +62,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            capture: CaptureLimits::of_threshold(40_000),
+            capture: CaptureLimits::from_threshold(40_000),
             copy_bytes: 256 * 1024 * 1024,
             inactivity: Some(Duration::from_secs(300)),
             runtime: None,
@@ -98,7 +98,7 @@ pub struct Command {
 
 /// Why a command was ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// It was cancelled.
     Cancelled,
     /// It was silent for too long.
@@ -109,11 +109,11 @@ pub enum Stop {
 
 /// A command that ended.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct FinishedCommand {
     /// How it ended.
     pub ending: Ending,
     /// Set if we ended it.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     /// Its output.
     pub output: Output,
     /// The shell's process, which was the leader of the process group.
@@ -124,7 +124,7 @@ pub struct Finished {
 
 /// A command that continues in the background.
 #[derive(Debug, Clone)]
-pub struct Detached {
+pub struct DetachedCommand {
     /// The shell's process and process group.
     pub pid: i32,
     /// The output so far.
@@ -135,29 +135,29 @@ pub struct Detached {
 
 /// How following a command ended.
 #[derive(Debug, Clone)]
-pub enum Ended {
+pub enum CommandOutcome {
     /// The command ended.
-    Finished(Box<Finished>),
+    Finished(Box<FinishedCommand>),
     /// It continues in the background.
-    Detached(Box<Detached>),
+    Detached(Box<DetachedCommand>),
 }
 
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum ControlMessage {
     Resize(TerminalSize),
     Input(Vec<u8>),
     Detach,
-    Stop,
+    StopReason,
 }
 
 /// Controls a running command. Cheap to clone; has no effect after the command ended.
 #[derive(Debug, Clone)]
 pub struct Control {
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<ControlMessage>,
 }
 
 impl Control {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Message>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<ControlMessage>) {
         let (messages, receiver) = mpsc::channel(64);
         (Self { messages }, receiver)
     }
@@ -166,22 +166,22 @@ impl Control {
 impl Control {
     /// Resizes the command's terminal.
     pub fn resize(&self, size: TerminalSize) {
-        self.send(Message::Resize(size));
+        self.send(ControlMessage::Resize(size));
     }
     /// Types into the command's terminal, if it has one.
     pub fn write_input(&self, bytes: Vec<u8>) {
-        self.send(Message::Input(bytes));
+        self.send(ControlMessage::Input(bytes));
     }
     /// Moves the command to the background.
     pub fn detach(&self) {
-        self.send(Message::Detach);
+        self.send(ControlMessage::Detach);
     }
     /// Ends the command and everything it started.
     pub fn stop(&self) {
-        self.send(Message::Stop);
+        self.send(ControlMessage::StopReason);
     }
 
-    fn send(&self, message: Message) {
+    fn send(&self, message: ControlMessage) {
         if let Err(error) = self.messages.try_send(message) {
             tracing::debug!(%error, "a command was not reached");
         }

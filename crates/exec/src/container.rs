@@ -8,7 +8,7 @@ mod run;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-pub use request::{Mount, Request};
+pub use request::{ContainerRequest, Mount};
 pub use run::run;
 pub(crate) use run::supervise;
 
@@ -25,7 +25,7 @@ const PROXY_PORT: u16 = 8877;
 
 /// Variables that are forwarded if set. Only their names appear on the command line, which
 /// other users of the machine can read.
-const PASSED: &[&str] = &[
+const FORWARDED_VARIABLES: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "GOOGLE_GEMINI_BASE_URL",
@@ -48,7 +48,7 @@ const PASSED: &[&str] = &[
 
 /// Directories of `~/.parallax` that the program writes during its work. The rest is
 /// configuration, now or in the future, which the program inside must not change.
-pub const WRITTEN: &[&str] =
+pub const WRITABLE_DIRECTORIES: &[&str] =
     &["sessions", "checkpoints", "tmp", "inputs", "images", "chats", "logs"];
 
 /// The user and group of this process, if the container is to run as them: on Linux by default,
@@ -66,7 +66,7 @@ pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
 
 /// What to start, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct ContainerPlan {
     /// Networks to create if missing: name, and whether it is internal.
     pub networks: Vec<(&'static str, bool)>,
     /// The proxy's container.
@@ -81,11 +81,11 @@ pub struct Plan {
 ///
 /// # Errors
 /// When there is no image, or a variable or path cannot be used.
-pub fn plan(request: &Request) -> Result<Plan, ProgramSandboxError> {
+pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxError> {
     let image = request.image().ok_or(ProgramSandboxError::NoImage)?;
     let proxy = request.variable("GEMINI_SANDBOX_PROXY_COMMAND");
     let closed = request.network == Some(false) || proxy.is_some();
-    let mut line = Line::new(request.engine);
+    let mut line = LineBuilder::new(request.engine);
     for word in ["run", "-i", "--rm", "--init"] {
         line.word(word);
     }
@@ -128,7 +128,7 @@ pub fn plan(request: &Request) -> Result<Plan, ProgramSandboxError> {
     if proxy.is_some() {
         networks.push((PROXY, false));
     }
-    Ok(Plan {
+    Ok(ContainerPlan {
         networks,
         proxy: proxy.map(|command| proxy_line(request, image, command)).transpose()?,
         main: line.done(),
@@ -137,11 +137,11 @@ pub fn plan(request: &Request) -> Result<Plan, ProgramSandboxError> {
 }
 
 fn proxy_line(
-    request: &Request,
+    request: &ContainerRequest,
     image: &str,
     command: &str,
 ) -> Result<CommandLine, ProgramSandboxError> {
-    let mut line = Line::new(request.engine);
+    let mut line = LineBuilder::new(request.engine);
     for word in ["run", "--rm", "--init", "--detach"] {
         line.word(word);
     }
@@ -161,44 +161,44 @@ fn proxy_line(
     Ok(line.done())
 }
 
-fn flags(request: &Request) -> Result<Vec<String>, ProgramSandboxError> {
+fn flags(request: &ContainerRequest) -> Result<Vec<String>, ProgramSandboxError> {
     let Some(flags) = request.variable("SANDBOX_FLAGS") else { return Ok(Vec::new()) };
     shell_words::split(flags)
         .map_err(|why| ProgramSandboxError::Setting { name: "SANDBOX_FLAGS", why: why.to_string() })
 }
 
-fn mounts(request: &Request, line: &mut Line) -> Result<(), ProgramSandboxError> {
+fn mounts(request: &ContainerRequest, line: &mut LineBuilder) -> Result<(), ProgramSandboxError> {
     line.mount(&request.binary, Path::new(BINARY), "ro")?;
     line.mount(&request.directory, &request.directory, "rw")?;
-    let there = |path: &Path| request.there.iter().any(|known| known == path);
+    let existing = |path: &Path| request.existing.iter().any(|known| known == path);
     // This program never writes there, and the program inside must not either.
-    if there(&request.gemini) {
+    if existing(&request.gemini) {
         line.mount(&request.gemini, &request.gemini, "ro")?;
     }
     line.mount(&request.parallax, &request.parallax, "ro")?;
-    for name in WRITTEN {
+    for name in WRITABLE_DIRECTORIES {
         let path = request.parallax.join(name);
         line.mount(&path, &path, "rw")?;
     }
     line.mount(&request.temporary, &request.temporary, "rw")?;
     let gcloud = request.home.join(".config/gcloud");
-    if there(&gcloud) {
+    if existing(&gcloud) {
         line.mount(&gcloud, &gcloud, "ro")?;
     }
     if let Some(file) = request.variable("GOOGLE_APPLICATION_CREDENTIALS").map(Path::new)
-        && there(file)
+        && existing(file)
     {
         line.mount(file, file, "ro")?;
     }
     for mount in request.sandbox_mounts()? {
-        if !there(&mount.from) {
+        if !existing(&mount.from) {
             let why = format!("`{}` does not exist", mount.from.display());
             return Err(ProgramSandboxError::Setting { name: "SANDBOX_MOUNTS", why });
         }
         line.mount(&mount.from, &mount.to, &mount.options)?;
     }
     for path in &request.allowed_paths {
-        if !path.is_absolute() || !there(path) {
+        if !path.is_absolute() || !existing(path) {
             let why = format!("`{}` does not exist or is not absolute", path.display());
             return Err(ProgramSandboxError::Setting { name: "tools.sandbox.allowedPaths", why });
         }
@@ -208,11 +208,11 @@ fn mounts(request: &Request, line: &mut Line) -> Result<(), ProgramSandboxError>
 }
 
 fn environment(
-    request: &Request,
+    request: &ContainerRequest,
     proxied: bool,
-    line: &mut Line,
+    line: &mut LineBuilder,
 ) -> Result<(), ProgramSandboxError> {
-    for name in PASSED {
+    for name in FORWARDED_VARIABLES {
         let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
         for name in ours.as_deref().into_iter().chain([*name]) {
             if request.variable(name).is_some() {
@@ -247,9 +247,9 @@ fn environment(
 }
 
 /// A command line under construction.
-struct Line(CommandLine);
+struct LineBuilder(CommandLine);
 
-impl Line {
+impl LineBuilder {
     fn new(engine: Engine) -> Self {
         Self(CommandLine { program: engine.program(), ..CommandLine::default() })
     }
@@ -287,7 +287,7 @@ impl Line {
     }
 
     /// Files created inside belong to the user outside.
-    fn user(&mut self, request: &Request) {
+    fn user(&mut self, request: &ContainerRequest) {
         let Some((user, group)) = request.user else { return };
         if request.engine == Engine::Podman && user != 0 {
             self.word("--userns=keep-id");
@@ -306,9 +306,9 @@ mod tests {
 
     use super::*;
 
-    fn request(engine: Engine) -> Request {
+    fn request(engine: Engine) -> ContainerRequest {
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-        Request {
+        ContainerRequest {
             engine,
             binary: "/usr/bin/parallax".into(),
             arguments: ["-p", "a b"].map(OsString::from).to_vec(),
@@ -318,7 +318,7 @@ mod tests {
             parallax: "/home/jo/.parallax".into(),
             temporary: "/tmp".into(),
             variables: vec![("GEMINI_SANDBOX_IMAGE".to_owned(), "img".to_owned())],
-            there: paths(&["/home/jo/.gemini", "/data"]),
+            existing: paths(&["/home/jo/.gemini", "/data"]),
             image: None,
             allowed_paths: Vec::new(),
             network: None,
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    fn set(request: &mut Request, name: &str, value: &str) {
+    fn set(request: &mut ContainerRequest, name: &str, value: &str) {
         request.variables.push((name.to_owned(), value.to_owned()));
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn the_plain_line() {
         let plan = plan(&request(Engine::Docker)).expect("plan");
         let ours = "--volume /home/jo/.parallax:/home/jo/.parallax:ro ".to_owned();
-        let written = WRITTEN.iter().map(|name| {
+        let written = WRITABLE_DIRECTORIES.iter().map(|name| {
             format!("--volume /home/jo/.parallax/{name}:/home/jo/.parallax/{name}:rw ")
         });
         let ours: String = std::iter::once(ours).chain(written).collect();

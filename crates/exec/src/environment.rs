@@ -11,7 +11,7 @@ mod secrets;
 use parallax_protocol::secret::Secret;
 
 use names::{ALWAYS_ALLOWED, ALWAYS_ALLOWED_PREFIXES, NEVER_ALLOWED, OF_SYSTEM, OWN_CREDENTIALS};
-use secrets::{is_bare_key, is_secret_value, secret_part};
+use secrets::{is_bare_secret, is_secret_value, secret_name_part};
 
 /// The settings `security.environmentVariableRedaction`, and what the caller knows about the
 /// environment.
@@ -51,23 +51,23 @@ pub struct Environment {
     /// Names and values in the parent's order, then those that we set.
     pub variables: Vec<(OsString, OsString)>,
     /// The withheld variables by name, for a notice; never with values.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedVariable>,
 }
 
 /// A withheld variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedVariable {
     /// Its name in the parent.
     pub name: String,
     /// The reason.
-    pub why: Why,
+    pub why: DropReason,
     /// The setting that keeps it; `None`: none does.
     pub keep: Option<&'static str>,
 }
 
 /// Why a variable was withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum DropReason {
     /// A credential of this program.
     OwnCredential,
     /// It comes from the project's `.env` file.
@@ -87,7 +87,7 @@ pub enum Why {
     NamePart(&'static str),
 }
 
-impl std::fmt::Display for Why {
+impl std::fmt::Display for DropReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::OwnCredential => f.write_str("a credential of this program"),
@@ -106,7 +106,7 @@ const ALLOWED: &str = "security.environmentVariableRedaction.allowed";
 const BLOCKED: &str = "security.environmentVariableRedaction.blocked";
 const ENABLED: &str = "security.environmentVariableRedaction.enabled";
 
-impl Why {
+impl DropReason {
     /// The setting that keeps such a variable: add the name to `allowed`, or set `enabled` to
     /// `false`.
     fn keep(self, strict: bool) -> Option<&'static str> {
@@ -142,13 +142,13 @@ pub fn pass(
 ) -> Environment {
     let parent: Vec<_> = parent.into_iter().collect();
     let strict = is_strict(&parent);
-    let judge = Judge::new(redaction, strict);
+    let filter = VariableFilter::new(redaction, strict);
     let mut variables = Vec::with_capacity(parent.len());
     let mut dropped = Vec::new();
     for (name, value) in parent {
-        match judge.refuses(&name.to_string_lossy(), &value.to_string_lossy()) {
+        match filter.drop_reason(&name.to_string_lossy(), &value.to_string_lossy()) {
             None => variables.push((name, value)),
-            Some(why) => dropped.push(Dropped {
+            Some(why) => dropped.push(DroppedVariable {
                 name: name.to_string_lossy().into_owned(),
                 why,
                 keep: why.keep(strict),
@@ -161,7 +161,7 @@ pub fn pass(
 
 /// The environment of a hook, which is the user's own program: the parent's variables except
 /// secrets, plus markers. In an untrusted folder git ignores what the repository configures.
-pub fn of_hook(
+pub fn hook_environment(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
     git: GitConfiguration,
@@ -185,30 +185,30 @@ pub fn secret_values(
     redaction: &Redaction,
 ) -> Vec<Secret> {
     let redaction = Redaction { dotenv_names: Vec::new(), ..redaction.clone() };
-    let judge = Judge::new(&redaction, false);
+    let filter = VariableFilter::new(&redaction, false);
     let secrets = variables.into_iter().filter_map(|(name, value)| {
         let value = value.into_string().ok()?;
-        let why = judge.refuses(&name.to_string_lossy(), &value)?;
-        (why != Why::KnownName && !value.starts_with('/')).then(|| Secret::new(value))
+        let why = filter.drop_reason(&name.to_string_lossy(), &value)?;
+        (why != DropReason::KnownName && !value.starts_with('/')).then(|| Secret::new(value))
     });
     secrets.collect()
 }
 
 /// Whether a text of that name is a secret, by name or format: for logs.
 pub fn is_secret(name: &str, text: &str) -> bool {
-    secret_part(&name.to_uppercase()).is_some() || is_secret_value(text)
+    secret_name_part(&name.to_uppercase()).is_some() || is_secret_value(text)
 }
 
 /// Whether a variable describes the machine and the user's session rather than configuring a
 /// program: these are passed to third-party programs (extensions).
-pub fn is_of_system(name: &str) -> bool {
+pub fn is_system_variable(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     OF_SYSTEM.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
 }
 
 /// The environment of a command that the user typed: all variables of this process, markers,
 /// and pagers that do not wait.
-pub fn of_person(
+pub fn user_command_environment(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     pager: &str,
 ) -> Vec<(OsString, OsString)> {
@@ -232,7 +232,7 @@ fn is_strict(parent: &[(OsString, OsString)]) -> bool {
     })
 }
 
-struct Judge {
+struct VariableFilter {
     enabled: bool,
     strict: bool,
     allowed: HashSet<String>,
@@ -240,7 +240,7 @@ struct Judge {
     dotenv: HashSet<String>,
 }
 
-impl Judge {
+impl VariableFilter {
     fn new(redaction: &Redaction, strict: bool) -> Self {
         let upper = |names: &[String]| -> HashSet<String> {
             names.iter().map(|name| name.to_uppercase()).collect()
@@ -255,29 +255,29 @@ impl Judge {
     }
 
     /// Why a variable is withheld. The first matching rule decides.
-    fn refuses(&self, name: &str, value: &str) -> Option<Why> {
+    fn drop_reason(&self, name: &str, value: &str) -> Option<DropReason> {
         let name = name.to_uppercase();
         let name = name.as_str();
         if is_own_credential(name) {
-            return Some(Why::OwnCredential);
+            return Some(DropReason::OwnCredential);
         }
         if self.dotenv.contains(name) && !self.allowed.contains(name) {
-            return Some(Why::Dotenv);
+            return Some(DropReason::Dotenv);
         }
         if !self.enabled || name.starts_with("GEMINI_CLI_") {
             return None;
         }
         if is_secret_value(value) {
-            return Some(Why::SecretValue);
+            return Some(DropReason::SecretValue);
         }
         if name.starts_with("GIT_CONFIG_") || self.allowed.contains(name) {
             return None;
         }
         if self.blocked.contains(name) {
-            return Some(Why::Blocked);
+            return Some(DropReason::Blocked);
         }
         if name.starts_with("BASH_FUNC_") {
-            return Some(Why::Function);
+            return Some(DropReason::Function);
         }
         if ALWAYS_ALLOWED.contains(&name)
             || ALWAYS_ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -285,15 +285,15 @@ impl Judge {
             return None;
         }
         if NEVER_ALLOWED.contains(&name) {
-            return Some(Why::KnownName);
+            return Some(DropReason::KnownName);
         }
         if self.strict {
-            return Some(Why::Runner);
+            return Some(DropReason::Runner);
         }
-        if is_bare_key(name, value) {
-            return Some(Why::SecretValue);
+        if is_bare_secret(name, value) {
+            return Some(DropReason::SecretValue);
         }
-        secret_part(name).map(Why::NamePart)
+        secret_name_part(name).map(DropReason::NamePart)
     }
 }
 
@@ -536,17 +536,17 @@ mod tests {
             ("GEMINI_API_KEY", "geheim"),
         ];
         let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
-        let told: Vec<(Why, Option<&str>)> =
+        let told: Vec<(DropReason, Option<&str>)> =
             built.dropped.iter().map(|it| (it.why, it.keep)).collect();
         assert_eq!(
             told,
             [
-                (Why::NamePart("KEY"), Some(ALLOWED)),
-                (Why::Blocked, Some(ALLOWED)),
-                (Why::KnownName, Some(ALLOWED)),
-                (Why::Dotenv, Some(ALLOWED)),
-                (Why::SecretValue, Some(ENABLED)),
-                (Why::OwnCredential, None),
+                (DropReason::NamePart("KEY"), Some(ALLOWED)),
+                (DropReason::Blocked, Some(ALLOWED)),
+                (DropReason::KnownName, Some(ALLOWED)),
+                (DropReason::Dotenv, Some(ALLOWED)),
+                (DropReason::SecretValue, Some(ENABLED)),
+                (DropReason::OwnCredential, None),
             ]
         );
         // Paths of secret files are withheld.
@@ -603,7 +603,7 @@ mod tests {
             ("GEMINI_API_KEY", "x"),
             ("A_TOKEN", "x"),
         ];
-        let built = of_hook(parent(&pairs), &Redaction::default(), GitConfiguration::User);
+        let built = hook_environment(parent(&pairs), &Redaction::default(), GitConfiguration::User);
         for (name, expected) in pairs.iter().take(5) {
             assert_eq!(value(&built, name), Some(*expected), "{name}");
         }
@@ -611,7 +611,8 @@ mod tests {
         assert_eq!(value(&built, "GIT_CONFIG_COUNT"), None);
         let dropped: Vec<&str> = built.dropped.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(dropped, ["A_TOKEN", "GEMINI_API_KEY"]);
-        let built = of_hook(parent(&pairs), &Redaction::default(), GitConfiguration::Isolated);
+        let built =
+            hook_environment(parent(&pairs), &Redaction::default(), GitConfiguration::Isolated);
         assert_eq!(value(&built, "GIT_CONFIG_KEY_0"), Some("core.fsmonitor"));
     }
 

@@ -7,38 +7,41 @@
 pub mod background;
 pub mod capture;
 mod command;
-mod confined;
 pub mod container;
 pub mod environment;
 mod error;
-mod family;
-mod fed;
 mod output;
-pub mod persons_program;
+mod output_file;
+mod piped_command;
 mod process;
+mod process_tree;
 pub mod program;
 pub mod program_sandbox;
-mod record;
 mod redactor;
 mod registry;
 mod screen;
 pub mod seatbelt;
-mod served;
+mod shared_sandbox;
 pub mod shell;
 mod start;
+mod stdio_server;
 mod terminal;
 pub mod text;
+pub mod user_program;
 
-pub use command::{Command, Control, Detached, Ended, Finished, Limits, Mode, Stop, TerminalSize};
+pub use command::{
+    Command, CommandOutcome, Control, DetachedCommand, FinishedCommand, Limits, Mode, StopReason,
+    TerminalSize,
+};
 pub use error::StartError;
-pub use fed::{Fed, FedEnd, KEPT};
 pub use output::Output;
-pub use process::Running;
-pub use record::{AtLimit, OutputFile, create_private_folder};
+pub use output_file::{LimitBehavior, OutputFile, create_private_folder};
+pub use piped_command::{MAX_PIPED_OUTPUT, PipedCommand, PipedOutput};
+pub use process::RunningCommand;
 pub use redactor::Redactor;
 pub use registry::Processes;
-pub use screen::Live;
-pub use served::{Served, ServedProgram, ServedStreams};
+pub use screen::LiveOutput;
+pub use stdio_server::{StdioProgram, StdioServer, StdioStreams};
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::capture::{Capture, CaptureLimits, Kept, Newest};
+use crate::capture::{Capture, CaptureLimits, CapturedText, TailBuffer};
 use crate::command::TerminalSize;
-use crate::record::{AtLimit, OutputFile, Recorder};
+use crate::output_file::{LimitBehavior, OutputFile, OutputFileWriter};
 use crate::terminal::Emulator;
 use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
 use parallax_protocol::secret::Redact;
@@ -20,7 +20,7 @@ const LIVE_EVERY: Duration = Duration::from_millis(100);
 /// Maximum bytes of pending live output, and of the colored copy.
 const LIVE_LIMIT: usize = 100_000;
 /// Bytes that are checked for binary output.
-const SNIFFED: usize = 4096;
+const SNIFF_BYTES: usize = 4096;
 /// Maximum size of a background process log.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 
@@ -28,7 +28,7 @@ const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// The text: all of it, or beginning and end.
-    pub kept: Kept,
+    pub kept: CapturedText,
     /// Bytes that the command wrote.
     pub bytes: u64,
     /// Whether the output is binary; then nothing is kept.
@@ -42,15 +42,15 @@ pub struct Output {
 pub(crate) struct OutputSink {
     reader: Reader,
     capture: Capture,
-    copy: Option<Recorder>,
+    copy: Option<OutputFileWriter>,
     copying: bool,
-    log: Option<Recorder>,
+    log: Option<OutputFileWriter>,
     /// When the log is flushed next.
     log_due: Option<Instant>,
     sniffer: Sniffer,
     bytes: u64,
-    live: Live,
-    coloured: Option<Newest>,
+    live: LiveOutput,
+    coloured: Option<TailBuffer>,
     redact: Option<Arc<dyn Redact>>,
     text: String,
 }
@@ -81,13 +81,13 @@ impl OutputSink {
             sniffer: Sniffer { terminal: terminal.is_some(), ..Sniffer::default() },
             reader,
             capture: Capture::new(limits),
-            copy: copy.map(|(path, limit)| Recorder::new(path, limit, AtLimit::Stop)),
+            copy: copy.map(|(path, limit)| OutputFileWriter::new(path, limit, LimitBehavior::Stop)),
             copying: false,
             log: None,
             log_due: None,
             bytes: 0,
-            live: Live::new(colour),
-            coloured: colour.then(|| Newest::new(LIVE_LIMIT)),
+            live: LiveOutput::new(colour),
+            coloured: colour.then(|| TailBuffer::new(LIVE_LIMIT)),
             redact: None,
             text: String::new(),
         }
@@ -113,7 +113,7 @@ impl OutputSink {
             if let Some(coloured) = &mut self.coloured {
                 coloured.take();
             }
-            self.live.say("[Binary output detected, it is not shown]\n");
+            self.live.push_note("[Binary output detected, it is not shown]\n");
             return;
         }
         self.live.push(bytes);
@@ -173,9 +173,9 @@ impl OutputSink {
 
     /// Also writes all text to a log from now on, starting with the captured text.
     pub(crate) async fn start_log(&mut self, path: PathBuf) {
-        self.settle().await;
-        let mut log =
-            Recorder::new(path, LOG_LIMIT, AtLimit::KeepNewest).redacted(self.redact.clone());
+        self.flush_all().await;
+        let mut log = OutputFileWriter::new(path, LOG_LIMIT, LimitBehavior::KeepNewest)
+            .redacted(self.redact.clone());
         let kept = self.capture.kept();
         log.append(&kept.head).await;
         if let Some(tail) = &kept.tail {
@@ -193,7 +193,7 @@ impl OutputSink {
 
     /// The path of the log, if there is one.
     pub(crate) fn log(&self) -> Option<&std::path::Path> {
-        self.log.as_ref().map(Recorder::path)
+        self.log.as_ref().map(OutputFileWriter::path)
     }
 
     /// Stops the copy on disk.
@@ -252,7 +252,7 @@ impl OutputSink {
     }
 
     /// Moves everything held back into the capture. Later output is treated as a plain stream.
-    async fn settle(&mut self) {
+    async fn flush_all(&mut self) {
         let mut text = String::new();
         let coloured = self.coloured.as_mut();
         match &mut self.reader {
@@ -267,7 +267,7 @@ impl OutputSink {
 
     /// Finishes the output.
     pub(crate) async fn finish(&mut self) -> Output {
-        if !self.sniffer.binary && self.sniffer.look_at_all() {
+        if !self.sniffer.binary && self.sniffer.sniff_all() {
             self.capture.clear();
         }
         if let Reader::Stream { filter, .. } = &mut self.reader
@@ -285,7 +285,7 @@ impl OutputSink {
         if self.sniffer.binary {
             return Output { bytes: self.bytes, binary: true, ..Output::default() };
         }
-        self.settle().await;
+        self.flush_all().await;
         for recorder in self.copy.iter_mut().chain(self.log.iter_mut()) {
             recorder.flush().await;
         }
@@ -293,8 +293,8 @@ impl OutputSink {
             kept: self.capture.kept(),
             bytes: self.bytes,
             binary: false,
-            file: self.copy.as_ref().and_then(Recorder::file),
-            coloured: self.coloured.as_mut().map(Newest::take),
+            file: self.copy.as_ref().and_then(OutputFileWriter::file),
+            coloured: self.coloured.as_mut().map(TailBuffer::take),
         }
     }
 }
@@ -309,21 +309,21 @@ struct Sniffer {
 }
 
 /// Minimum number of bytes before running output is classified as binary.
-const CERTAIN: usize = 512;
+const MIN_SNIFF_BYTES: usize = 512;
 
 impl Sniffer {
     /// Checks more bytes; returns true once they are known to be binary.
     fn look(&mut self, bytes: &[u8]) -> bool {
-        let room = SNIFFED.saturating_sub(self.head.len());
+        let room = SNIFF_BYTES.saturating_sub(self.head.len());
         if room > 0 {
             self.head.extend_from_slice(bytes.get(..bytes.len().min(room)).unwrap_or_default());
-            self.binary = self.head.len() >= CERTAIN && self.is_binary();
+            self.binary = self.head.len() >= MIN_SNIFF_BYTES && self.is_binary();
         }
         self.binary
     }
 
     /// Checks all bytes at the end.
-    fn look_at_all(&mut self) -> bool {
+    fn sniff_all(&mut self) -> bool {
         self.binary |= self.is_binary();
         self.binary
     }
@@ -341,21 +341,21 @@ impl Sniffer {
     }
 }
 
-struct Live {
+struct LiveOutput {
     decoder: Utf8Decoder,
     /// `None` when colors are shown.
     stripper: Option<ControlStripper>,
-    pending: Newest,
+    pending: TailBuffer,
     last: Option<Instant>,
     on: bool,
 }
 
-impl Live {
+impl LiveOutput {
     fn new(colour: bool) -> Self {
         Self {
             decoder: Utf8Decoder::default(),
             stripper: (!colour).then(ControlStripper::default),
-            pending: Newest::new(LIVE_LIMIT),
+            pending: TailBuffer::new(LIVE_LIMIT),
             last: None,
             on: true,
         }
@@ -377,7 +377,7 @@ impl Live {
         });
     }
 
-    fn say(&mut self, text: &str) {
+    fn push_note(&mut self, text: &str) {
         if self.on {
             self.pending.push(text);
         }

@@ -7,11 +7,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::command::{Command, Control, Detached, Ended, Finished, Limits, Message, Stop};
-use crate::family::{self, Family};
+use crate::command::{
+    Command, CommandOutcome, Control, ControlMessage, DetachedCommand, FinishedCommand, Limits,
+    StopReason,
+};
 use crate::output::OutputSink;
+use crate::process_tree::{self, ProcessTree};
 use crate::registry::{Guard, Processes};
-use crate::screen::Live;
+use crate::screen::LiveOutput;
 use crate::start::{Source, Started, Waiter, start};
 use crate::{Ending, StartError, terminal};
 
@@ -24,32 +27,32 @@ const DRAIN: Duration = Duration::from_millis(100);
 const GIVE_UP: Duration = Duration::from_secs(1);
 
 /// A command that was started. Dropping it ends it with everything it started.
-pub struct Running {
+pub struct RunningCommand {
     processes: Processes,
-    family: Family,
+    tree: ProcessTree,
     guard: Guard,
     text: String,
     waiter: Waiter,
     source: Source,
     at_end: bool,
     sink: OutputSink,
-    terminal: Option<terminal::Handle>,
+    terminal: Option<terminal::TerminalHandle>,
     control: Control,
-    messages: mpsc::Receiver<Message>,
+    messages: mpsc::Receiver<ControlMessage>,
     limits: Limits,
     started: Instant,
     ending: Option<Ending>,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningCommand {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Running").field("pid", &self.family.root).finish_non_exhaustive()
+        formatter.debug_struct("Running").field("pid", &self.tree.root).finish_non_exhaustive()
     }
 }
 
 enum Step {
-    Ended,
+    CommandOutcome,
     Detach,
 }
 
@@ -60,7 +63,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-impl Running {
+impl RunningCommand {
     pub(crate) async fn start(
         processes: &Processes,
         mut command: Command,
@@ -68,15 +71,15 @@ impl Running {
         let mark = processes.new_mark();
         let Started { root, waiter, source, terminal } =
             start(&mut command, &mark, processes.cell()).await?;
-        let family = Family { root, mark, reaper: processes.cell_pid() };
+        let tree = ProcessTree { root, mark, reaper: processes.namespaces_pid() };
         let (control, messages) = Control::new();
-        let guard = processes.enter(family.clone(), control.clone());
+        let guard = processes.enter(tree.clone(), control.clone());
         let Command { text, copy, redact, limits, colour, .. } = command;
         let copy = copy.map(|path| (path, limits.copy_bytes));
         let (terminal, size) = terminal.unzip();
         Ok(Self {
-            processes: processes.unowned(),
-            family,
+            processes: processes.without_owner(),
+            tree,
             guard,
             text,
             waiter,
@@ -95,7 +98,7 @@ impl Running {
 
     /// The shell's process, which leads the command's process group.
     pub fn pid(&self) -> i32 {
-        self.family.root
+        self.tree.root
     }
 
     /// The control of the command while it is followed.
@@ -110,12 +113,12 @@ impl Running {
         mut self,
         cancel: &CancellationToken,
         detach_after: Option<Duration>,
-        live: &mut (dyn FnMut(Live<'_>) + Send),
-    ) -> Ended {
+        live: &mut (dyn FnMut(LiveOutput<'_>) + Send),
+    ) -> CommandOutcome {
         let detach_at = detach_after.map(|after| self.started + after);
         match self.step(cancel, detach_at, live, true).await {
-            Step::Ended => Ended::Finished(Box::new(self.finish().await)),
-            Step::Detach => Ended::Detached(Box::new(self.detach().await)),
+            Step::CommandOutcome => CommandOutcome::Finished(Box::new(self.finish().await)),
+            Step::Detach => CommandOutcome::Detached(Box::new(self.detach().await)),
         }
     }
 
@@ -123,14 +126,14 @@ impl Running {
         &mut self,
         cancel: &CancellationToken,
         detach_at: Option<Instant>,
-        live: &mut (dyn FnMut(Live<'_>) + Send),
+        live: &mut (dyn FnMut(LiveOutput<'_>) + Send),
         foreground: bool,
     ) -> Step {
         let closing = self.processes.closing();
         let mut buffer = vec![0; READ];
         let mut killing: Option<JoinHandle<()>> = None;
         let mut killed = false;
-        let mut give_up = None;
+        let mut abandon_at = None;
         let mut drain_until = None;
         let mut heard = Instant::now();
         loop {
@@ -148,8 +151,8 @@ impl Running {
             let mut stop = None;
             tokio::select! {
                 biased;
-                () = cancel.cancelled(), if stoppable => stop = Some(Stop::Cancelled),
-                () = closing.cancelled(), if stoppable => stop = Some(Stop::Cancelled),
+                () = cancel.cancelled(), if stoppable => stop = Some(StopReason::Cancelled),
+                () = closing.cancelled(), if stoppable => stop = Some(StopReason::Cancelled),
                 ending = self.waiter.wait(), if self.ending.is_none() => {
                     self.ending = Some(ending);
                     drain_until = Some(Instant::now() + DRAIN);
@@ -160,34 +163,34 @@ impl Running {
                 } } => {
                     killing = None;
                     killed = true;
-                    give_up = Some(Instant::now() + GIVE_UP);
+                    abandon_at = Some(Instant::now() + GIVE_UP);
                 }
-                () = until(give_up), if killed && self.ending.is_none() => {
+                () = until(abandon_at), if killed && self.ending.is_none() => {
                     self.ending = Some(Ending::Signalled { signal: 9 });
                     drain_until = Some(Instant::now());
                 }
                 Some(message) = self.messages.recv() => match message {
-                    Message::Resize(size) => {
+                    ControlMessage::Resize(size) => {
                         if let Some(terminal) = &mut self.terminal {
                             let size = self.sink.resize(size);
                             terminal.resize(size);
                         }
                     }
-                    Message::Input(bytes) => {
+                    ControlMessage::Input(bytes) => {
                         if let Some(terminal) = &mut self.terminal {
                             terminal.write(bytes);
                         }
                     }
-                    Message::Detach if foreground && stoppable => return Step::Detach,
-                    Message::Detach => {}
-                    Message::Stop if stoppable => stop = Some(Stop::Cancelled),
-                    Message::Stop => {}
+                    ControlMessage::Detach if foreground && stoppable => return Step::Detach,
+                    ControlMessage::Detach => {}
+                    ControlMessage::StopReason if stoppable => stop = Some(StopReason::Cancelled),
+                    ControlMessage::StopReason => {}
                 },
                 () = until(silent_at) => {
-                    stop = self.limits.inactivity.map(Stop::Inactive);
+                    stop = self.limits.inactivity.map(StopReason::Inactive);
                 }
                 () = until(too_long_at) => {
-                    stop = self.limits.runtime.map(Stop::Runtime);
+                    stop = self.limits.runtime.map(StopReason::Runtime);
                 }
                 () = until(detach_at), if foreground && stoppable => return Step::Detach,
                 () = until(drain_until), if !self.at_end && self.ending.is_some() => {
@@ -212,32 +215,32 @@ impl Running {
             }
             if let Some(stop) = stop {
                 self.stop = Some(stop);
-                let family = self.family.clone();
-                killing = Some(tokio::task::spawn_blocking(move || family::end(&[family])));
+                let tree = self.tree.clone();
+                killing = Some(tokio::task::spawn_blocking(move || process_tree::end(&[tree])));
             }
         }
         if let Some(text) = self.sink.last_live() {
             self.show(&text, live);
         }
-        Step::Ended
+        Step::CommandOutcome
     }
 
-    fn show(&self, text: &str, live: &mut (dyn FnMut(Live<'_>) + Send)) {
-        live(Live::Text(text));
+    fn show(&self, text: &str, live: &mut (dyn FnMut(LiveOutput<'_>) + Send)) {
+        live(LiveOutput::Text(text));
         if let Some(screen) = self.sink.screen() {
-            live(Live::Screen(screen));
+            live(LiveOutput::Screen(screen));
         }
     }
 
-    async fn finish(mut self) -> Finished {
+    async fn finish(mut self) -> FinishedCommand {
         let output = self.sink.finish().await;
-        let left = self.processes.left_running(&self.family).await;
+        let left = self.processes.left_running(&self.tree).await;
         if left.is_empty() {
             self.guard.leave();
         } else {
             let known = self.sink.log().map(Into::into);
             let is_logged = known.is_some();
-            let log = self.processes.adopt(&self.family, &left, &self.text, known);
+            let log = self.processes.adopt(&self.tree, &left, &self.text, known);
             self.guard.stay();
             if !self.at_end && !is_logged {
                 self.sink.start_log_from_here(log).await;
@@ -252,21 +255,21 @@ impl Running {
                 drain(&mut source, &mut sink, &closing).await;
             });
         }
-        Finished {
+        FinishedCommand {
             ending: self.ending.unwrap_or(Ending::Exited { code: -1 }),
             stop: self.stop,
             output,
-            pid: self.family.root,
+            pid: self.tree.root,
             left_running: left,
         }
     }
 
-    async fn detach(mut self) -> Detached {
-        let log = self.processes.add_background(self.family.root, &self.text);
+    async fn detach(mut self) -> DetachedCommand {
+        let log = self.processes.add_background(self.tree.root, &self.text);
         self.sink.start_log(log.clone()).await;
         let output = self.sink.snapshot().await;
         self.sink.stop_copy();
-        let pid = self.family.root;
+        let pid = self.tree.root;
         self.processes.clone().spawn(async move {
             let never = CancellationToken::new();
             self.step(&never, None, &mut |_| {}, false).await;
@@ -274,7 +277,7 @@ impl Running {
             let finished = self.finish().await;
             processes.background_ended(finished.pid, finished.ending);
         });
-        Detached { pid, output, log }
+        DetachedCommand { pid, output, log }
     }
 }
 

@@ -12,19 +12,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::background::{BackgroundProcess, BackgroundState, History};
 use crate::command::{Command, Control};
-use crate::confined::SharedCell;
-use crate::family::{self, Family, Table};
-use crate::process::Running;
+use crate::process::RunningCommand;
+use crate::process_tree::{self, ProcessTree, Table};
+use crate::shared_sandbox::SharedNamespaces;
 use crate::{Ending, StartError};
 
 /// How long the end of a session waits for its commands.
-const PARTING: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// A listener that lags more misses the oldest.
-const REMEMBERED_ENDS: usize = 64;
+const END_QUEUE: usize = 64;
 /// How long a child may outlive its shell before it counts as left running.
 const SETTLE: Duration = Duration::from_millis(20);
 /// How often an ended process is polled.
-const PARTING_STEPS: usize = 25;
+const END_POLLS: usize = 25;
 /// How often orphans are checked.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often released processes are reaped.
@@ -59,12 +59,12 @@ struct Shared {
     /// Counts additions to and ends of background processes.
     changed: watch::Sender<u64>,
     /// The namespaces that sandboxed commands share.
-    cell: Arc<SharedCell>,
+    cell: Arc<SharedNamespaces>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    families: HashMap<i32, Family>,
+    trees: HashMap<i32, ProcessTree>,
     controls: HashMap<i32, Control>,
     history: History,
 }
@@ -81,8 +81,8 @@ impl Processes {
     ///
     /// Makes this process the subreaper of its descendants.
     pub fn new(logs: PathBuf) -> Self {
-        family::hide_from_children();
-        if let Err(error) = family::become_subreaper() {
+        process_tree::hide_from_children();
+        if let Err(error) = process_tree::become_subreaper() {
             tracing::warn!(%error, "orphans of commands will not be found");
         }
         let shared = Arc::new(Shared {
@@ -92,7 +92,7 @@ impl Processes {
             logs,
             marks: AtomicU64::new(0),
             collecting: Mutex::default(),
-            ended: broadcast::channel(REMEMBERED_ENDS).0,
+            ended: broadcast::channel(END_QUEUE).0,
             changed: watch::Sender::new(0),
             cell: Arc::default(),
         });
@@ -101,7 +101,7 @@ impl Processes {
     }
 
     /// For a task of the registry itself.
-    pub(crate) fn unowned(&self) -> Self {
+    pub(crate) fn without_owner(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), _owner: None }
     }
 
@@ -109,11 +109,11 @@ impl Processes {
     ///
     /// # Errors
     /// When the shell or the directory does not exist, or the system refuses.
-    pub async fn start(&self, command: Command) -> Result<Running, StartError> {
+    pub async fn start(&self, command: Command) -> Result<RunningCommand, StartError> {
         if self.shared.closing.is_cancelled() {
             return Err(StartError::Closed);
         }
-        Running::start(self, command).await
+        RunningCommand::start(self, command).await
     }
 
     /// The control of the running command with this process (and group).
@@ -143,15 +143,15 @@ impl Processes {
         }
         match self.control(pid) {
             Some(control) => control.stop(),
-            None => family::end_tree(pid),
+            None => process_tree::end_tree(pid),
         }
         // Wait until the end is detected, so that the next listing does not show it.
-        for _ in 0..PARTING_STEPS {
+        for _ in 0..END_POLLS {
             self.refresh();
             let noted = self
                 .background_process(pid)
                 .is_none_or(|process| process.state != BackgroundState::Running);
-            if noted && !family::is_alive(pid) {
+            if noted && !process_tree::is_alive(pid) {
                 break;
             }
             std::thread::sleep(SETTLE);
@@ -170,27 +170,27 @@ impl Processes {
         self.shared.changed.subscribe()
     }
 
-    fn note_change(&self) {
+    fn notify_change(&self) {
         self.shared.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Ends everything that runs and waits at most three seconds.
     pub async fn shutdown(&self) {
         self.shared.closing.cancel();
-        let families = self.families();
-        if !families.is_empty() {
-            drop(tokio::task::spawn_blocking(move || family::end(&families)).await);
+        let trees = self.trees();
+        if !trees.is_empty() {
+            drop(tokio::task::spawn_blocking(move || process_tree::end(&trees)).await);
         }
         self.shared.tasks.close();
-        drop(tokio::time::timeout(PARTING, self.shared.tasks.wait()).await);
+        drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.shared.tasks.wait()).await);
         let cell = self.cell();
         drop(tokio::task::spawn_blocking(move || cell.end()).await);
         self.refresh();
-        self.shared.state().families.clear();
+        self.shared.state().trees.clear();
     }
 
-    fn families(&self) -> Vec<Family> {
-        self.shared.state().families.values().cloned().collect()
+    fn trees(&self) -> Vec<ProcessTree> {
+        self.shared.state().trees.values().cloned().collect()
     }
 
     /// Updates the states of orphans and reaps the dead.
@@ -198,10 +198,10 @@ impl Processes {
         let _collecting = self.collecting();
         let orphans = self.shared.state().history.running_orphans();
         for pid in orphans {
-            let ending = family::collect(pid);
-            if ending.is_some() || !family::is_alive(pid) {
+            let ending = process_tree::collect(pid);
+            if ending.is_some() || !process_tree::is_alive(pid) {
                 // It may have died between the two checks.
-                self.note_end(pid, ending.or_else(|| family::collect(pid)));
+                self.record_end(pid, ending.or_else(|| process_tree::collect(pid)));
             }
         }
     }
@@ -210,12 +210,12 @@ impl Processes {
         self.shared.collecting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_end(&self, pid: i32, ending: Option<Ending>) {
+    fn record_end(&self, pid: i32, ending: Option<Ending>) {
         let ended = self.shared.state().history.ended(pid, ending);
         if let Some(process) = ended {
             // There may be no listener.
             let _ = self.shared.ended.send(process);
-            self.note_change();
+            self.notify_change();
         }
     }
 
@@ -226,25 +226,25 @@ impl Processes {
         format!("{own}-{:x}-{number}", Arc::as_ptr(&self.shared).addr())
     }
 
-    pub(crate) fn enter(&self, family: Family, control: Control) -> Guard {
+    pub(crate) fn enter(&self, tree: ProcessTree, control: Control) -> Guard {
         let mut state = self.shared.state();
-        state.controls.insert(family.root, control);
-        state.families.insert(family.root, family.clone());
-        Guard { shared: Arc::clone(&self.shared), family, open: true }
+        state.controls.insert(tree.root, control);
+        state.trees.insert(tree.root, tree.clone());
+        Guard { shared: Arc::clone(&self.shared), tree, open: true }
     }
 
-    pub(crate) fn cell(&self) -> Arc<SharedCell> {
+    pub(crate) fn cell(&self) -> Arc<SharedNamespaces> {
         Arc::clone(&self.shared.cell)
     }
 
     /// Whether sandboxed commands share namespaces here; starts them if so. Blocking: some
     /// milliseconds once.
-    pub fn has_cell(&self) -> bool {
+    pub fn has_namespaces(&self) -> bool {
         self.shared.cell.get().is_some()
     }
 
     /// The process that adopts orphans of sandboxed commands.
-    pub(crate) fn cell_pid(&self) -> Option<i32> {
+    pub(crate) fn namespaces_pid(&self) -> Option<i32> {
         self.shared.cell.started().map(|cell| cell.pid())
     }
 
@@ -269,37 +269,37 @@ impl Processes {
     pub(crate) fn add_background(&self, pid: i32, command: &str) -> PathBuf {
         let log = self.log_of(pid);
         self.shared.state().history.add(pid, command, &log, false);
-        self.note_change();
+        self.notify_change();
         log
     }
 
     pub(crate) fn background_ended(&self, pid: i32, ending: Ending) {
-        self.note_end(pid, Some(ending));
+        self.record_end(pid, Some(ending));
     }
 
     /// What a command left running after its shell ended.
-    pub(crate) async fn left_running(&self, family: &Family) -> Vec<i32> {
-        let roots = self.look(family.clone()).await;
+    pub(crate) async fn left_running(&self, tree: &ProcessTree) -> Vec<i32> {
+        let roots = self.look(tree.clone()).await;
         if roots.is_empty() {
             return roots;
         }
         // Some just take longer to exit than their shell.
         tokio::time::sleep(SETTLE).await;
-        self.look(family.clone()).await
+        self.look(tree.clone()).await
     }
 
     /// The processes left of a command; dead ones are reaped.
-    async fn look(&self, family: Family) -> Vec<i32> {
-        let processes = self.unowned();
+    async fn look(&self, tree: ProcessTree) -> Vec<i32> {
+        let processes = self.without_owner();
         let look = move || {
-            let census = family.census(&Table::read());
+            let processes_in = tree.processes_in(&Table::read());
             let _collecting = processes.collecting();
-            for pid in census.dead {
-                if let Some(ending) = family::collect(pid) {
-                    processes.note_end(pid, Some(ending));
+            for pid in processes_in.dead {
+                if let Some(ending) = process_tree::collect(pid) {
+                    processes.record_end(pid, Some(ending));
                 }
             }
-            census.roots
+            processes_in.roots
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
@@ -307,12 +307,12 @@ impl Processes {
     /// Adopts what a command left running; the processes share one log.
     pub(crate) fn adopt(
         &self,
-        family: &Family,
+        tree: &ProcessTree,
         pids: &[i32],
         command: &str,
         log: Option<PathBuf>,
     ) -> PathBuf {
-        let first = pids.first().copied().unwrap_or(family.root);
+        let first = pids.first().copied().unwrap_or(tree.root);
         let log = log.unwrap_or_else(|| self.log_of(first));
         {
             let mut state = self.shared.state();
@@ -320,20 +320,22 @@ impl Processes {
                 state.history.add(*pid, command, &log, true);
             }
         }
-        self.note_change();
-        let (processes, family) = (self.unowned(), family.clone());
-        self.spawn(async move { processes.watch(family).await });
+        self.notify_change();
+        let (processes, tree) = (self.without_owner(), tree.clone());
+        self.spawn(async move { processes.watch(tree).await });
         log
     }
 
     /// Reaps released processes as long as the session lasts. Nothing else is done to them.
-    pub(crate) fn collect_later(&self, family: Family) {
-        let processes = self.unowned();
+    pub(crate) fn reap_later(&self, tree: ProcessTree) {
+        let processes = self.without_owner();
         self.spawn(async move {
             let mut known = HashSet::new();
             loop {
-                known.extend(processes.look(family.clone()).await);
-                known.retain(|pid| family::collect(*pid).is_none() && family::is_alive(*pid));
+                known.extend(processes.look(tree.clone()).await);
+                known.retain(|pid| {
+                    process_tree::collect(*pid).is_none() && process_tree::is_alive(*pid)
+                });
                 let closing = processes.shared.closing.cancelled();
                 let over = tokio::time::timeout(COLLECT_EVERY, closing).await.is_ok();
                 if over || known.is_empty() {
@@ -345,15 +347,15 @@ impl Processes {
 
     /// Watches orphans until the last is gone: then their group's number may be reused and must be
     /// forgotten.
-    async fn watch(&self, family: Family) {
+    async fn watch(&self, tree: ProcessTree) {
         while !self.shared.closing.is_cancelled() {
             let closing = self.shared.closing.cancelled();
             if tokio::time::timeout(WATCH_EVERY, closing).await.is_ok() {
                 return;
             }
             self.refresh();
-            if self.look(family.clone()).await.is_empty() {
-                self.shared.state().families.remove(&family.root);
+            if self.look(tree.clone()).await.is_empty() {
+                self.shared.state().trees.remove(&tree.root);
                 return;
             }
         }
@@ -364,10 +366,10 @@ impl Drop for Owner {
     /// Only when the session did not end properly: blocking, at most half a second.
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        let families: Vec<Family> =
-            self.shared.state().families.drain().map(|(_, one)| one).collect();
-        if !families.is_empty() {
-            family::end(&families);
+        let trees: Vec<ProcessTree> =
+            self.shared.state().trees.drain().map(|(_, one)| one).collect();
+        if !trees.is_empty() {
+            process_tree::end(&trees);
         }
     }
 }
@@ -376,7 +378,7 @@ impl Drop for Owner {
 #[derive(Debug)]
 pub(crate) struct Guard {
     shared: Arc<Shared>,
-    family: Family,
+    tree: ProcessTree,
     open: bool,
 }
 
@@ -385,14 +387,14 @@ impl Guard {
     pub(crate) fn leave(&mut self) {
         self.open = false;
         let mut state = self.shared.state();
-        state.controls.remove(&self.family.root);
-        state.families.remove(&self.family.root);
+        state.controls.remove(&self.tree.root);
+        state.trees.remove(&self.tree.root);
     }
 
     /// Some processes continue: they end with the session.
     pub(crate) fn stay(&mut self) {
         self.open = false;
-        self.shared.state().controls.remove(&self.family.root);
+        self.shared.state().controls.remove(&self.tree.root);
     }
 }
 
@@ -401,12 +403,12 @@ impl Drop for Guard {
         if !self.open {
             return;
         }
-        self.shared.state().controls.remove(&self.family.root);
-        let (shared, family) = (Arc::clone(&self.shared), self.family.clone());
+        self.shared.state().controls.remove(&self.tree.root);
+        let (shared, tree) = (Arc::clone(&self.shared), self.tree.clone());
         // Not on this thread, which may belong to the runtime.
         let end = move || {
-            family::end(std::slice::from_ref(&family));
-            shared.state().families.remove(&family.root);
+            process_tree::end(std::slice::from_ref(&tree));
+            shared.state().trees.remove(&tree.root);
         };
         if let Err(error) = std::thread::Builder::new().name("end-of-command".into()).spawn(end) {
             tracing::warn!(%error, "a command could not be ended");

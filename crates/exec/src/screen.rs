@@ -7,7 +7,7 @@ use vt100::{Cell, Color};
 
 /// Live output of a command.
 #[derive(Debug)]
-pub enum Live<'a> {
+pub enum LiveOutput<'a> {
     /// More text, as written.
     Text(&'a str),
     /// The terminal screen after that; only for commands with a terminal.
@@ -32,7 +32,7 @@ pub(crate) fn screen_of(screen: &vt100::Screen, colour: bool) -> Screen {
 
 /// The style of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Style {
+struct CellStyle {
     foreground: Color,
     background: Color,
     bold: bool,
@@ -42,7 +42,7 @@ struct Style {
     inverse: bool,
 }
 
-impl Style {
+impl CellStyle {
     const PLAIN: Self = Self {
         foreground: Color::Default,
         background: Color::Default,
@@ -98,7 +98,7 @@ impl Style {
 
 fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> String {
     let mut text = String::new();
-    let mut style = Style::PLAIN;
+    let mut style = CellStyle::PLAIN;
     // Spaces that are written only if something follows them.
     let mut blanks = 0;
     for column in 0..columns {
@@ -106,7 +106,7 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         if cell.is_wide_continuation() {
             continue;
         }
-        let wanted = if colour { Style::of(cell) } else { Style::PLAIN };
+        let wanted = if colour { CellStyle::of(cell) } else { CellStyle::PLAIN };
         let is_blank = matches!(cell.contents(), "" | " ");
         if is_blank && wanted.is_invisible() {
             blanks += 1;
@@ -114,7 +114,7 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         }
         if blanks > 0 {
             if !style.is_invisible() {
-                style = Style::PLAIN;
+                style = CellStyle::PLAIN;
                 style.write(&mut text);
             }
             text.extend(std::iter::repeat_n(' ', std::mem::take(&mut blanks)));
@@ -125,8 +125,8 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         }
         text.push_str(if is_blank { " " } else { cell.contents() });
     }
-    if style != Style::PLAIN {
-        Style::PLAIN.write(&mut text);
+    if style != CellStyle::PLAIN {
+        CellStyle::PLAIN.write(&mut text);
     }
     text
 }

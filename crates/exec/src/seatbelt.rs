@@ -9,7 +9,7 @@ use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
 /// How much is readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ReadScope {
     /// The whole disk.
     Permissive,
     /// The whole disk, but fewer system services.
@@ -22,7 +22,7 @@ pub enum Reach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Profile {
     /// How much is readable.
-    pub reach: Reach,
+    pub read_scope: ReadScope,
     /// The only network access is a proxy on this machine.
     pub proxied: bool,
 }
@@ -30,12 +30,12 @@ pub struct Profile {
 impl Profile {
     /// Parses the value of `SEATBELT_PROFILE`.
     pub fn parse(name: &str) -> Option<Self> {
-        let (reach, network) = name.split_once('-')?;
+        let (read_scope, network) = name.split_once('-')?;
         Some(Self {
-            reach: match reach {
-                "permissive" => Reach::Permissive,
-                "restrictive" => Reach::Restrictive,
-                "strict" => Reach::Strict,
+            read_scope: match read_scope {
+                "permissive" => ReadScope::Permissive,
+                "restrictive" => ReadScope::Restrictive,
+                "strict" => ReadScope::Strict,
                 _ => return None,
             },
             proxied: match network {
@@ -49,7 +49,7 @@ impl Profile {
 
 /// The paths that a profile uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct SandboxPaths {
     /// The working directory.
     pub target: PathBuf,
     /// The directory for temporary files.
@@ -102,7 +102,7 @@ const ENGINES_AT_HOME: [&str; 4] = [".docker", ".colima", ".orbstack", ".rd"];
 const ENGINE_PROGRAMS: &str = "/(docker|colima|orbctl|orb|nerdctl|limactl|rdctl)$";
 
 /// The text of a profile. Paths are parameters (`-D`) or quoted.
-pub fn profile_text(profile: Profile, places: &Places) -> String {
+pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
     let mut text = String::from("(version 1)\n(deny default)\n");
     let mut line = |rule: &str| {
         let _ = writeln!(text, "{rule}");
@@ -113,26 +113,26 @@ pub fn profile_text(profile: Profile, places: &Places) -> String {
     line("(allow ipc-posix-sem)");
     line("(allow mach-lookup (global-name \"com.apple.system.opendirectoryd.libinfo\"))");
     line("(allow mach-lookup (global-name \"com.apple.trustd.agent\"))");
-    if profile.reach == Reach::Permissive {
+    if profile.read_scope == ReadScope::Permissive {
         line(
             "(allow mach-lookup)\n(allow ipc-posix-shm)\n(allow iokit-open)\n(allow system-socket)",
         );
     }
     let mut own: Vec<String> =
         ["TARGET_DIR", "TMP_DIR", "CACHE_DIR", "PARALLAX_DIR"].map(parameter).to_vec();
-    let include = places.include.iter().take(5).enumerate();
+    let include = paths.include.iter().take(5).enumerate();
     own.extend(include.map(|(number, _)| parameter(&format!("INCLUDE_DIR_{number}"))));
     own.extend(TOOL_FOLDERS.map(at_home));
     let own: String = own.iter().map(|place| format!(" (subpath {place})")).collect();
-    match profile.reach {
-        Reach::Permissive | Reach::Restrictive => line("(allow file-read*)"),
-        Reach::Strict => {
+    match profile.read_scope {
+        ReadScope::Permissive | ReadScope::Restrictive => line("(allow file-read*)"),
+        ReadScope::Strict => {
             line("(allow file-read-metadata)");
             let system: String =
                 SYSTEM.iter().map(|path| format!(" (subpath {})", quoted(path))).collect();
             let home: String =
                 READ_BY_STRICT.map(at_home).map(|place| format!(" (subpath {place})")).concat();
-            let paths = places.readable.iter().map(|path| quoted(&path.to_string_lossy()));
+            let paths = paths.readable.iter().map(|path| quoted(&path.to_string_lossy()));
             let more: String = paths.map(|path| format!(" (subpath {path})")).collect();
             line(&format!("(allow file-read* (literal \"/\"){own}{home}{more}{system})"));
         }
@@ -148,16 +148,16 @@ pub fn profile_text(profile: Profile, places: &Places) -> String {
     } else {
         line("(allow network-outbound)\n(allow system-socket)");
     }
-    if profile.proxied || profile.reach != Reach::Permissive {
+    if profile.proxied || profile.read_scope != ReadScope::Permissive {
         line("(allow network-inbound (local ip \"localhost:9229\"))");
     } else {
         line("(allow network-inbound)\n(allow network-bind)");
     }
     // Later rules take precedence.
-    for path in &places.guarded {
+    for path in &paths.guarded {
         line(&format!("(deny file-write* (subpath {}))", quoted(&path.to_string_lossy())));
     }
-    for path in &places.hidden {
+    for path in &paths.hidden {
         let path = quoted(&path.to_string_lossy());
         line(&format!("(deny file-read* file-write* (subpath {path}))"));
     }
@@ -186,7 +186,7 @@ fn quoted(text: &str) -> String {
 /// The `sandbox-exec` command line for a profile text and a command.
 pub fn command_line(
     text: &str,
-    places: &Places,
+    paths: &SandboxPaths,
     binary: &Path,
     arguments: &[OsString],
 ) -> CommandLine {
@@ -197,14 +197,14 @@ pub fn command_line(
         pair.push(path);
         words.extend(["-D".into(), pair]);
     };
-    define("TARGET_DIR", &places.target);
-    define("TMP_DIR", &places.temporary);
-    define("HOME_DIR", &places.home);
-    define("CACHE_DIR", &places.cache);
-    define("PARALLAX_DIR", &places.parallax);
+    define("TARGET_DIR", &paths.target);
+    define("TMP_DIR", &paths.temporary);
+    define("HOME_DIR", &paths.home);
+    define("CACHE_DIR", &paths.cache);
+    define("PARALLAX_DIR", &paths.parallax);
     for number in 0..5 {
         // A custom profile may use all five.
-        let path = places.include.get(number).map_or(Path::new("/dev/null"), PathBuf::as_path);
+        let path = paths.include.get(number).map_or(Path::new("/dev/null"), PathBuf::as_path);
         define(&format!("INCLUDE_DIR_{number}"), path);
     }
     words.push(binary.into());
@@ -237,8 +237,8 @@ mod tests {
         "strict-proxied",
     ];
 
-    fn places() -> Places {
-        Places {
+    fn paths() -> SandboxPaths {
+        SandboxPaths {
             target: "/project".into(),
             temporary: "/private/tmp".into(),
             home: "/Users/jo".into(),
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn each_profile_is_as_written_down() {
         for name in NAMES {
-            let text = profile_text(Profile::parse(name).expect("known"), &places());
+            let text = profile_text(Profile::parse(name).expect("known"), &paths());
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/seatbelt").join(name);
             let file = file.with_extension("sb");
             if std::env::var_os("UPDATE_PROFILES").is_some() {
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn parentheses_and_quotes_are_balanced_and_denials_come_last() {
         for name in NAMES {
-            let text = profile_text(Profile::parse(name).expect("known"), &places());
+            let text = profile_text(Profile::parse(name).expect("known"), &paths());
             let (mut depth, mut quoted, mut escaped) = (0, false, false);
             for character in text.chars() {
                 match character {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn paths_are_parameters() {
-        let line = command_line("T", &places(), Path::new("/bin/p"), &["-p".into(), "x".into()]);
+        let line = command_line("T", &paths(), Path::new("/bin/p"), &["-p".into(), "x".into()]);
         let words: Vec<_> = line.arguments.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(words[..4], ["-p", "T", "-D", "TARGET_DIR=/project"]);
         assert!(words.contains(&"INCLUDE_DIR_0=/more".into()));

@@ -10,12 +10,12 @@ use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Mode, TerminalSize};
-use crate::confined::{self, SharedCell};
+use crate::shared_sandbox::{self, SharedNamespaces};
 use crate::shell::{Shell, arguments_for};
-use crate::{Ending, StartError, family, terminal};
+use crate::{Ending, StartError, process_tree, terminal};
 
 /// A program to start.
-pub(crate) struct Spawn {
+pub(crate) struct SpawnRequest {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) directory: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Started {
     pub(crate) root: i32,
     pub(crate) waiter: Waiter,
     pub(crate) source: Source,
-    pub(crate) terminal: Option<(terminal::Handle, TerminalSize)>,
+    pub(crate) terminal: Option<(terminal::TerminalHandle, TerminalSize)>,
 }
 
 /// The source of the output.
@@ -76,7 +76,7 @@ impl Waiter {
 pub(crate) async fn start(
     command: &mut Command,
     mark: &str,
-    cell: Arc<SharedCell>,
+    cell: Arc<SharedNamespaces>,
 ) -> Result<Started, StartError> {
     let directory = command.directory.clone();
     let mut environment = std::mem::take(&mut command.environment);
@@ -90,8 +90,8 @@ pub(crate) async fn start(
     if !is_folder {
         return Err(StartError::NoFolder(directory));
     }
-    environment.retain(|(name, _)| name != family::MARK);
-    environment.push((family::MARK.into(), mark.into()));
+    environment.retain(|(name, _)| name != process_tree::MARK);
+    environment.push((process_tree::MARK.into(), mark.into()));
     let text = match &command.before {
         Some(before) => format!("{before}; {}", command.text),
         None => command.text.clone(),
@@ -103,7 +103,7 @@ pub(crate) async fn start(
             let with_terminal = matches!(command.mode, Mode::Terminal(_));
             let inner = shell.program.clone();
             let wrapping = tokio::task::spawn_blocking(move || {
-                confined::wrap(plan, &cell, with_terminal, &inner, &arguments)
+                shared_sandbox::wrap(plan, &cell, with_terminal, &inner, &arguments)
             });
             let (program, arguments) =
                 wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
@@ -111,7 +111,7 @@ pub(crate) async fn start(
             (program, arguments, Leader::Watcher)
         }
     };
-    let mut spawn = Spawn { program, arguments, directory, environment };
+    let mut spawn = SpawnRequest { program, arguments, directory, environment };
 
     let mut opened = None;
     if let Mode::Terminal(size) = command.mode {
@@ -170,7 +170,7 @@ impl Leader {
 }
 
 fn start_in_pipe(
-    spawn: Spawn,
+    spawn: SpawnRequest,
     leader: &Leader,
 ) -> Result<(tokio::process::Child, pipe::Receiver), StartError> {
     let program = spawn.program.to_string_lossy().into_owned();

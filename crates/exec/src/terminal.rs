@@ -11,10 +11,10 @@ use vt100::capture::{
 };
 
 use crate::Ending;
-use crate::capture::Newest;
+use crate::capture::TailBuffer;
 use crate::command::TerminalSize;
 use crate::screen::screen_of;
-use crate::start::Spawn;
+use crate::start::SpawnRequest;
 use parallax_protocol::shell::Screen;
 
 const CHUNK: usize = 16 * 1024;
@@ -28,17 +28,17 @@ pub(crate) struct Terminal {
     pub(crate) pid: i32,
     pub(crate) output: mpsc::Receiver<Vec<u8>>,
     pub(crate) ended: oneshot::Receiver<Ending>,
-    pub(crate) handle: Handle,
+    pub(crate) handle: TerminalHandle,
 }
 
 /// Our side of the terminal.
-pub(crate) struct Handle {
+pub(crate) struct TerminalHandle {
     master: Box<dyn MasterPty + Send>,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
 /// Opens a terminal and starts the command in it, as the leader of its own session. Blocking.
-pub(crate) fn start(spawn: &Spawn, size: TerminalSize) -> Result<Terminal, String> {
+pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<Terminal, String> {
     let pair = portable_pty::native_pty_system().openpty(pty_size(size)).map_err(words)?;
     let mut command = CommandBuilder::new(&spawn.program);
     command.args(&spawn.arguments);
@@ -72,7 +72,7 @@ pub(crate) fn start(spawn: &Spawn, size: TerminalSize) -> Result<Terminal, Strin
             let _ = tell.send(ending.unwrap_or(Ending::Exited { code: -1 }));
         })
         .map_err(words)?;
-    Ok(Terminal { pid, output, ended, handle: Handle { master: pair.master, input: None } })
+    Ok(Terminal { pid, output, ended, handle: TerminalHandle { master: pair.master, input: None } })
 }
 
 fn words(error: impl std::fmt::Display) -> String {
@@ -96,7 +96,7 @@ fn read_all(mut reader: Box<dyn Read + Send>, chunks: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-impl Handle {
+impl TerminalHandle {
     pub(crate) fn resize(&mut self, size: TerminalSize) {
         // Fails only if the command is gone, when there is nothing to resize.
         drop(self.master.resize(pty_size(size)));
@@ -140,18 +140,18 @@ fn pty_size(size: TerminalSize) -> PtySize {
 /// Converts what a program draws into the text that a user would have read: rows are taken when
 /// they leave the screen, the rest at the end. Memory therefore does not grow with the output.
 pub(crate) struct Emulator {
-    parser: vt100::Parser<Rows>,
+    parser: vt100::Parser<ScrolledRows>,
 }
 
 #[derive(Default)]
-struct Rows {
+struct ScrolledRows {
     text: String,
     state: BasicFormattedCaptureState,
     /// How many rows scrolled away.
     count: u64,
 }
 
-impl vt100::Callbacks for Rows {
+impl vt100::Callbacks for ScrolledRows {
     fn on_scroll(&mut self, contents: RowContents<'_>, alternate_screen: bool) {
         if !alternate_screen {
             self.count += 1;
@@ -174,7 +174,9 @@ fn bounded(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
 impl Emulator {
     pub(crate) fn new(size: TerminalSize) -> Self {
         let (rows, columns) = bounded(size);
-        Self { parser: vt100::Parser::new_with_callbacks(rows, columns, 0, Rows::default()) }
+        Self {
+            parser: vt100::Parser::new_with_callbacks(rows, columns, 0, ScrolledRows::default()),
+        }
     }
 
     pub(crate) fn process(&mut self, bytes: &[u8]) {
@@ -201,7 +203,7 @@ impl Emulator {
     }
 
     /// Appends the rows that have left the screen.
-    pub(crate) fn take_rows(&mut self, text: &mut String, coloured: Option<&mut Newest>) {
+    pub(crate) fn take_rows(&mut self, text: &mut String, coloured: Option<&mut TailBuffer>) {
         let rows = std::mem::take(&mut self.parser.callbacks_mut().text);
         text.extend(basic_formatted_to_plain(&rows));
         if let Some(coloured) = coloured {
@@ -210,7 +212,7 @@ impl Emulator {
     }
 
     /// Appends the remaining rows and the screen itself.
-    pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut Newest>) {
+    pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut TailBuffer>) {
         // What a full-screen program drew is not output; the rest is behind it. One that never left
         // its screen may have written anything there.
         let mut left = String::new();

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 /// Maximum directory depth.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum bytes of a name.
-const NAME: usize = 4_096;
+const MAX_NAME: usize = 4_096;
 
 /// Limits of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), 
     let mut start = [0; 4];
     let count = file.read(&mut start)?;
     file.seek(SeekFrom::Start(0))?;
-    let mut target = Target { root: into, limits, left: limits.bytes, entries: 0 };
+    let mut target = UnpackTarget { root: into, limits, left: limits.bytes, entries: 0 };
     match start.get(..count).unwrap_or_default() {
         [0x1f, 0x8b, ..] => tar::unpack(MultiGzDecoder::new(io::BufReader::new(file)), &mut target),
         [b'P', b'K', 3, 4] => zip::unpack(file, &mut target),
@@ -76,14 +76,14 @@ pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), 
 }
 
 /// The destination of an archive and its remaining limits.
-struct Target<'a> {
+struct UnpackTarget<'a> {
     root: &'a Path,
     limits: ArchiveLimits,
     left: u64,
     entries: usize,
 }
 
-impl Target<'_> {
+impl UnpackTarget<'_> {
     fn too_large(&self) -> ArchiveError {
         ArchiveError::TooLarge { entries: self.limits.entries, bytes: self.limits.bytes }
     }
@@ -146,7 +146,7 @@ impl Target<'_> {
 fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     let escape = || ArchiveError::Escape(shown(name));
     // Control characters could affect the terminal of a reader.
-    if name.len() > NAME || name.chars().any(char::is_control) {
+    if name.len() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(ArchiveError::Entry { name: shown(name), why: "has an impossible name" });
     }
     // Some archives use the Windows separator.
@@ -163,7 +163,7 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
             part => path.push(part),
         }
     }
-    if path.components().count() > DEPTH {
+    if path.components().count() > MAX_DEPTH {
         return Err(ArchiveError::Entry { name: shown(&name), why: "is in too many folders" });
     }
     Ok((!path.as_os_str().is_empty()).then_some(path))

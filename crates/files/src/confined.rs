@@ -13,7 +13,7 @@ use crate::open::{anchor, folder_beneath, open_leaf, split};
 
 /// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
@@ -24,7 +24,7 @@ pub enum Kind {
     Other(&'static str),
 }
 
-impl Kind {
+impl EntryKind {
     fn of(file_type: FileType) -> Self {
         match file_type {
             FileType::RegularFile => Self::File,
@@ -40,9 +40,9 @@ impl Kind {
 
 /// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileMetadata {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Bytes.
     pub size: u64,
     /// Last modification, seconds and nanoseconds since 1970.
@@ -57,12 +57,12 @@ pub struct Facts {
     pub owner: (u32, u32),
 }
 
-impl Facts {
+impl FileMetadata {
     // The widths of these fields differ between systems.
     #[expect(clippy::unnecessary_cast, reason = "the field types differ between systems")]
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
-            kind: Kind::of(FileType::from_raw_mode(stat.st_mode)),
+            kind: EntryKind::of(FileType::from_raw_mode(stat.st_mode)),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
             identity: (stat.st_dev as u64, stat.st_ino as u64),
@@ -89,18 +89,18 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
 
 /// One entry of a directory.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Its name.
     pub name: OsString,
     /// Its kind, according to the directory.
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 /// The entries of a directory, in disk order.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirectoryEntry>,
     /// Whether there were more than the limit.
     pub cut: bool,
 }
@@ -169,31 +169,35 @@ impl Confined {
     ///
     /// # Errors
     /// When it does not exist or cannot be reached.
-    pub fn facts(&self) -> Result<Facts, FileError> {
+    pub fn metadata(&self) -> Result<FileMetadata, FileError> {
         let (folder, name) = self.parent(false)?;
-        self.facts_in(&folder, &name)
+        self.metadata_in(&folder, &name)
     }
 
-    pub(crate) fn facts_in(&self, folder: &OwnedFd, name: &OsString) -> Result<Facts, FileError> {
+    pub(crate) fn metadata_in(
+        &self,
+        folder: &OwnedFd,
+        name: &OsString,
+    ) -> Result<FileMetadata, FileError> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| self.error("read", error))?;
-        let facts = Facts::of(&stat);
-        if facts.kind == Kind::Link {
+        let metadata = FileMetadata::of(&stat);
+        if metadata.kind == EntryKind::Link {
             return Err(FileError::Moved { path: self.shown.clone() });
         }
-        Ok(facts)
+        Ok(metadata)
     }
 
     /// Whether it exists.
     pub fn exists(&self) -> bool {
-        self.facts().is_ok()
+        self.metadata().is_ok()
     }
 
     /// Opens a regular file for reading. Never blocks: a pipe, a socket, or a device is an error.
     ///
     /// # Errors
     /// When it is missing, not a regular file, or not readable.
-    pub fn open(&self) -> Result<(File, Facts), FileError> {
+    pub fn open(&self) -> Result<(File, FileMetadata), FileError> {
         let (folder, name) = self.parent(false)?;
         self.open_in(&folder, &name, OFlags::RDONLY)
     }
@@ -203,26 +207,26 @@ impl Confined {
         folder: &OwnedFd,
         name: &OsString,
         flags: OFlags,
-    ) -> Result<(File, Facts), FileError> {
+    ) -> Result<(File, FileMetadata), FileError> {
         // Check before opening: opening some devices has side effects.
-        self.regular(self.facts_in(folder, name)?)?;
+        self.regular(self.metadata_in(folder, name)?)?;
         // Reading is the absence of any flag.
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         let action = if writes { "write" } else { "read" };
         let file = open_leaf(folder, name, flags, Mode::empty())
             .map_err(|error| self.error(action, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| self.error(action, error))?;
-        let facts = self.regular(Facts::of(&stat))?;
-        Ok((File::from(file), facts))
+        let metadata = self.regular(FileMetadata::of(&stat))?;
+        Ok((File::from(file), metadata))
     }
 
-    fn regular(&self, facts: Facts) -> Result<Facts, FileError> {
+    fn regular(&self, metadata: FileMetadata) -> Result<FileMetadata, FileError> {
         let path = self.shown.clone();
-        match facts.kind {
-            Kind::File => Ok(facts),
-            Kind::Directory => Err(FileError::IsDirectory { path }),
-            Kind::Link => Err(FileError::Moved { path }),
-            Kind::Other(what) => Err(FileError::NotRegular { path, what }),
+        match metadata.kind {
+            EntryKind::File => Ok(metadata),
+            EntryKind::Directory => Err(FileError::IsDirectory { path }),
+            EntryKind::Link => Err(FileError::Moved { path }),
+            EntryKind::Other(what) => Err(FileError::NotRegular { path, what }),
         }
     }
 
@@ -259,13 +263,13 @@ fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
         let kind = match entry.file_type() {
             FileType::Unknown => {
                 match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => Facts::of(&stat).kind,
+                    Ok(stat) => FileMetadata::of(&stat).kind,
                     Err(_) => continue,
                 }
             }
-            known => Kind::of(known),
+            known => EntryKind::of(known),
         };
-        listing.entries.push(Entry { name, kind });
+        listing.entries.push(DirectoryEntry { name, kind });
     }
     Ok(listing)
 }

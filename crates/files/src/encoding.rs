@@ -58,7 +58,7 @@ impl TextEncoding {
     }
 
     /// The encoding of a byte order mark, and the mark's length.
-    pub(crate) fn by_mark(bytes: &[u8]) -> Option<(Self, usize)> {
+    pub(crate) fn from_mark(bytes: &[u8]) -> Option<(Self, usize)> {
         // UTF-32LE starts with the mark of UTF-16LE, so it comes first.
         [Self::Utf32Le, Self::Utf32Be, Self::Utf8, Self::Utf16Le, Self::Utf16Be]
             .into_iter()
@@ -132,7 +132,7 @@ fn encode_legacy(encoding: &'static encoding_rs::Encoding, text: &str) -> Result
 
 /// Detects the encoding of bytes that arrive in chunks.
 #[derive(Debug, Default)]
-pub(crate) struct Detector {
+pub(crate) struct EncodingSniffer {
     /// The beginning of a character that the last chunk ended in.
     carry: Vec<u8>,
     sample: Vec<u8>,
@@ -140,7 +140,7 @@ pub(crate) struct Detector {
     broken: u64,
 }
 
-impl Detector {
+impl EncodingSniffer {
     pub(crate) fn feed(&mut self, piece: &[u8]) {
         if self.carry.is_empty() && piece.is_ascii() {
             return;
@@ -235,11 +235,11 @@ impl EncodeError {
 
 /// Decodes a whole file: by its mark, as UTF-8, or by detection.
 pub fn decode(bytes: &[u8]) -> Decoded {
-    if let Some((encoding, mark)) = TextEncoding::by_mark(bytes) {
+    if let Some((encoding, mark)) = TextEncoding::from_mark(bytes) {
         let (text, malformed) = encoding.decode(bytes.get(mark..).unwrap_or_default());
         return Decoded { text, encoding, bom: true, malformed };
     }
-    let mut detector = Detector::default();
+    let mut detector = EncodingSniffer::default();
     detector.feed(bytes);
     let encoding = detector.finish();
     let (text, malformed) = encoding.decode(bytes);
@@ -323,7 +323,7 @@ impl Decoded {
 /// mark, and many control characters, or NUL next to bytes that are not UTF-8. Text with a few
 /// NUL characters is text.
 pub fn looks_binary(head: &[u8]) -> bool {
-    if head.is_empty() || TextEncoding::by_mark(head).is_some() {
+    if head.is_empty() || TextEncoding::from_mark(head).is_some() {
         return false;
     }
     let nul = head.iter().filter(|byte| **byte == 0).count();
@@ -407,9 +407,9 @@ mod tests {
                 prop_assert_eq!(&same, &bytes);
             }
             // The result does not depend on the chunks.
-            let mut whole = Detector::default();
+            let mut whole = EncodingSniffer::default();
             whole.feed(&bytes);
-            let mut pieces = Detector::default();
+            let mut pieces = EncodingSniffer::default();
             for piece in bytes.chunks(piece) {
                 pieces.feed(piece);
             }

@@ -23,7 +23,7 @@ pub enum PathError {
     #[error(
         "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed} (`{segment}` is kept from tools)", .path.display()
     )]
-    Kept {
+    Protected {
         /// The absolute path as requested.
         path: PathBuf,
         /// The protected segment.
@@ -33,13 +33,13 @@ pub enum PathError {
     },
     /// The path, or a directory above it, is hidden from tools and was moved.
     #[error(
-        "`{}` is kept from tools, as it was when it lay at `{}`", .path.display(), .was.display()
+        "`{}` is kept from tools, as it was when it lay at `{}`", .path.display(), .former_path.display()
     )]
     Hidden {
         /// The absolute path as requested.
         path: PathBuf,
         /// Where it, or the directory, was hidden first.
-        was: PathBuf,
+        former_path: PathBuf,
     },
     /// A cycle of symbolic links, or too many of them.
     #[error("Too many symbolic links on the way to `{}`", .path.display())]
@@ -49,7 +49,7 @@ pub enum PathError {
     },
     /// A workspace directory is not a directory.
     #[error("`{}` is not a directory that can be opened: {source}", .path.display())]
-    NotAFolder {
+    NotADirectory {
         /// The path.
         path: PathBuf,
         /// The cause.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 
-use crate::resolve::real_path;
+use crate::real_path::real_path;
 use crate::workspace::Filtering;
 
 /// Maximum size of an ignore file.
@@ -66,11 +66,11 @@ pub struct IgnoredBy {
 /// Parsed ignore files, cached until they change on disk.
 #[derive(Debug, Default)]
 pub(crate) struct IgnoreCache {
-    files: Mutex<HashMap<(PathBuf, PathBuf), Parsed>>,
+    files: Mutex<HashMap<(PathBuf, PathBuf), ParsedIgnoreFile>>,
 }
 
 #[derive(Debug, Clone)]
-struct Parsed {
+struct ParsedIgnoreFile {
     stamp: Stamp,
     rules: Option<Arc<Gitignore>>,
 }
@@ -83,9 +83,10 @@ impl IgnoreCache {
     /// empty.
     fn load(&self, base: &Path, file: &Path, follow: bool) -> Option<Arc<Gitignore>> {
         use std::os::unix::fs::MetadataExt;
-        let facts = if follow { std::fs::metadata(file) } else { std::fs::symlink_metadata(file) };
-        let facts = facts.ok().filter(std::fs::Metadata::is_file)?;
-        let stamp = (facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino());
+        let metadata =
+            if follow { std::fs::metadata(file) } else { std::fs::symlink_metadata(file) };
+        let metadata = metadata.ok().filter(std::fs::Metadata::is_file)?;
+        let stamp = (metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
         let key = (base.to_path_buf(), file.to_path_buf());
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(parsed) = files.get(&key).filter(|parsed| parsed.stamp == stamp) {
@@ -95,7 +96,7 @@ impl IgnoreCache {
         if files.len() > 4096 {
             files.clear();
         }
-        files.insert(key, Parsed { stamp, rules: rules.clone() });
+        files.insert(key, ParsedIgnoreFile { stamp, rules: rules.clone() });
         rules
     }
 }
@@ -149,7 +150,7 @@ pub struct IgnoreRules {
 impl IgnoreRules {
     /// The rules of `.geminiignore` in these directories only; `None` if none of them has one. The
     /// directories must be resolved. Blocking.
-    pub fn of_gemini(roots: &[PathBuf]) -> Option<Self> {
+    pub fn geminiignore_only(roots: &[PathBuf]) -> Option<Self> {
         static CACHE: OnceLock<Arc<IgnoreCache>> = OnceLock::new();
         let cache = Arc::clone(CACHE.get_or_init(Arc::default));
         let flags = IgnoreFlags { gemini: true, ..IgnoreFlags::NONE };
@@ -186,17 +187,17 @@ impl IgnoreRules {
     /// Why an absolute path is ignored: by a rule for it, for a parent directory, or, if it is a
     /// link, for its target.
     pub fn why(&self, path: &Path) -> Option<IgnoredBy> {
-        let facts = std::fs::symlink_metadata(path).ok();
-        let is_folder = facts.as_ref().is_some_and(std::fs::Metadata::is_dir);
+        let metadata = std::fs::symlink_metadata(path).ok();
+        let is_folder = metadata.as_ref().is_some_and(std::fs::Metadata::is_dir);
         let real = real_path(path)?;
-        self.why_named(path, is_folder).or_else(|| {
+        self.ignored_by_name(path, is_folder).or_else(|| {
             let real_is_folder = real.is_dir();
-            (real != path).then(|| self.why_named(&real, real_is_folder)).flatten()
+            (real != path).then(|| self.ignored_by_name(&real, real_is_folder)).flatten()
         })
     }
 
     /// As [`why`](Self::why), by name only.
-    fn why_named(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+    fn ignored_by_name(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
         let root = self
             .roots
             .iter()
@@ -298,11 +299,11 @@ fn excludes_file() -> Option<PathBuf> {
 /// The git directory of the working tree at `folder`; for a linked worktree, the common one.
 fn git_folder(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
-    let facts = std::fs::symlink_metadata(&git).ok()?;
-    if facts.is_dir() {
+    let metadata = std::fs::symlink_metadata(&git).ok()?;
+    if metadata.is_dir() {
         return Some(git);
     }
-    if facts.is_symlink() {
+    if metadata.is_symlink() {
         return git.is_dir().then_some(git);
     }
     let text = read_small(&git)?;

@@ -2,10 +2,10 @@
 
 use std::io::Read;
 
-use crate::confined::{Confined, Facts};
-use crate::encoding::{Detector, TextEncoding};
+use crate::confined::{Confined, FileMetadata};
+use crate::encoding::{EncodingSniffer, TextEncoding};
 use crate::error::FileError;
-use crate::seen::{HASHED_SIZE, Hasher, Snapshot};
+use crate::seen_files::{HASHED_SIZE, Hasher, Snapshot};
 
 /// Bytes per read.
 const CHUNK: usize = 128 * 1024;
@@ -27,7 +27,7 @@ pub struct LineRange {
 
 /// Lines of a text file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lines {
+pub struct TextLines {
     /// The lines, joined by `\n` (even if the file has `\r\n`).
     pub text: String,
     /// The first line's number, from 1.
@@ -50,7 +50,7 @@ pub struct Lines {
     pub snapshot: Snapshot,
 }
 
-impl Lines {
+impl TextLines {
     /// Whether `text` is not the whole file.
     pub fn is_cut(&self) -> bool {
         self.first > 1 || self.last < self.total || self.long_line_cut || self.more
@@ -65,49 +65,49 @@ pub fn read_lines(
     path: &Confined,
     range: LineRange,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Lines, FileError> {
-    let (file, facts) = path.open()?;
+) -> Result<TextLines, FileError> {
+    let (file, metadata) = path.open()?;
     let shown = path.shown();
-    read_from(file, facts, range, cancelled).map_err(|error| match error {
-        Stop::Cancelled => FileError::Cancelled { path: shown.to_path_buf() },
-        Stop::Io(error) => FileError::from_io(shown, "read", error),
+    read_from(file, metadata, range, cancelled).map_err(|error| match error {
+        LineReadError::Cancelled => FileError::Cancelled { path: shown.to_path_buf() },
+        LineReadError::Io(error) => FileError::from_io(shown, "read", error),
     })
 }
 
 /// As [`read_lines`], from content in memory.
-pub fn lines_of(bytes: &[u8], facts: Facts, range: LineRange) -> Lines {
-    let empty = Snapshot { facts, hash: None };
+pub fn lines_from_bytes(bytes: &[u8], metadata: FileMetadata, range: LineRange) -> TextLines {
+    let empty = Snapshot { metadata, hash: None };
     // Reading memory cannot fail or be cancelled.
-    read_from(bytes, facts, range, &|| false).unwrap_or_else(|_| {
-        Splitter::new(range, None).finish(TextEncoding::Utf8, false, false, empty)
+    read_from(bytes, metadata, range, &|| false).unwrap_or_else(|_| {
+        LineSplitter::new(range, None).finish(TextEncoding::Utf8, false, false, empty)
     })
 }
 
-enum Stop {
+enum LineReadError {
     Cancelled,
     Io(std::io::Error),
 }
 
 fn read_from(
     mut source: impl Read,
-    facts: Facts,
+    metadata: FileMetadata,
     range: LineRange,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Lines, Stop> {
+) -> Result<TextLines, LineReadError> {
     let mut chunk = vec![0; CHUNK];
     let mut length = fill(&mut source, &mut chunk)?;
     let head = chunk.get(..length).unwrap_or_default();
-    let mark = TextEncoding::by_mark(head);
+    let mark = TextEncoding::from_mark(head);
     let unit = mark.map_or(1, |(encoding, _)| encoding.unit());
     let mut skip = mark.map_or(0, |(_, length)| length);
-    let mut splitter = Splitter::new(range, mark.map(|(encoding, _)| encoding));
-    let mut detector = Detector::default();
-    let mut hasher = (facts.size <= HASHED_SIZE).then(Hasher::new);
+    let mut splitter = LineSplitter::new(range, mark.map(|(encoding, _)| encoding));
+    let mut detector = EncodingSniffer::default();
+    let mut hasher = (metadata.size <= HASHED_SIZE).then(Hasher::new);
     let mut read: u64 = 0;
     let mut more = false;
     while length > 0 {
         if cancelled() {
-            return Err(Stop::Cancelled);
+            return Err(LineReadError::Cancelled);
         }
         let bytes = chunk.get(..length).unwrap_or_default();
         read += length as u64;
@@ -132,27 +132,27 @@ fn read_from(
     }
     let encoding = mark.map_or_else(|| detector.finish(), |(encoding, _)| encoding);
     let hash = hasher.filter(|_| !more && read <= HASHED_SIZE).map(Hasher::finish);
-    let snapshot = Snapshot { facts, hash };
+    let snapshot = Snapshot { metadata, hash };
     Ok(splitter.finish(encoding, mark.is_some(), more, snapshot))
 }
 
 /// Fills the buffer completely if possible, so that units of two and four bytes are never split
 /// across chunks.
-fn fill(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Stop> {
+fn fill(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, LineReadError> {
     let mut length = 0;
     while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
         match source.read(room) {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Stop::Io(error)),
+            Err(error) => return Err(LineReadError::Io(error)),
         }
     }
     Ok(length)
 }
 
 /// Splits bytes into lines and keeps the requested ones.
-struct Splitter {
+struct LineSplitter {
     range: LineRange,
     encoding: Option<TextEncoding>,
     /// The line of the next byte, from 1.
@@ -167,7 +167,7 @@ struct Splitter {
     ended: bool,
 }
 
-impl Splitter {
+impl LineSplitter {
     fn new(range: LineRange, encoding: Option<TextEncoding>) -> Self {
         let kept = Vec::new();
         Self {
@@ -265,7 +265,7 @@ impl Splitter {
         bom: bool,
         more: bool,
         snapshot: Snapshot,
-    ) -> Lines {
+    ) -> TextLines {
         let total = self.line - u64::from(self.ended && !more);
         if self.wanted() && !more {
             self.ends.push(self.kept.len());
@@ -294,7 +294,7 @@ impl Splitter {
             }
         }
         let count = self.ends.len() as u64;
-        Lines {
+        TextLines {
             text,
             first: self.range.first,
             // Text after the final line end is included, but not counted as a line.
@@ -314,13 +314,13 @@ impl Splitter {
 ///
 /// # Errors
 /// When it cannot be read or is larger.
-pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, Facts), FileError> {
-    let (file, facts) = path.open()?;
+pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
+    let (file, metadata) = path.open()?;
     let too_large = |size| FileError::TooLarge { path: path.shown().to_path_buf(), size, limit };
-    if facts.size > limit {
-        return Err(too_large(facts.size));
+    if metadata.size > limit {
+        return Err(too_large(metadata.size));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0));
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.size).unwrap_or(0));
     // Kernel files report size 0 and have content; others may grow.
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
@@ -328,20 +328,20 @@ pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, Facts), File
     if bytes.len() as u64 > limit {
         return Err(too_large(bytes.len() as u64));
     }
-    Ok((bytes, facts))
+    Ok((bytes, metadata))
 }
 
 /// Reads the first bytes of a file, at most `limit`.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn read_head(path: &Confined, limit: u64) -> Result<(Vec<u8>, Facts), FileError> {
-    let (file, facts) = path.open()?;
+pub fn read_head(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
+    let (file, metadata) = path.open()?;
     let mut bytes = Vec::new();
     file.take(limit)
         .read_to_end(&mut bytes)
         .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
-    Ok((bytes, facts))
+    Ok((bytes, metadata))
 }
 
 #[cfg(test)]
@@ -349,9 +349,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn facts(size: u64) -> Facts {
-        Facts {
-            kind: crate::Kind::File,
+    fn metadata(size: u64) -> FileMetadata {
+        FileMetadata {
+            kind: crate::EntryKind::File,
             size,
             modified: (0, 0),
             identity: (0, 0),
@@ -361,10 +361,10 @@ mod tests {
         }
     }
 
-    fn lines(bytes: &[u8], first: u64, last: u64) -> Lines {
+    fn lines(bytes: &[u8], first: u64, last: u64) -> TextLines {
         let range = LineRange { first, last, line_characters: 2000 };
-        let facts = facts(bytes.len() as u64);
-        match read_from(bytes, facts, range, &|| false) {
+        let metadata = metadata(bytes.len() as u64);
+        match read_from(bytes, metadata, range, &|| false) {
             Ok(lines) => lines,
             Err(_) => panic!("reads"),
         }

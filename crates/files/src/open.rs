@@ -29,7 +29,7 @@ pub(crate) fn folder_beneath(
     relative: &Path,
     create: bool,
 ) -> rustix::io::Result<OwnedFd> {
-    if !create && let Some(result) = by_kernel(root, relative) {
+    if !create && let Some(result) = with_openat2(root, relative) {
         return result;
     }
     step_by_step(root, relative, create)
@@ -37,7 +37,7 @@ pub(crate) fn folder_beneath(
 
 /// A single `openat2`; `None` when this kernel (or a filter) does not support it.
 #[cfg(target_os = "linux")]
-fn by_kernel(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
+fn with_openat2(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
     use rustix::fs::{ResolveFlags, openat2};
     if relative.as_os_str().is_empty() {
         return None;
@@ -52,7 +52,7 @@ fn by_kernel(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<Owned
 
 /// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
-fn by_kernel(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
+fn with_openat2(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
     None
 }
 
@@ -85,9 +85,9 @@ fn enter(here: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
 }
 
 fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
-    let facts = rustix::fs::statat(folder, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-    facts.is_ok_and(|facts| {
-        rustix::fs::FileType::from_raw_mode(facts.st_mode) == rustix::fs::FileType::Symlink
+    let metadata = rustix::fs::statat(folder, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    metadata.is_ok_and(|metadata| {
+        rustix::fs::FileType::from_raw_mode(metadata.st_mode) == rustix::fs::FileType::Symlink
     })
 }
 

@@ -14,7 +14,7 @@ const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A directory on the way down.
-struct Level {
+struct DirectoryLevel {
     /// Its name in its parent.
     name: CString,
     id: (u64, u64),
@@ -66,7 +66,11 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 /// Removes the files of a directory, and lists its subdirectories.
-fn enter(directory: &OwnedFd, name: CString, failure: &mut Option<io::Error>) -> io::Result<Level> {
+fn enter(
+    directory: &OwnedFd,
+    name: CString,
+    failure: &mut Option<io::Error>,
+) -> io::Result<DirectoryLevel> {
     let mut waiting = Vec::new();
     for (inner, kind) in entries(directory)? {
         if kind == FileType::Directory {
@@ -75,13 +79,13 @@ fn enter(directory: &OwnedFd, name: CString, failure: &mut Option<io::Error>) ->
             *failure = Some(error.into());
         }
     }
-    Ok(Level { name, id: id(directory)?, waiting })
+    Ok(DirectoryLevel { name, id: id(directory)?, waiting })
 }
 
 /// The device and inode of a directory.
 fn id(directory: &OwnedFd) -> io::Result<(u64, u64)> {
-    let facts = std::fs::File::from(directory.try_clone()?).metadata()?;
-    Ok((facts.dev(), facts.ino()))
+    let metadata = std::fs::File::from(directory.try_clone()?).metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Opens a directory, even one that its owner may not enter, as commands and overlays create.
@@ -98,7 +102,7 @@ fn open(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, E
 
 fn may_write(directory: &OwnedFd) -> bool {
     rustix::fs::fstat(directory)
-        .is_ok_and(|facts| Mode::from_raw_mode(facts.st_mode).contains(Mode::RWXU))
+        .is_ok_and(|metadata| Mode::from_raw_mode(metadata.st_mode).contains(Mode::RWXU))
 }
 
 /// Gives the owner all permissions, by descriptor: the name may have become a link.
@@ -128,8 +132,8 @@ fn entries(directory: &OwnedFd) -> Result<Vec<(CString, FileType)>, Errno> {
         }
         let kind = match entry.file_type() {
             FileType::Unknown => {
-                let facts = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(facts.st_mode)
+                let metadata = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(metadata.st_mode)
             }
             kind => kind,
         };

@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use crate::confined::Kind;
+use crate::confined::EntryKind;
 use crate::ignore_rules::{IgnoreFlags, IgnoreRules};
 use crate::workspace::{Access, Workspace};
 
 /// Entries read per directory; a directory with more is shown as truncated.
 const MAX_ENTRIES: usize = 5_000;
 /// Directories that are listed but never entered.
-const CLOSED: [&str; 4] = ["node_modules", ".git", "dist", "__pycache__"];
+const NOT_ENTERED: [&str; 4] = ["node_modules", ".git", "dist", "__pycache__"];
 
 #[derive(Default)]
-struct Node {
+struct TreeNode {
     name: String,
     files: Vec<String>,
     folders: Vec<usize>,
@@ -51,8 +51,13 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
 }
 
 /// Reads directories breadth first until the items are used up.
-fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut usize) -> Vec<Node> {
-    let mut nodes = vec![Node::default()];
+fn gather(
+    workspace: &Workspace,
+    rules: &IgnoreRules,
+    root: &Path,
+    left: &mut usize,
+) -> Vec<TreeNode> {
+    let mut nodes = vec![TreeNode::default()];
     let moved = workspace.moved();
     let mut queue: VecDeque<(usize, PathBuf)> = VecDeque::from([(0, root.to_path_buf())]);
     while let Some((index, path)) = queue.pop_front() {
@@ -71,11 +76,11 @@ fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut us
         let mut entries = listing.entries;
         entries.sort_by(|one, two| one.name.cmp(&two.name));
         let (folders, files): (Vec<_>, Vec<_>) =
-            entries.into_iter().partition(|entry| entry.kind == Kind::Directory);
+            entries.into_iter().partition(|entry| entry.kind == EntryKind::Directory);
         let mut shown_files = Vec::new();
         for file in files {
             let path = path.join(&file.name);
-            if rules.entry(&path, false).is_some() || moved.was(&path).is_some() {
+            if rules.entry(&path, false).is_some() || moved.former_path(&path).is_some() {
                 continue;
             }
             if *left == 0 {
@@ -93,11 +98,11 @@ fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut us
             }
             *left -= 1;
             let path = path.join(&folder.name);
-            let closed = CLOSED.iter().any(|name| folder.name == *name)
+            let closed = NOT_ENTERED.iter().any(|name| folder.name == *name)
                 || rules.entry(&path, true).is_some()
-                || moved.was(&path).is_some();
+                || moved.former_path(&path).is_some();
             let child = nodes.len();
-            nodes.push(Node { name: clean(&folder.name), cut: closed, ..Node::default() });
+            nodes.push(TreeNode { name: clean(&folder.name), cut: closed, ..TreeNode::default() });
             shown_folders.push(child);
             if !closed {
                 queue.push_back((child, path));
@@ -120,8 +125,9 @@ fn clean(name: &std::ffi::OsStr) -> String {
         .collect()
 }
 
-fn draw(nodes: &[Node], node: &Node, indent: &str, text: &mut String) {
-    let folders: Vec<&Node> = node.folders.iter().filter_map(|child| nodes.get(*child)).collect();
+fn draw(nodes: &[TreeNode], node: &TreeNode, indent: &str, text: &mut String) {
+    let folders: Vec<&TreeNode> =
+        node.folders.iter().filter_map(|child| nodes.get(*child)).collect();
     let mut rows = node.files.len() + folders.len() + usize::from(node.cut);
     let mut branch = || {
         rows -= 1;

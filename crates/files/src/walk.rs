@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::{DirEntry, WalkBuilder};
 
-use crate::hidden_places::Moved;
+use crate::hidden_file_tracker::MovedFiles;
 use crate::ignore_rules::{IgnoreFlags, IgnoreRules, RuleSource};
-use crate::resolve::real_path;
+use crate::real_path::real_path;
 use crate::workspace::Workspace;
 
 /// Options of a walk.
@@ -29,14 +29,14 @@ pub struct WalkOptions {
     /// Depth limit; 1 is the entries of the start directories.
     pub max_depth: Option<usize>,
     /// Collects what `no_ignore`, without `exclude_folders`, would enter.
-    pub passed: Option<Arc<Mutex<Passed>>>,
+    pub passed: Option<Arc<Mutex<SkippedEntries>>>,
     /// Counts ignored entries (a directory is one entry).
     pub ignored: Option<Arc<AtomicU64>>,
 }
 
 /// What a walk skipped although tools may access it.
 #[derive(Debug, Default)]
-pub struct Passed {
+pub struct SkippedEntries {
     /// Directories with these names.
     pub folders: BTreeSet<String>,
     /// Entries that git ignores.
@@ -85,7 +85,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
             passed.lock().unwrap_or_else(PoisonError::into_inner).ignored += 1;
         }
         let ignored = why.is_some()
-            || (moved.may_hold(entry.ino()) && moved.was(entry.path()).is_some())
+            || (moved.may_contain(entry.ino()) && moved.former_path(entry.path()).is_some())
             || target_is_ignored(&rules, &moved, entry);
         if ignored && let Some(counter) = &counter {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -96,11 +96,11 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
 }
 
 /// A link is ignored if its target is.
-fn target_is_ignored(rules: &IgnoreRules, moved: &Moved, entry: &DirEntry) -> bool {
+fn target_is_ignored(rules: &IgnoreRules, moved: &MovedFiles, entry: &DirEntry) -> bool {
     entry.path_is_symlink()
         && real_path(entry.path()).is_some_and(|real: PathBuf| {
             real.as_path() != entry.path()
                 && (rules.why(Path::new(&real)).is_some()
-                    || moved.was_with_folders(&real).is_some())
+                    || moved.former_path_with_parents(&real).is_some())
         })
 }

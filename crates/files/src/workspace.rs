@@ -7,10 +7,10 @@ use parallax_protocol::paths::lexical;
 
 use crate::confined::Confined;
 use crate::error::PathError;
-use crate::hidden_places::{HiddenPlaces, Moved};
+use crate::hidden_file_tracker::{HiddenFileTracker, MovedFiles};
 use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
-use crate::names::{is_kept_from_tools, is_secret_file};
-use crate::resolve::real_path;
+use crate::protected_names::{is_protected_name, is_secret_file};
+use crate::real_path::real_path;
 
 /// Which ignore files are used (`context.fileFiltering`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct WorkspaceOptions {
     /// Which ignore files are used.
     pub filtering: Filtering,
     /// Hidden files, which stay denied where they were moved.
-    pub hidden_places: HiddenPlaces,
+    pub hidden_files: HiddenFileTracker,
 }
 
 /// The access that is requested.
@@ -69,12 +69,12 @@ pub enum Access {
 
 /// A directory as given and resolved.
 #[derive(Debug, Clone)]
-struct Place {
+struct ResolvedDirectory {
     given: PathBuf,
     real: PathBuf,
 }
 
-impl Place {
+impl ResolvedDirectory {
     fn new(base: &Path, path: &Path) -> Self {
         let given = lexical(base, path);
         let real = real_path(&given).unwrap_or_else(|| given.clone());
@@ -86,20 +86,20 @@ impl Place {
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
-    folders: RwLock<Vec<Place>>,
-    temp: Option<Place>,
-    notes: Option<Place>,
-    readable: RwLock<Vec<Place>>,
-    writable_files: Vec<Place>,
+    folders: RwLock<Vec<ResolvedDirectory>>,
+    temp: Option<ResolvedDirectory>,
+    notes: Option<ResolvedDirectory>,
+    readable: RwLock<Vec<ResolvedDirectory>>,
+    writable_files: Vec<ResolvedDirectory>,
     denied: Vec<PathBuf>,
     allow_node_modules: bool,
     filtering: Filtering,
-    hidden_places: HiddenPlaces,
+    hidden_files: HiddenFileTracker,
     ignore_cache: Arc<IgnoreCache>,
 }
 
 /// Directory entries that are searched for a name.
-const MOST_NAMES: usize = 10_000;
+const MAX_NAMES: usize = 10_000;
 
 /// Resolves a path with U+FFFD that does not exist: names that are not UTF-8 are displayed that
 /// way, and the only matching name is meant.
@@ -112,7 +112,7 @@ fn with_real_names(path: PathBuf) -> PathBuf {
     for name in &path {
         let found = is_lossy(name).then(|| {
             let entries = std::fs::read_dir(&real).into_iter().flatten().flatten();
-            let names = entries.take(MOST_NAMES).map(|entry| entry.file_name());
+            let names = entries.take(MAX_NAMES).map(|entry| entry.file_name());
             let mut alike = names.filter(|other| other.to_string_lossy() == name.to_string_lossy());
             alike.next().filter(|_| alike.next().is_none())
         });
@@ -133,7 +133,7 @@ impl Workspace {
         let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = folder(&base, &options.root)?;
         let real_root = root.real.clone();
-        let place = |path: &PathBuf| Place::new(&real_root, path);
+        let place = |path: &PathBuf| ResolvedDirectory::new(&real_root, path);
         let workspace = Self {
             temp: (!options.temp.as_os_str().is_empty()).then(|| place(&options.temp)),
             notes: (!options.notes.as_os_str().is_empty()).then(|| place(&options.notes)),
@@ -142,7 +142,7 @@ impl Workspace {
             denied: options.denied.iter().map(|path| place(path).real).collect(),
             allow_node_modules: options.allow_node_modules,
             filtering: options.filtering,
-            hidden_places: options.hidden_places,
+            hidden_files: options.hidden_files,
             ignore_cache: Arc::default(),
             folders: RwLock::new(vec![root]),
             root: real_root.clone(),
@@ -189,7 +189,7 @@ impl Workspace {
 
     /// Makes a directory or a single file readable (with the user's approval).
     pub fn add_readable(&self, path: &Path) {
-        let place = Place::new(&self.root, path);
+        let place = ResolvedDirectory::new(&self.root, path);
         self.readable.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(place);
     }
 
@@ -202,7 +202,7 @@ impl Workspace {
         if cleaned.is_empty() {
             return Err(PathError::Empty);
         }
-        let path = self.without_at_sign(&cleaned);
+        let path = self.strip_at_sign(&cleaned);
         self.confine(&with_real_names(lexical(&self.root, &path)), access)
     }
 
@@ -219,11 +219,11 @@ impl Workspace {
             return Err(outside());
         }
         let folders = read(&self.folders).clone();
-        if let Some(segment) = self.kept_segment(&folders, &shown, &real) {
-            return Err(PathError::Kept { path: shown, segment, allowed: self.allowed() });
+        if let Some(segment) = self.protected_segment(&folders, &shown, &real) {
+            return Err(PathError::Protected { path: shown, segment, allowed: self.allowed() });
         }
-        if let Some(was) = self.moved().was_with_folders(&real) {
-            return Err(PathError::Hidden { path: shown, was: was.to_path_buf() });
+        if let Some(former_path) = self.moved().former_path_with_parents(&real) {
+            return Err(PathError::Hidden { path: shown, former_path: former_path.to_path_buf() });
         }
         // Use the outermost directory: opening walks from there without following links, so more of
         // the path is checked.
@@ -275,8 +275,8 @@ impl Workspace {
     }
 
     /// The hidden files that were moved, as currently known.
-    pub(crate) fn moved(&self) -> Moved {
-        self.hidden_places.moved()
+    pub(crate) fn moved(&self) -> MovedFiles {
+        self.hidden_files.moved()
     }
 
     /// The current ignore rules. Use the value for one operation only: it reads no ignore file
@@ -303,7 +303,7 @@ impl Workspace {
     }
 
     /// `@/x` and `@x/y` mean `x` and `x/y` unless they exist as written.
-    fn without_at_sign(&self, text: &str) -> PathBuf {
+    fn strip_at_sign(&self, text: &str) -> PathBuf {
         let literal = PathBuf::from(text);
         let Some(rest) = text.strip_prefix('@') else { return literal };
         let exists = |path: &Path| self.root.join(path).symlink_metadata().is_ok();
@@ -321,8 +321,13 @@ impl Workspace {
     }
 
     /// The first protected name below the innermost workspace directory.
-    fn kept_segment(&self, folders: &[Place], shown: &Path, real: &Path) -> Option<String> {
-        let below = |path: &Path, of: fn(&Place) -> &PathBuf| {
+    fn protected_segment(
+        &self,
+        folders: &[ResolvedDirectory],
+        shown: &Path,
+        real: &Path,
+    ) -> Option<String> {
+        let below = |path: &Path, of: fn(&ResolvedDirectory) -> &PathBuf| {
             folders
                 .iter()
                 .filter_map(|place| path.strip_prefix(of(place)).ok().map(Path::to_path_buf))
@@ -336,7 +341,7 @@ impl Workspace {
         let kept = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()
                 .map(|name| name.to_string_lossy())
-                .find(|name| is_kept_from_tools(name, self.allow_node_modules))
+                .find(|name| is_protected_name(name, self.allow_node_modules))
                 .map(std::borrow::Cow::into_owned)
         });
         let is_secret = |path: &&Path| path.file_name().is_some_and(is_secret_file);
@@ -358,14 +363,14 @@ impl Workspace {
 }
 
 /// Resolves a workspace directory, which must exist.
-fn folder(base: &Path, path: &Path) -> Result<Place, PathError> {
+fn folder(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
     let given = lexical(base, path);
-    let not_a_folder = |source| PathError::NotAFolder { path: given.clone(), source };
+    let not_a_folder = |source| PathError::NotADirectory { path: given.clone(), source };
     let real = given.canonicalize().map_err(not_a_folder)?;
     if !real.is_dir() {
         return Err(not_a_folder(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
     }
-    Ok(Place { given: given.clone(), real })
+    Ok(ResolvedDirectory { given: given.clone(), real })
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

@@ -11,20 +11,20 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use crate::confined::{Confined, Facts};
+use crate::confined::{Confined, FileMetadata};
 use crate::error::FileError;
 use crate::open::open_leaf;
-use crate::seen::{Hash, Hasher, Snapshot, hash};
+use crate::seen_files::{Hash, Hasher, Snapshot, hash};
 
 /// Maximum size of a hard-linked file, which is kept in memory while it is rewritten.
 const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
 
 /// Attempts to find a name for a temporary file.
-const MOST_NAMES: u32 = 16;
+const MAX_NAMES: u32 = 16;
 
 /// The required state of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedState {
     /// Any.
     Anything,
     /// The file does not exist.
@@ -35,7 +35,7 @@ pub enum Expected {
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Written {
+pub struct WriteResult {
     /// Whether the file is new.
     pub created: bool,
     /// Whether it was rewritten in place (hard links, foreign owner) instead of being replaced by a
@@ -57,83 +57,83 @@ pub struct Written {
 pub fn atomic_write(
     target: &Confined,
     bytes: &[u8],
-    expected: Expected,
-) -> Result<Written, FileError> {
+    expected: ExpectedState,
+) -> Result<WriteResult, FileError> {
     let (folder, name) = target.parent(true)?;
-    let write = Job { target, folder: &folder, name: &name, bytes, expected };
-    let facts = match target.facts_in(&folder, &name) {
+    let write = WriteJob { target, folder: &folder, name: &name, bytes, expected };
+    let metadata = match target.metadata_in(&folder, &name) {
         Err(FileError::NotFound { .. }) => return write.create(),
         result => result?,
     };
     // Also detects a read-only file, which a rename would not.
-    let (file, facts) = match target.open_in(&folder, &name, OFlags::RDWR) {
+    let (file, metadata) = match target.open_in(&folder, &name, OFlags::RDWR) {
         Ok(opened) => (Some(opened.0), opened.1),
         // Execute-only or write-only files, and running programs: the rename works.
-        Err(FileError::Io { code, .. }) if code == "ETXTBSY" => (None, facts),
+        Err(FileError::Io { code, .. }) if code == "ETXTBSY" => (None, metadata),
         Err(FileError::PermissionDenied { .. }) => {
-            let (file, facts) = target.open_in(&folder, &name, OFlags::WRONLY)?;
+            let (file, metadata) = target.open_in(&folder, &name, OFlags::WRONLY)?;
             drop(file);
-            (None, facts)
+            (None, metadata)
         }
         Err(error) => return Err(error),
     };
-    if facts.links > 1
+    if metadata.links > 1
         && let Some(file) = file
     {
-        return write.in_place(file, facts);
+        return write.in_place(file, metadata);
     }
-    match write.exchange(facts) {
-        Err(Failure::NotExchangeable(error)) => match file {
-            Some(file) => write.in_place(file, facts),
+    match write.exchange(metadata) {
+        Err(ReplaceError::NotReplaceable(error)) => match file {
+            Some(file) => write.in_place(file, metadata),
             None => Err(error),
         },
-        Err(Failure::Final(error)) => Err(error),
+        Err(ReplaceError::Final(error)) => Err(error),
         Ok(written) => Ok(written),
     }
 }
 
-enum Failure {
+enum ReplaceError {
     /// The directory does not permit the replacement; the file itself may still be writable.
-    NotExchangeable(FileError),
+    NotReplaceable(FileError),
     Final(FileError),
 }
 
-impl From<FileError> for Failure {
+impl From<FileError> for ReplaceError {
     fn from(error: FileError) -> Self {
         Self::Final(error)
     }
 }
 
 /// Why there is no temporary file.
-enum Unfilled {
+enum TemporaryFileError {
     /// It could not be created.
     System(Errno),
     /// It could not be written.
     Told(FileError),
 }
 
-impl From<FileError> for Unfilled {
+impl From<FileError> for TemporaryFileError {
     fn from(error: FileError) -> Self {
         Self::Told(error)
     }
 }
 
-struct Job<'a> {
+struct WriteJob<'a> {
     target: &'a Confined,
     folder: &'a OwnedFd,
     name: &'a OsString,
     bytes: &'a [u8],
-    expected: Expected,
+    expected: ExpectedState,
 }
 
 /// A temporary file that is removed unless it was renamed.
-struct Temporary<'a> {
+struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
     armed: bool,
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if self.armed {
             // Nothing more can be done about a file that cannot be removed.
@@ -142,7 +142,7 @@ impl Drop for Temporary<'_> {
     }
 }
 
-impl Job<'_> {
+impl WriteJob<'_> {
     fn error(&self, error: Errno) -> FileError {
         self.target.error("write", error)
     }
@@ -157,25 +157,25 @@ impl Job<'_> {
 
     /// A temporary file with all of the content, synced. Where supported, it gets its name only
     /// when it is complete, so that a killed process leaves nothing behind.
-    fn temporary(&self, mode: u32) -> Result<(Temporary<'_>, File), Unfilled> {
-        if let Some(file) = self.nameless(mode) {
+    fn temporary(&self, mode: u32) -> Result<(TemporaryFile<'_>, File), TemporaryFileError> {
+        if let Some(file) = self.unnamed(mode) {
             self.fill(&file)?;
-            if let Some(temporary) = self.give_name(&file) {
+            if let Some(temporary) = self.link_name(&file) {
                 return Ok((temporary, file));
             }
         }
-        let (temporary, file) = self.named(mode).map_err(Unfilled::System)?;
+        let (temporary, file) = self.named(mode).map_err(TemporaryFileError::System)?;
         self.fill(&file)?;
         Ok((temporary, file))
     }
 
-    fn named(&self, mode: u32) -> Result<(Temporary<'_>, File), Errno> {
-        for attempt in 0..MOST_NAMES {
+    fn named(&self, mode: u32) -> Result<(TemporaryFile<'_>, File), Errno> {
+        for attempt in 0..MAX_NAMES {
             let name = temporary_name(attempt);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
             match open_leaf(self.folder, name.as_ref(), flags, mode_of(mode)) {
                 Ok(file) => {
-                    let temporary = Temporary { folder: self.folder, name, armed: true };
+                    let temporary = TemporaryFile { folder: self.folder, name, armed: true };
                     return Ok((temporary, File::from(file)));
                 }
                 Err(Errno::EXIST) => {}
@@ -187,25 +187,25 @@ impl Job<'_> {
 
     /// An unnamed file in the directory; `None` where not supported.
     #[cfg(target_os = "linux")]
-    fn nameless(&self, mode: u32) -> Option<File> {
+    fn unnamed(&self, mode: u32) -> Option<File> {
         let flags = OFlags::WRONLY | OFlags::TMPFILE;
         open_leaf(self.folder, ".".as_ref(), flags, mode_of(mode)).ok().map(File::from)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn nameless(&self, _mode: u32) -> Option<File> {
+    fn unnamed(&self, _mode: u32) -> Option<File> {
         None
     }
 
     /// Names an unnamed file; `None` where not supported.
-    fn give_name(&self, file: &File) -> Option<Temporary<'_>> {
+    fn link_name(&self, file: &File) -> Option<TemporaryFile<'_>> {
         use std::os::fd::AsRawFd as _;
         let file = format!("/proc/self/fd/{}", file.as_raw_fd());
-        for attempt in 0..MOST_NAMES {
+        for attempt in 0..MAX_NAMES {
             let name = temporary_name(attempt);
             let flags = AtFlags::SYMLINK_FOLLOW;
             match rustix::fs::linkat(rustix::fs::CWD, &file, self.folder, &name, flags) {
-                Ok(()) => return Some(Temporary { folder: self.folder, name, armed: true }),
+                Ok(()) => return Some(TemporaryFile { folder: self.folder, name, armed: true }),
                 Err(Errno::EXIST) => {}
                 Err(_) => return None,
             }
@@ -218,13 +218,13 @@ impl Job<'_> {
         file.sync_all().map_err(|error| self.io_error(error))
     }
 
-    fn create(&self) -> Result<Written, FileError> {
-        if matches!(self.expected, Expected::Content(_)) {
+    fn create(&self) -> Result<WriteResult, FileError> {
+        if matches!(self.expected, ExpectedState::Content(_)) {
             return Err(self.changed());
         }
         let (mut temporary, file) = self.temporary(0o666).map_err(|error| match error {
-            Unfilled::System(error) => self.error(error),
-            Unfilled::Told(error) => error,
+            TemporaryFileError::System(error) => self.error(error),
+            TemporaryFileError::Told(error) => error,
         })?;
         match rename_new(self.folder, &temporary.name, self.name) {
             Ok(()) => temporary.armed = false,
@@ -236,20 +236,20 @@ impl Job<'_> {
         self.finish(&file, true, false)
     }
 
-    fn exchange(&self, facts: Facts) -> Result<Written, Failure> {
+    fn exchange(&self, metadata: FileMetadata) -> Result<WriteResult, ReplaceError> {
         let refused = |error: Errno| {
             let wrapped = self.error(error);
             match error {
                 // Busy: the file is a mount point, as in containers.
-                Errno::ACCESS | Errno::PERM | Errno::BUSY => Failure::NotExchangeable(wrapped),
-                _ => Failure::Final(wrapped),
+                Errno::ACCESS | Errno::PERM | Errno::BUSY => ReplaceError::NotReplaceable(wrapped),
+                _ => ReplaceError::Final(wrapped),
             }
         };
         let (mut temporary, file) = self.temporary(0o600).map_err(|error| match error {
-            Unfilled::System(error) => refused(error),
-            Unfilled::Told(error) => Failure::Final(error),
+            TemporaryFileError::System(error) => refused(error),
+            TemporaryFileError::Told(error) => ReplaceError::Final(error),
         })?;
-        self.keep_properties(&file, facts)?;
+        self.keep_properties(&file, metadata)?;
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)
             .map_err(refused)?;
@@ -259,28 +259,30 @@ impl Job<'_> {
 
     /// Preserves owner, attributes, and mode of the old file. A foreign owner that cannot be
     /// preserved prevents the replacement.
-    fn keep_properties(&self, file: &File, facts: Facts) -> Result<(), Failure> {
+    fn keep_properties(&self, file: &File, metadata: FileMetadata) -> Result<(), ReplaceError> {
         let stat = rustix::fs::fstat(file).map_err(|error| self.error(error))?;
-        if Facts::of(&stat).owner != facts.owner {
-            let (user, group) = facts.owner;
+        if FileMetadata::of(&stat).owner != metadata.owner {
+            let (user, group) = metadata.owner;
             rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
-                .map_err(|error| Failure::NotExchangeable(self.error(error)))?;
+                .map_err(|error| ReplaceError::NotReplaceable(self.error(error)))?;
         }
         // Best effort: many attributes belong to the system.
         let old = open_leaf(self.folder, self.name, OFlags::RDONLY, Mode::empty());
         if let Ok(old) = old {
             copy_attributes(&old, file);
         }
-        rustix::fs::fchmod(file, mode_of(facts.mode)).map_err(|error| self.error(error))?;
+        rustix::fs::fchmod(file, mode_of(metadata.mode)).map_err(|error| self.error(error))?;
         Ok(())
     }
 
     /// Checks the expected state immediately before the rename.
     fn check_expected(&self) -> Result<(), FileError> {
         match self.expected {
-            Expected::Anything => Ok(()),
-            Expected::Absent => Err(FileError::Exists { path: self.target.shown().to_path_buf() }),
-            Expected::Content(wanted) => {
+            ExpectedState::Anything => Ok(()),
+            ExpectedState::Absent => {
+                Err(FileError::Exists { path: self.target.shown().to_path_buf() })
+            }
+            ExpectedState::Content(wanted) => {
                 let (file, _) = self
                     .target
                     .open_in(self.folder, self.name, OFlags::RDONLY)
@@ -294,10 +296,10 @@ impl Job<'_> {
         }
     }
 
-    fn in_place(&self, mut file: File, facts: Facts) -> Result<Written, FileError> {
-        if facts.size > MAX_IN_PLACE {
+    fn in_place(&self, mut file: File, metadata: FileMetadata) -> Result<WriteResult, FileError> {
+        if metadata.size > MAX_IN_PLACE {
             let path = self.target.shown().to_path_buf();
-            return Err(FileError::TooLarge { path, size: facts.size, limit: MAX_IN_PLACE });
+            return Err(FileError::TooLarge { path, size: metadata.size, limit: MAX_IN_PLACE });
         }
         let mut old = Vec::new();
         (&mut file)
@@ -305,8 +307,8 @@ impl Job<'_> {
             .read_to_end(&mut old)
             .map_err(|error| self.io_error(error))?;
         match self.expected {
-            Expected::Absent => self.check_expected()?,
-            Expected::Content(wanted) if hash(&old) != wanted => return Err(self.changed()),
+            ExpectedState::Absent => self.check_expected()?,
+            ExpectedState::Content(wanted) if hash(&old) != wanted => return Err(self.changed()),
             _ => {}
         }
         // Reserve the space before overwriting the first byte.
@@ -337,15 +339,15 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn finish(&self, file: &File, created: bool, in_place: bool) -> Result<Written, FileError> {
+    fn finish(&self, file: &File, created: bool, in_place: bool) -> Result<WriteResult, FileError> {
         // The name is durable when the directory is synced; some directories cannot be.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         if let Ok(folder) = open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()) {
             let _ = rustix::fs::fsync(folder);
         }
         let stat = rustix::fs::fstat(file).map_err(|error| self.error(error))?;
-        let snapshot = Snapshot::of(Facts::of(&stat), self.bytes);
-        Ok(Written { created, in_place, snapshot })
+        let snapshot = Snapshot::of(FileMetadata::of(&stat), self.bytes);
+        Ok(WriteResult { created, in_place, snapshot })
     }
 }
 

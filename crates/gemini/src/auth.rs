@@ -139,7 +139,8 @@ pub fn resolve_auth(
     let parse = |word: &str| {
         AuthKind::parse(word).ok_or_else(|| AuthError::Unknown { word: word.to_owned() })
     };
-    let said = |word: Option<&str>| word.map(str::trim).filter(|word| !word.is_empty()).map(parse);
+    let description =
+        |word: Option<&str>| word.map(str::trim).filter(|word| !word.is_empty()).map(parse);
 
     let gemini_key = env("GEMINI_API_KEY");
     let google_key = env("GOOGLE_API_KEY");
@@ -159,8 +160,8 @@ pub fn resolve_auth(
             env("GEMINI_DEFAULT_AUTH_TYPE").and_then(|word| AuthKind::parse(&word))
         }
     };
-    let enforced = said(enforced_type).transpose()?;
-    let selected = said(selected_type).transpose()?;
+    let enforced = description(enforced_type).transpose()?;
+    let selected = description(selected_type).transpose()?;
     let mut kind = selected.or_else(detect).or(enforced).ok_or(AuthError::NotConfigured)?;
     if let Some(enforced) = enforced {
         // A key with a base URL is also a gateway.

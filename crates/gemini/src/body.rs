@@ -11,10 +11,10 @@ use crate::config::merge;
 use crate::models::{ModelTable, Thinking, is_utility};
 
 /// Settings that are siblings of `generationConfig`.
-const BESIDE: &[&str] = &["toolConfig", "safetySettings", "cachedContent", "labels"];
+const SIBLING_KEYS: &[&str] = &["toolConfig", "safetySettings", "cachedContent", "labels"];
 /// Settings of the reference's library that are not sent, or that the request contains
 /// elsewhere.
-const NOT_SENT: &[&str] =
+const UNSENT_KEYS: &[&str] =
     &["systemInstruction", "tools", "httpOptions", "abortSignal", "automaticFunctionCalling"];
 
 /// Builds the body. Equal requests give equal bytes.
@@ -50,7 +50,7 @@ pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: 
         ToolSet::GoogleSearch => body.extend_from_slice(b"\"tools\":[{\"googleSearch\":{}}],"),
         ToolSet::UrlContext => body.extend_from_slice(b"\"tools\":[{\"urlContext\":{}}],"),
     }
-    for key in BESIDE {
+    for key in SIBLING_KEYS {
         if let Some(value) = settings.shift_remove(*key) {
             write_json(&mut body, key);
             body.push(b':');
@@ -58,7 +58,7 @@ pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: 
             body.push(b',');
         }
     }
-    for key in NOT_SENT {
+    for key in UNSENT_KEYS {
         settings.shift_remove(*key);
     }
     if !settings.is_empty() {
@@ -125,7 +125,7 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
                 thinking.shift_remove(foreign);
             }
             if let Thinking::Level(default) = family.thinking {
-                offered_level(thinking, &request.model, default);
+                normalize_level(thinking, &request.model, default);
             }
         }
         Some(_) => {}
@@ -142,7 +142,7 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
 
 /// Converts a token budget to a level, and an unsupported level to the nearest one: from Gemini
 /// 3 on budgets are rejected or ignored.
-fn offered_level(thinking: &mut Object, model: &str, default: &str) {
+fn normalize_level(thinking: &mut Object, model: &str, default: &str) {
     if let Some(budget) = thinking.shift_remove("thinkingBudget") {
         let level = match budget.as_i64() {
             Some(0) => "MINIMAL",
@@ -156,13 +156,13 @@ fn offered_level(thinking: &mut Object, model: &str, default: &str) {
     }
     let is_minimal =
         |level: &Value| level.as_str().is_some_and(|it| it.eq_ignore_ascii_case("minimal"));
-    if thinking.get("thinkingLevel").is_some_and(is_minimal) && !has_minimal(model) {
+    if thinking.get("thinkingLevel").is_some_and(is_minimal) && !supports_minimal(model) {
         thinking.insert("thinkingLevel".into(), json!("LOW"));
     }
 }
 
 /// Whether the model supports the level `MINIMAL`: flash models before 3.7.
-fn has_minimal(model: &str) -> bool {
+fn supports_minimal(model: &str) -> bool {
     let version = model.strip_prefix("gemini-").and_then(|rest| rest.split('-').next());
     let Some(version) = version else { return false };
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));

@@ -48,14 +48,14 @@ pub(crate) const NOT_JSON: &str = "a piece of the answer is not valid JSON";
 pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
     let text = String::from_utf8_lossy(data);
     // Almost every chunk has the documented form; the lenient path is for the others.
-    if let Ok(Wire {
+    if let Ok(WireResponse {
         error: None,
         candidates,
         prompt_feedback,
         usage_metadata,
         model_version,
         response_id,
-    }) = serde_json::from_str::<Wire>(&text)
+    }) = serde_json::from_str::<WireResponse>(&text)
     {
         let mut chunk =
             Chunk { usage: usage_metadata, model_version, response_id, ..Chunk::default() };
@@ -79,9 +79,9 @@ pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct Wire {
-    candidates: Vec<Candidate>,
-    prompt_feedback: Option<Feedback>,
+struct WireResponse {
+    candidates: Vec<WireCandidate>,
+    prompt_feedback: Option<WireFeedback>,
     usage_metadata: Option<Usage>,
     model_version: Option<String>,
     response_id: Option<String>,
@@ -90,30 +90,30 @@ struct Wire {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Candidate {
-    content: Option<Parts>,
+struct WireCandidate {
+    content: Option<WireContent>,
     finish_reason: Option<String>,
     finish_message: Option<String>,
-    citation_metadata: Option<Citations>,
+    citation_metadata: Option<WireCitations>,
     grounding_metadata: Option<Value>,
     url_context_metadata: Option<Value>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Parts {
+struct WireContent {
     parts: Vec<Part>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Citations {
+struct WireCitations {
     citations: Vec<Citation>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Feedback {
+struct WireFeedback {
     block_reason: Option<String>,
     block_reason_message: Option<String>,
 }

@@ -14,11 +14,11 @@ use tokio::sync::OnceCell;
 
 use crate::auth::Auth;
 use crate::body::add_sampling;
-use crate::call::Call;
 use crate::config::merge;
 use crate::endpoint::{Endpoint, EndpointError, EndpointParts, Method};
+use crate::model_call::ModelRequestCall;
 use crate::models::{ModelTable, is_utility};
-use crate::retry::{Backoff, MOST_ATTEMPTS, UTILITY_ATTEMPTS};
+use crate::retry::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS};
 
 /// How to reach the service. [`GeminiOptions::new`] gives the defaults,
 /// [`GeminiOptions::from_env`] adds the environment.
@@ -83,7 +83,7 @@ impl GeminiOptions {
             proxy: None,
             extra_roots: Vec::new(),
             models: Arc::default(),
-            max_attempts: MOST_ATTEMPTS,
+            max_attempts: MAX_ATTEMPTS,
             idle_timeout: Duration::from_secs(120),
             retry_fetch_errors: true,
             backoff: Backoff::default(),
@@ -117,10 +117,10 @@ impl GeminiOptions {
 /// The Gemini API. Cheap to create: nothing is loaded or opened before the first request.
 #[derive(Clone)]
 pub struct Gemini {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ClientState {
     pub(crate) options: GeminiOptions,
     pub(crate) endpoint: Endpoint,
     client: OnceCell<reqwest::Client>,
@@ -144,7 +144,8 @@ impl Gemini {
                 version: options.api_version.as_deref(),
             },
         )?;
-        let inner = Inner { options, endpoint, client: OnceCell::new(), missing: Mutex::default() };
+        let inner =
+            ClientState { options, endpoint, client: OnceCell::new(), missing: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -162,12 +163,12 @@ impl Gemini {
 }
 
 impl Gemini {
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &ClientState {
         &self.inner
     }
 }
 
-impl Inner {
+impl ClientState {
     /// The client, built on first use and off the async threads.
     pub(crate) async fn client(&self) -> Result<&reqwest::Client, ModelError> {
         self.client
@@ -218,21 +219,22 @@ impl Inner {
     ) -> Result<Answer, ModelError> {
         loop {
             let model = request.model.clone();
-            let stand_in = self
+            let replacement = self
                 .options
                 .models
-                .stand_in(&model)
+                .replacement(&model)
                 .filter(|_| is_utility(&request))
                 .map(str::to_owned);
-            if let Some(other) = &stand_in
+            if let Some(other) = &replacement
                 && self.missing().contains(&model)
             {
                 request.model.clone_from(other);
                 continue;
             }
-            let again = stand_in.is_some().then(|| request.clone());
-            let call = Call::new(self.clone(), request, Method::Generate, UTILITY_ATTEMPTS);
-            match (call.collect(&cancel).await, stand_in, again) {
+            let again = replacement.is_some().then(|| request.clone());
+            let call =
+                ModelRequestCall::new(self.clone(), request, Method::Generate, UTILITY_ATTEMPTS);
+            match (call.collect(&cancel).await, replacement, again) {
                 (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut again)) => {
                     tracing::info!(%model, %other, "the model is not there, another is asked");
                     self.missing().push(model);
@@ -252,7 +254,8 @@ impl Model for Gemini {
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
         let attempts = self.inner.options.max_attempts;
-        Call::new(self.inner.clone(), request, Method::Stream, attempts).into_stream(cancel)
+        ModelRequestCall::new(self.inner.clone(), request, Method::Stream, attempts)
+            .into_stream(cancel)
     }
 
     fn generate(

@@ -7,12 +7,12 @@ use parallax_protocol::Object;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::chains::ChainEntry;
+use crate::fallback_chains::ChainEntry;
 use crate::models::utility_name;
 use crate::prices::PriceText;
 
 /// Longer chains of `extends` are a mistake.
-const LONGEST_CHAIN: usize = 100;
+const MAX_CHAIN: usize = 100;
 
 /// `modelConfigs` in the settings is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -53,13 +53,13 @@ pub(crate) struct ModelConfigs {
 #[serde(rename_all = "camelCase", default)]
 struct Alias {
     extends: Option<String>,
-    model_config: Config,
+    model_config: AliasConfig,
     context_window: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Config {
+struct AliasConfig {
     model: Option<String>,
     generate_content_config: Object,
     context_window: Option<u64>,
@@ -69,13 +69,13 @@ struct Config {
 #[serde(rename_all = "camelCase", default)]
 struct Override {
     #[serde(rename = "match")]
-    matches: Match,
-    model_config: Config,
+    matches: OverrideMatch,
+    model_config: AliasConfig,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Match {
+struct OverrideMatch {
     model: Option<String>,
     override_scope: Option<String>,
     is_retry: Option<bool>,
@@ -139,7 +139,7 @@ impl ModelConfigs {
         let mut overrides: Vec<Override> = take(settings, "overrides")?;
         overrides.extend(take::<Vec<Override>>(settings, "customOverrides")?);
         overrides.sort_by_key(|item| {
-            let Match { model, override_scope, is_retry } = &item.matches;
+            let OverrideMatch { model, override_scope, is_retry } = &item.matches;
             u8::from(model.is_some())
                 + u8::from(override_scope.is_some())
                 + u8::from(is_retry.is_some())
@@ -181,7 +181,7 @@ impl ModelConfigs {
         let mut next = self.aliases.get(name);
         while let Some(alias) = next {
             chain.push(alias);
-            if chain.len() > LONGEST_CHAIN {
+            if chain.len() > MAX_CHAIN {
                 break;
             }
             next = match alias.extends.as_deref() {
@@ -205,7 +205,7 @@ impl ModelConfigs {
 
     /// Likely mistakes in aliases: those that extend a name unknown to `is_known`, and the
     /// requested one if it resolves to no model.
-    pub(crate) fn doubts(&self, asked: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn warnings_for(&self, asked: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
         let missing = self.aliases.iter().filter_map(|(name, alias)| {
             let parent = alias.extends.as_deref()?;
             let known = self.aliases.contains_key(parent)
@@ -219,18 +219,18 @@ impl ModelConfigs {
                 )
             })
         });
-        let mut doubts: Vec<String> = missing.collect();
+        let mut warnings_for: Vec<String> = missing.collect();
         if self.aliases.contains_key(asked) && !is_known(asked) && self.model_of(asked).is_none() {
-            doubts.push(format!(
+            warnings_for.push(format!(
                 "the model alias `{asked}` leads to no model (`modelConfig.model`), so the service \
                  is asked for a model `{asked}`"
             ));
         }
-        doubts
+        warnings_for
     }
 
     /// Whether an alias or an override of the settings concerns the name.
-    pub(crate) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn is_known_name(&self, name: &str) -> bool {
         let named = |item: &Override| item.matches.model.as_deref() == Some(name);
         self.aliases.contains_key(name) || self.overrides.iter().any(named)
     }
@@ -262,7 +262,8 @@ impl ModelConfigs {
             None => Some(0),
             Some(model) => names.iter().position(|name| name == model).map(|at| at + 1),
         };
-        let fitting = self.overrides.iter().filter(|item| item.matches.fits(role, is_retry));
+        let fitting =
+            self.overrides.iter().filter(|item| item.matches.matches_call(role, is_retry));
         let mut fitting: Vec<_> = fitting.filter_map(|item| Some((place(item)?, item))).collect();
         fitting.sort_by_key(|(place, _)| *place);
         for (_, item) in fitting {
@@ -276,7 +277,7 @@ impl ModelConfigs {
         let fitting = self.overrides.iter().filter(|item| {
             let model = item.matches.model.as_deref();
             model.is_some_and(|model| lineage.contains(&model) && !is_preset(model))
-                && item.matches.fits("main", false)
+                && item.matches.matches_call("main", false)
         });
         fitting.filter_map(|item| item.model_config.model.clone()).next_back()
     }
@@ -310,9 +311,9 @@ impl ModelConfigs {
     }
 }
 
-impl Match {
+impl OverrideMatch {
     /// Whether it matches the request's role and retry state; the model is checked elsewhere.
-    fn fits(&self, role: &str, is_retry: bool) -> bool {
+    fn matches_call(&self, role: &str, is_retry: bool) -> bool {
         let scope = |scope: &String| {
             (scope == "core" && role == "main") || utility_name(scope) == utility_name(role)
         };
@@ -449,12 +450,15 @@ mod tests {
             "good": {"extends": "flash"}, "better": {"extends": "good"},
             "web-search": {"extends": "base"}, "old": {"extends": "gemini-2.5-pro"},
         }}));
-        let doubts = table.doubts("flash");
-        assert_eq!(doubts.len(), 1, "{doubts:?}");
-        assert!(doubts[0].contains("`a` extends `nope`"));
-        assert_eq!(table.doubts("better").len(), 1);
-        let doubts = table.doubts("b");
-        assert!(doubts.len() == 2 && doubts[1].contains("`b` leads to no model"), "{doubts:?}");
+        let warnings_for = table.warnings_for("flash");
+        assert_eq!(warnings_for.len(), 1, "{warnings_for:?}");
+        assert!(warnings_for[0].contains("`a` extends `nope`"));
+        assert_eq!(table.warnings_for("better").len(), 1);
+        let warnings_for = table.warnings_for("b");
+        assert!(
+            warnings_for.len() == 2 && warnings_for[1].contains("`b` leads to no model"),
+            "{warnings_for:?}"
+        );
     }
 
     #[test]

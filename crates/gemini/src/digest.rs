@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::payload::clipped;
-use crate::redact::Secrets;
-use crate::script::{Scene, is_session_context};
+use crate::recording_redaction::Secrets;
+use crate::script::{ScriptScene, is_session_context};
 
 /// The digest of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,14 +32,14 @@ impl Digest {
         let mut whole = Sha256::new();
         let mut hashes = Vec::with_capacity(request.contents.len());
         for content in &request.contents {
-            let json = lasting(content, secrets);
+            let json = replayable(content, secrets);
             let bytes = json.as_bytes();
             whole.update((bytes.len() as u64).to_le_bytes());
             whole.update(bytes);
             hashes.push(hex(&Sha256::digest(bytes), 4));
         }
         // Before it is truncated: the beginning of a secret reveals it too.
-        let text = secrets.redact(Scene::new(request, Path::new("")).prompt().into());
+        let text = secrets.redact(ScriptScene::new(request, Path::new("")).prompt().into());
         Self {
             model: request.model.clone(),
             contents: hex(&whole.finalize(), 32),
@@ -52,7 +52,7 @@ impl Digest {
 /// A content in a form that a replay can reproduce. The session context is omitted, since date,
 /// paths, and directory tree differ in every session. Model contents have no secrets, as in the
 /// recording.
-pub(crate) fn lasting<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
+pub(crate) fn replayable<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
     let json = content.json();
     let may_differ = match content.role() {
         Role::User => json.contains("session_context>"),

@@ -55,15 +55,15 @@ pub(crate) enum Method {
 impl Endpoint {
     pub(crate) fn new(auth: &Auth, parts: &EndpointParts<'_>) -> Result<Self, EndpointError> {
         let vertex = matches!(auth, Auth::VertexExpress(_));
-        let said = |text: Option<&str>| {
+        let description = |text: Option<&str>| {
             text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let from_env = if vertex {
-            (said(parts.vertex_base), "`GOOGLE_VERTEX_BASE_URL`")
+            (description(parts.vertex_base), "`GOOGLE_VERTEX_BASE_URL`")
         } else {
-            (said(parts.gemini_base), "`GOOGLE_GEMINI_BASE_URL`")
+            (description(parts.gemini_base), "`GOOGLE_GEMINI_BASE_URL`")
         };
-        let (text, source_name) = match (said(parts.explicit), from_env) {
+        let (text, source_name) = match (description(parts.explicit), from_env) {
             (Some(text), _) => (text, "the configuration"),
             (None, (Some(text), name)) => (text, name),
             // Data of a multi-region stays in it.
@@ -81,7 +81,7 @@ impl Endpoint {
             return Err(bad());
         }
         let default = if vertex { "v1beta1" } else { "v1beta" };
-        let version = said(parts.version).unwrap_or_else(|| default.to_owned());
+        let version = description(parts.version).unwrap_or_else(|| default.to_owned());
         let custom = !base.host_str().is_some_and(|host| host.ends_with(".googleapis.com"));
         Ok(Self { base, version, vertex, custom })
     }

@@ -48,10 +48,10 @@ pub(crate) struct HeaderParts<'a> {
 
 /// A key that cannot be sent.
 #[derive(Debug)]
-pub(crate) struct BadKey;
+pub(crate) struct InvalidKey;
 
 /// The headers of a request. The user's headers override our credentials.
-pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap, BadKey> {
+pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap, InvalidKey> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in parts.custom {
@@ -74,7 +74,7 @@ pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap,
         (HeaderName::from_static("x-goog-api-key"), key.to_owned())
     };
     if !headers.contains_key(&name) {
-        let mut value = HeaderValue::from_str(&text).map_err(|_| BadKey)?;
+        let mut value = HeaderValue::from_str(&text).map_err(|_| InvalidKey)?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
@@ -93,7 +93,7 @@ pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap,
 
 /// Platform and architecture of this machine as Node.js names them, for compatibility with the
 /// reference.
-pub fn machine_words() -> (&'static str, &'static str) {
+pub fn node_platform() -> (&'static str, &'static str) {
     let platform = match std::env::consts::OS {
         "macos" => "darwin",
         "windows" => "win32",
@@ -110,7 +110,7 @@ pub fn machine_words() -> (&'static str, &'static str) {
 /// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with the platform and
 /// architecture names that servers know from the reference.
 pub(crate) fn user_agent(version: &str, model: &str, surface: &str) -> String {
-    let (platform, arch) = machine_words();
+    let (platform, arch) = node_platform();
     format!("Parallax/{version}/{model} ({platform}; {arch}; {surface})")
 }
 

@@ -101,7 +101,7 @@ pub struct ModelChoice {
 }
 
 /// Replacements for models of utility requests that do not exist.
-const STAND_INS: &[(&str, &str)] = &[
+const REPLACEMENTS: &[(&str, &str)] = &[
     ("gemini-3.1-pro-preview", "gemini-3-pro-preview"),
     ("gemini-3.8-flash", "gemini-3-flash-preview"),
     ("gemini-3-flash-preview", "gemini-2.5-flash"),
@@ -150,11 +150,11 @@ impl ModelTable {
 
     /// Warnings about likely mistakes in the settings' aliases. `asked`: the name of the session's
     /// model.
-    pub fn doubts(&self, asked: &str) -> Vec<String> {
-        self.configs.doubts(asked, |name| {
+    pub fn warnings_for(&self, asked: &str) -> Vec<String> {
+        self.configs.warnings_for(asked, |name| {
             lookup(ALIASES, name).is_some()
                 || builtin_generation(name).is_some()
-                || version(name) != Version::Foreign
+                || version(name) != ModelVersion::Foreign
         })
     }
 
@@ -174,13 +174,13 @@ impl ModelTable {
     }
 
     /// Whether the table, the settings, or a script define the name.
-    pub fn knows(&self, name: &str) -> bool {
-        let names = CHOICES.iter().chain(ALIASES).chain(STAND_INS);
+    pub fn is_known_name(&self, name: &str) -> bool {
+        let names = CHOICES.iter().chain(ALIASES).chain(REPLACEMENTS);
         let mut names = names.flat_map(|(one, other)| [*one, *other]);
         name.starts_with("script:")
             || names.any(|known| known == name)
             || OTHERS_KNOWN.contains(&name)
-            || self.configs.knows(name)
+            || self.configs.is_known_name(name)
             || self.configs.definitions.contains_key(name)
             || self.configs.prices.contains_key(name)
     }
@@ -192,9 +192,9 @@ impl ModelTable {
             Some(model) => self.resolve(&model),
             None if !FLASH_UTILITIES.contains(&name.as_str()) => main.to_owned(),
             None => match version(main) {
-                Version::Foreign => main.to_owned(),
-                Version::Number(number) if number < (3, 0) => "gemini-2.5-flash".to_owned(),
-                Version::Number(_) | Version::Newest => self.resolve("flash"),
+                ModelVersion::Foreign => main.to_owned(),
+                ModelVersion::Number(number) if number < (3, 0) => "gemini-2.5-flash".to_owned(),
+                ModelVersion::Number(_) | ModelVersion::Newest => self.resolve("flash"),
             },
         };
         self.configs.override_model(&name).unwrap_or(model)
@@ -210,7 +210,7 @@ impl ModelTable {
         let family = format!("{COMPRESSION}-{}", compression_family(main));
         let standard = format!("{COMPRESSION}-default");
         let names = [family.as_str(), &standard, COMPRESSION, "context-snapshotter"];
-        let set = names.into_iter().find(|name| self.configs.knows(name));
+        let set = names.into_iter().find(|name| self.configs.is_known_name(name));
         set.map_or(family.clone(), str::to_owned)
     }
 
@@ -220,8 +220,8 @@ impl ModelTable {
     }
 
     /// The replacement for a utility model that does not exist.
-    pub(crate) fn stand_in(&self, model: &str) -> Option<&'static str> {
-        lookup(STAND_INS, model)
+    pub(crate) fn replacement(&self, model: &str) -> Option<&'static str> {
+        lookup(REPLACEMENTS, model)
     }
 
     /// The price of the model: the user's, else the built-in one.
@@ -349,12 +349,12 @@ fn compression_family(model: &str) -> &'static str {
     let name = model.to_ascii_lowercase();
     let is = |word: &str| name.contains(word);
     match version(model) {
-        Version::Foreign => "default",
-        Version::Number(number) if number < (2, 5) => "default",
-        Version::Number((2, _)) if is("flash-lite") => "2.5-flash-lite",
-        Version::Number((2, _)) if is("flash") => "2.5-flash",
-        Version::Number((2, _)) if is("pro") => "2.5-pro",
-        Version::Number((2, _)) => "default",
+        ModelVersion::Foreign => "default",
+        ModelVersion::Number(number) if number < (2, 5) => "default",
+        ModelVersion::Number((2, _)) if is("flash-lite") => "2.5-flash-lite",
+        ModelVersion::Number((2, _)) if is("flash") => "2.5-flash",
+        ModelVersion::Number((2, _)) if is("pro") => "2.5-pro",
+        ModelVersion::Number((2, _)) => "default",
         _ if is("flash-lite") => "3.1-flash-lite",
         _ if is("flash") => "3-flash",
         _ => "3-pro",
@@ -363,7 +363,7 @@ fn compression_family(model: &str) -> &'static str {
 
 /// The version in a model name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum ModelVersion {
     Number((u32, u32)),
     /// A Gemini model without a number in its name.
     Newest,
@@ -371,25 +371,25 @@ pub(crate) enum Version {
     Foreign,
 }
 
-pub(crate) fn version(model: &str) -> Version {
+pub(crate) fn version(model: &str) -> ModelVersion {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
-    let Some(rest) = name.strip_prefix("gemini-") else { return Version::Foreign };
+    let Some(rest) = name.strip_prefix("gemini-") else { return ModelVersion::Foreign };
     let number = rest.split('-').next().unwrap_or_default();
     let mut pieces = number.split('.').map(str::parse::<u32>);
     match (pieces.next(), pieces.next()) {
-        (Some(Ok(major)), None) => Version::Number((major, 0)),
-        (Some(Ok(major)), Some(Ok(minor))) => Version::Number((major, minor)),
-        _ => Version::Newest,
+        (Some(Ok(major)), None) => ModelVersion::Number((major, 0)),
+        (Some(Ok(major)), Some(Ok(minor))) => ModelVersion::Number((major, minor)),
+        _ => ModelVersion::Newest,
     }
 }
 
 fn builtin_family(model: &str) -> Family {
     match version(model) {
-        Version::Newest => MODERN,
-        Version::Number(number) => {
+        ModelVersion::Newest => MODERN,
+        ModelVersion::Number(number) => {
             GEMINI.iter().find(|(since, _)| number >= *since).map_or(MODERN, |(_, family)| *family)
         }
-        Version::Foreign => {
+        ModelVersion::Foreign => {
             let name = model.rsplit('/').next().unwrap_or(model);
             OTHERS
                 .iter()
@@ -427,7 +427,7 @@ mod tests {
         let table = ModelTable::default();
         assert_eq!(table.resolve("auto"), "gemini-3.1-pro-preview");
         for (name, known) in [("pro", true), ("gemini-3.1-flash-lite", true), ("nosuch", false)] {
-            assert_eq!(table.knows(name), known, "{name}");
+            assert_eq!(table.is_known_name(name), known, "{name}");
         }
         assert_eq!(table.resolve("flash-lite"), "gemini-3.5-flash-lite");
         assert_eq!(table.resolve("gemini-9-x"), "gemini-9-x");

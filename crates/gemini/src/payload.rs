@@ -5,9 +5,9 @@ use serde_json::Value;
 use parallax_protocol::Object;
 
 /// Maximum depth of JSON nested in `message`.
-const DEPTH: usize = 10;
+const MAX_DEPTH: usize = 10;
 /// Maximum characters of a server's message.
-const MOST_TEXT: usize = 2000;
+const MAX_TEXT: usize = 2000;
 
 /// An error of the service.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,7 +45,7 @@ impl Payload {
         let mut found = Self::default();
         let mut current = value.clone();
         let mut any = false;
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_DEPTH {
             let object = match &current {
                 Value::Array(items) => items.first().and_then(Value::as_object),
                 Value::Object(object) => Some(object),
@@ -194,8 +194,8 @@ pub(crate) fn one_line(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > MOST_TEXT {
-            line.truncate(clipped(&line, MOST_TEXT).len());
+        if line.len() > MAX_TEXT {
+            line.truncate(clipped(&line, MAX_TEXT).len());
             line.push('…');
             break;
         }

@@ -7,7 +7,7 @@ use parallax_protocol::price::{Price, Rates};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::models::{Version, version};
+use crate::models::{ModelVersion, version};
 
 /// Longer prompts have the long-context price.
 const LONG: u64 = 200_000;
@@ -122,9 +122,9 @@ pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Pr
     }
     let (_, rows) = PRICES.iter().find(|(kind, _)| name.contains(kind))?;
     match version(model) {
-        Version::Foreign => None,
-        Version::Newest => rows.first().map(|(_, price)| *price),
-        Version::Number(number) => {
+        ModelVersion::Foreign => None,
+        ModelVersion::Newest => rows.first().map(|(_, price)| *price),
+        ModelVersion::Number(number) => {
             rows.iter().find(|(since, _)| number >= *since).map(|(_, price)| *price)
         }
     }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use parallax_protocol::model::{ModelError, Request};
 
-use crate::digest::{Digest, lasting};
+use crate::digest::{Digest, replayable};
 use crate::payload::clipped;
-use crate::played::{Played, Source};
-use crate::redact::Secrets;
-use crate::script::{Reply, Script, ScriptError};
+use crate::playback::{PlaybackModel, ReplySource};
+use crate::recording_redaction::Secrets;
+use crate::script::{Script, ScriptError, ScriptReply};
 
 /// A model that responds from a recording of [`crate::Recorder`].
-pub type Replay = Played<Recorded>;
+pub type ReplayModel = PlaybackModel<RecordedReplies>;
 
 /// A recording.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedReplies {
     script: Arc<Script>,
     strict: bool,
 }
 
-impl Replay {
+impl ReplayModel {
     /// Loads a recording. When `strict`, only a line that was recorded for equal contents without
     /// `<session_context>` answers a request (lines without a digest match any); otherwise the
     /// lines of each method are used in order.
@@ -30,12 +30,12 @@ impl Replay {
     /// When the file cannot be read, or a line is invalid.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
-        Ok(Self::of(Recorded { script, strict }))
+        Ok(Self::of(RecordedReplies { script, strict }))
     }
 }
 
-impl Source for Recorded {
-    fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError> {
+impl ReplySource for RecordedReplies {
+    fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
         let digest = self.strict.then(|| Digest::of(request, &Secrets::default()));
         let found = self.script.take(method, request, Path::new(""), &|line| match (
             &digest,
@@ -57,7 +57,7 @@ impl Source for Recorded {
     }
 }
 
-impl Recorded {
+impl RecordedReplies {
     fn difference(
         &self,
         line: usize,
@@ -72,7 +72,7 @@ impl Recorded {
                 at + 1,
                 now.hashes.len(),
                 then.hashes.len(),
-                clipped(&lasting(content, &Secrets::default()), 600)
+                clipped(&replayable(content, &Secrets::default()), 600)
             ),
             None => format!(
                 "{} contents were recorded and {} are sent",

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
 
 /// Maximum attempts of any request.
-pub(crate) const MOST_ATTEMPTS: u32 = 10;
+pub(crate) const MAX_ATTEMPTS: u32 = 10;
 /// Attempts of a utility request.
 pub(crate) const UTILITY_ATTEMPTS: u32 = 5;
 
@@ -12,7 +12,7 @@ pub(crate) const UTILITY_ATTEMPTS: u32 = 5;
 pub(crate) const CAPACITY_ATTEMPTS: u32 = 3;
 
 /// The first wait; `PARALLAX_RETRY_BASE_MS` may shorten it (see [`Backoff::from_env`]).
-const START: Duration = Duration::from_secs(5);
+const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Doubling waits: 5 s, 10 s, 20 s, 30 s, 30 s …
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { start: START }
+        Self { start: FIRST_WAIT }
     }
 }
 
@@ -32,7 +32,7 @@ impl Backoff {
     /// kept.
     pub(crate) fn from_env(value: Option<&str>) -> Self {
         let start = value.and_then(|text| text.trim().parse().ok()).map(Duration::from_millis);
-        Self { start: start.unwrap_or(START).min(START) }
+        Self { start: start.unwrap_or(FIRST_WAIT).min(FIRST_WAIT) }
     }
 
     /// The wait after a failed attempt (from 1). `told` is the server's delay, which is a minimum.
@@ -56,7 +56,7 @@ impl Backoff {
     }
 
     fn scale(self, delay: Duration) -> Duration {
-        delay.mul_f64(self.start.as_secs_f64() / START.as_secs_f64())
+        delay.mul_f64(self.start.as_secs_f64() / FIRST_WAIT.as_secs_f64())
     }
 }
 

@@ -2,30 +2,30 @@
 
 use parallax_protocol::routing::{AutoFallback, FallbackCause, FallbackModel, Routes, Scale};
 
-use crate::chains::ChainEntry;
-use crate::models::{ModelTable, Version, version};
+use crate::fallback_chains::ChainEntry;
+use crate::models::{ModelTable, ModelVersion, version};
 
 /// Attempts of the strong model when a fallback needs no approval.
-const FEW: u32 = 3;
+const FEW_ATTEMPTS: u32 = 3;
 const OLD_PRO: &str = "gemini-2.5-pro";
 const OLD_FLASH: &str = "gemini-2.5-flash";
 /// The flash fallback for an older model that the user named.
 const BASE_FLASH: &str = "gemini-3.5-flash";
 const OLD_LITE: &str = "gemini-2.5-flash-lite";
 /// Models that a key or a gateway may not have yet, and their predecessors.
-const BEFORE: &[(&str, &str)] = &[("gemini-3.1-pro-preview", "gemini-3-pro-preview")];
+const PREDECESSORS: &[(&str, &str)] = &[("gemini-3.1-pro-preview", "gemini-3-pro-preview")];
 
 /// The kind of a model by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ModelTier {
     Pro,
     Flash,
     Lite,
 }
 
-fn kind(model: &str) -> Option<Kind> {
+fn kind(model: &str) -> Option<ModelTier> {
     let name = model.to_ascii_lowercase();
-    [("flash-lite", Kind::Lite), ("flash", Kind::Flash), ("pro", Kind::Pro)]
+    [("flash-lite", ModelTier::Lite), ("flash", ModelTier::Flash), ("pro", ModelTier::Pro)]
         .into_iter()
         .find_map(|(word, kind)| name.contains(word).then_some(kind))
 }
@@ -33,9 +33,9 @@ fn kind(model: &str) -> Option<Kind> {
 /// Whether the model belongs to a generation before 3.
 fn is_old(model: &str) -> Option<bool> {
     match version(model) {
-        Version::Foreign => None,
-        Version::Newest => Some(false),
-        Version::Number(number) => Some(number < (3, 0)),
+        ModelVersion::Foreign => None,
+        ModelVersion::Newest => Some(false),
+        ModelVersion::Number(number) => Some(number < (3, 0)),
     }
 }
 
@@ -55,7 +55,12 @@ impl ModelTable {
         let classifier = self.set_utility("classifier").unwrap_or(classifier);
         let scale = if old { Scale::Choice } else { Scale::Score };
         // The user's alias `auto` may mean a single model.
-        (kind(&strong) == Some(Kind::Pro)).then_some(Routes { strong, fast, classifier, scale })
+        (kind(&strong) == Some(ModelTier::Pro)).then_some(Routes {
+            strong,
+            fast,
+            classifier,
+            scale,
+        })
     }
 
     /// The fallbacks of a model, in order. `chosen`: the program selected it. Chains of the
@@ -73,14 +78,14 @@ impl ModelTable {
             false => (self.resolve("pro"), self.resolve("flash")),
         };
         let (models, auto_fallback) = match kind {
-            Kind::Pro if chosen => (vec![flash], AutoFallback::PASSING),
-            Kind::Pro => (vec![flash], AutoFallback::NEVER),
-            Kind::Flash if chosen => (vec![pro], AutoFallback::PASSING),
-            Kind::Flash if old => (Vec::new(), AutoFallback::NEVER),
-            Kind::Flash => (vec![pro], AutoFallback::NEVER),
-            Kind::Lite => (vec![flash, pro], AutoFallback::ALWAYS),
+            ModelTier::Pro if chosen => (vec![flash], AutoFallback::PASSING),
+            ModelTier::Pro => (vec![flash], AutoFallback::NEVER),
+            ModelTier::Flash if chosen => (vec![pro], AutoFallback::PASSING),
+            ModelTier::Flash if old => (Vec::new(), AutoFallback::NEVER),
+            ModelTier::Flash => (vec![pro], AutoFallback::NEVER),
+            ModelTier::Lite => (vec![flash, pro], AutoFallback::ALWAYS),
         };
-        let before = BEFORE.iter().find(|(newer, _)| *newer == model);
+        let before = PREDECESSORS.iter().find(|(newer, _)| *newer == model);
         let before = before.map(|(_, before)| FallbackModel {
             model: (*before).to_owned(),
             auto_fallback: AutoFallback { not_found: true, ..AutoFallback::NEVER },
@@ -102,7 +107,7 @@ impl ModelTable {
     fn chain(&self, model: &str, chosen: bool) -> Option<(&[ChainEntry], usize)> {
         let chains = &self.configs.chains;
         let own: &[&str] = match (kind(model), is_old(model), chosen) {
-            (Some(Kind::Lite), ..) => &["lite"],
+            (Some(ModelTier::Lite), ..) => &["lite"],
             (Some(_), Some(false), true) => &["auto-preview", "preview"],
             (Some(_), Some(false), false) => &["preview"],
             (Some(_), Some(true), true) => &["auto-default", "default"],
@@ -156,7 +161,7 @@ impl ModelTable {
             Some((chain, at)) => {
                 chain.get(at).and_then(|entry| entry.max_attempts).filter(|most| *most > 0)
             }
-            None => (chosen && kind(model) == Some(Kind::Pro)).then_some(FEW),
+            None => (chosen && kind(model) == Some(ModelTier::Pro)).then_some(FEW_ATTEMPTS),
         }
     }
 }

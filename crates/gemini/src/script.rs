@@ -33,17 +33,17 @@ use regex::Regex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub(crate) use self::scene::{Scene, is_session_context};
-use crate::digest::{Digest, lasting};
+pub(crate) use self::scene::{ScriptScene, is_session_context};
+use crate::digest::{Digest, replayable};
 use crate::payload::clipped;
-use crate::record::RecordedError;
-use crate::redact::Secrets;
-use crate::regular::{self, Unreadable};
+use crate::recording::RecordedError;
+use crate::recording_redaction::Secrets;
+use crate::regular_file::{self, FileReadError};
 
 /// Maximum size of a script.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 /// Maximum delay of a chunk.
-const LONGEST_DELAY: u64 = 600_000;
+const MAX_DELAY: u64 = 600_000;
 
 /// A script that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub enum ScriptError {
     },
     /// A line is invalid.
     #[error("{name}:{line}: {why}")]
-    Line {
+    ScriptLine {
         /// The script's name.
         name: String,
         /// The line, from 1.
@@ -96,11 +96,11 @@ impl From<ScriptError> for ModelError {
 
 /// One line of a script.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ScriptLine {
     pub(crate) number: usize,
     method: String,
     chunks: Vec<Box<RawValue>>,
-    when: When,
+    when: ScriptConditions,
     vars: Vec<(String, Capture)>,
     delays: Vec<u64>,
     delay: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Line {
 }
 
 #[derive(Debug, Default)]
-struct When {
+struct ScriptConditions {
     last_tool_result_contains: Option<String>,
     last_tool_result_lacks: Option<String>,
     prompt_contains: Option<String>,
@@ -121,8 +121,8 @@ enum Capture {
     Regex { regex: Regex, from_prompt: bool },
 }
 
-impl When {
-    fn holds(&self, scene: &Scene<'_>) -> bool {
+impl ScriptConditions {
+    fn holds(&self, scene: &ScriptScene<'_>) -> bool {
         let result_has = |text: &String| {
             scene.last_result().is_some_and(|result| {
                 scene::text_of(&result).contains(text) || result.to_string().contains(text)
@@ -135,7 +135,7 @@ impl When {
 }
 
 /// The reply of a line, with its placeholders filled in.
-pub(crate) struct Reply {
+pub(crate) struct ScriptReply {
     /// Each chunk's JSON and the delay before it.
     pub(crate) chunks: Vec<(Duration, String)>,
     pub(crate) error: Option<RecordedError>,
@@ -145,12 +145,12 @@ pub(crate) struct Reply {
 #[derive(Debug)]
 pub(crate) struct Script {
     name: String,
-    lines: Vec<Line>,
-    state: Mutex<State>,
+    lines: Vec<ScriptLine>,
+    state: Mutex<ScriptState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScriptState {
     used: Vec<bool>,
     vars: BTreeMap<String, Value>,
 }
@@ -158,15 +158,19 @@ struct State {
 impl Script {
     pub(crate) fn from_file(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
-        let bytes = regular::read(path, MOST_BYTES).map_err(|error| match error {
-            Unreadable::Special(what) => ScriptError::NotAFile { path: name.clone(), what },
-            Unreadable::TooLarge => ScriptError::TooLarge { path: name.clone() },
-            Unreadable::Io(source) => ScriptError::Read { path: name.clone(), source },
+        let bytes = regular_file::read(path, MAX_BYTES).map_err(|error| match error {
+            FileReadError::Special(what) => ScriptError::NotAFile { path: name.clone(), what },
+            FileReadError::TooLarge => ScriptError::TooLarge { path: name.clone() },
+            FileReadError::Io(source) => ScriptError::Read { path: name.clone(), source },
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
             let line = good.filter(|byte| **byte == b'\n').count() + 1;
-            ScriptError::Line { name: name.clone(), line, why: "this is not UTF-8 text".to_owned() }
+            ScriptError::ScriptLine {
+                name: name.clone(),
+                line,
+                why: "this is not UTF-8 text".to_owned(),
+            }
         })?;
         Self::from_text(&name, &text)
     }
@@ -178,7 +182,7 @@ impl Script {
             if line.trim().is_empty() {
                 continue;
             }
-            let line = read::line(line, at + 1).map_err(|why| ScriptError::Line {
+            let line = read::line(line, at + 1).map_err(|why| ScriptError::ScriptLine {
                 name: name.to_owned(),
                 line: at + 1,
                 why,
@@ -188,7 +192,7 @@ impl Script {
         if lines.is_empty() {
             return Err(ScriptError::Empty { name: name.to_owned() });
         }
-        let state = State { used: vec![false; lines.len()], ..State::default() };
+        let state = ScriptState { used: vec![false; lines.len()], ..ScriptState::default() };
         Ok(Self { name: name.to_owned(), lines, state: Mutex::new(state) })
     }
 
@@ -203,15 +207,15 @@ impl Script {
         method: &str,
         request: &Request,
         cwd: &Path,
-        fits: &dyn Fn(&Line) -> bool,
-    ) -> Result<Option<Reply>, ModelError> {
-        let scene = Scene::new(request, cwd);
+        matches_call: &dyn Fn(&ScriptLine) -> bool,
+    ) -> Result<Option<ScriptReply>, ModelError> {
+        let scene = ScriptScene::new(request, cwd);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { used, vars } = &mut *state;
+        let ScriptState { used, vars } = &mut *state;
         let unused = self.lines.iter().zip(used.iter_mut()).filter(|(_, used)| !**used);
         let found = unused
             .filter(|(line, _)| line.method == method)
-            .find(|(line, _)| fits(line) && line.when.holds(&scene));
+            .find(|(line, _)| matches_call(line) && line.when.holds(&scene));
         let Some((line, used)) = found else { return Ok(None) };
         *used = true;
         let fail = |why: String| ModelError::Script {
@@ -227,14 +231,14 @@ impl Script {
         let mut chunks = Vec::with_capacity(line.chunks.len());
         for (at, raw) in line.chunks.iter().enumerate() {
             let text = scene::fill(raw.get(), &scene, vars).map_err(fail)?;
-            let delay = line.delays.get(at).copied().unwrap_or(line.delay).min(LONGEST_DELAY);
+            let delay = line.delays.get(at).copied().unwrap_or(line.delay).min(MAX_DELAY);
             chunks.push((Duration::from_millis(delay), text));
         }
-        Ok(Some(Reply { chunks, error: line.error.clone() }))
+        Ok(Some(ScriptReply { chunks, error: line.error.clone() }))
     }
 
     /// The first unused line of a method, to report what was expected.
-    pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&Line) -> T) -> Option<T> {
+    pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&ScriptLine) -> T) -> Option<T> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = self.lines.iter().zip(&state.used).filter(|(_, used)| !**used);
         unused.map(|(line, _)| line).find(|line| line.method == method).map(tell)
@@ -267,7 +271,7 @@ impl Script {
 }
 
 impl Capture {
-    fn evaluate(&self, scene: &Scene<'_>) -> Option<Value> {
+    fn evaluate(&self, scene: &ScriptScene<'_>) -> Option<Value> {
         match self {
             Self::Pointer(pointer) => {
                 let result = scene.last_result()?;
@@ -292,7 +296,7 @@ impl Capture {
 fn last_content(request: &Request) -> String {
     match request.contents.last() {
         Some(content) => {
-            let json = lasting(content, &Secrets::default());
+            let json = replayable(content, &Secrets::default());
             format!("; the request ended with {}", clipped(&json, 600))
         }
         None => "; the request was empty".to_owned(),

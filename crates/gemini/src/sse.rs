@@ -23,7 +23,7 @@ pub enum SseError {
 
 /// The state inside a bare JSON object.
 #[derive(Debug, Default)]
-struct Bare {
+struct BareObject {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -42,7 +42,7 @@ pub struct SseDecoder {
     done: bool,
     after_cr: bool,
     /// Inside a JSON object that is not in a `data:` line.
-    bare: Option<Bare>,
+    bare: Option<BareObject>,
     /// Bytes of the byte order mark received; 3 = past it.
     mark: usize,
 }
@@ -124,7 +124,7 @@ impl SseDecoder {
         if self.line.is_empty() && !self.has_data {
             match first {
                 b'{' => {
-                    self.bare = Some(Bare::default());
+                    self.bare = Some(BareObject::default());
                     return 0;
                 }
                 b'[' | b']' | b',' | b' ' | b'\t' => return 1,

@@ -91,7 +91,7 @@ pub fn client(options: &ClientOptions) -> Result<reqwest::Client, HttpError> {
 }
 
 pub(crate) fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, HttpError> {
-    builder.build().map_err(|error| HttpError::Build { why: chain(&error) })
+    builder.build().map_err(|error| HttpError::Build { why: error_chain(&error) })
 }
 
 pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder, HttpError> {
@@ -113,10 +113,10 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
         builder = builder.user_agent(&options.user_agent);
     }
     match &options.proxy {
-        _ if proxy::are_off() => builder = builder.no_proxy(),
+        _ if proxy::are_disabled() => builder = builder.no_proxy(),
         Some(address) => {
             let through = Proxy::all(address.as_str())
-                .map_err(|error| HttpError::Proxy { why: chain(&error.without_url()) })?;
+                .map_err(|error| HttpError::Proxy { why: error_chain(&error.without_url()) })?;
             builder = builder.no_proxy().proxy(through.no_proxy(proxy::exceptions()));
         }
         None if !options.system_proxy => builder = builder.no_proxy(),
@@ -200,7 +200,7 @@ fn same_host(from: &url::Url, to: &url::Url) -> bool {
 }
 
 /// An error and its causes on one line, without repetitions.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use crate::client::chain;
+use crate::client::error_chain;
 
 /// Maximum depth of the chain of causes.
 const DEPTH: usize = 8;
@@ -49,7 +49,7 @@ impl From<reqwest::Error> for Failure {
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
         let kind = kind(&error);
-        let mut message = chain(&error);
+        let mut message = error_chain(&error);
         if kind == FailureKind::Certificate {
             message.push_str("; if a proxy of your company replaces certificates, name its root in `NODE_EXTRA_CA_CERTS`");
         }

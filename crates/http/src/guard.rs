@@ -125,7 +125,7 @@ impl Resolve for GuardedResolver {
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
             if !is_proxy {
-                check_found(&host, &found, &allowed)?;
+                check_resolved(&host, &found, &allowed)?;
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })
@@ -133,7 +133,11 @@ impl Resolve for GuardedResolver {
 }
 
 /// A single private address makes the name private: a rebinding server would mix them.
-fn check_found(host: &str, found: &[SocketAddr], allowed: &[IpAddr]) -> Result<(), AddressError> {
+fn check_resolved(
+    host: &str,
+    found: &[SocketAddr],
+    allowed: &[IpAddr],
+) -> Result<(), AddressError> {
     match found.iter().map(SocketAddr::ip).find(|ip| !is_public(*ip) && !allowed.contains(ip)) {
         Some(address) => Err(AddressError::PrivateAddress { host: host.to_owned(), address }),
         None => Ok(()),
@@ -147,9 +151,9 @@ mod tests {
     #[test]
     fn one_private_answer_spoils_a_name() {
         let mixed = ["8.8.8.8:0", "10.0.0.1:0"].map(|a| a.parse().expect("an address"));
-        assert!(check_found("rebind.example", &mixed, &[]).is_err());
-        assert!(check_found("rebind.example", &mixed[..1], &[]).is_ok());
-        assert!(check_found("intranet", &mixed, &["10.0.0.1".parse().expect("ip")]).is_ok());
+        assert!(check_resolved("rebind.example", &mixed, &[]).is_err());
+        assert!(check_resolved("rebind.example", &mixed[..1], &[]).is_ok());
+        assert!(check_resolved("intranet", &mixed, &["10.0.0.1".parse().expect("ip")]).is_ok());
     }
 
     #[tokio::test]

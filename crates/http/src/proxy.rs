@@ -7,19 +7,19 @@ use crate::client::ClientOptions;
 
 /// The hosts that are reached without a proxy. The first variable that is set counts, as in the
 /// HTTP library.
-fn direct_hosts() -> Option<String> {
+fn no_proxy_hosts() -> Option<String> {
     ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| std::env::var(name).ok())
 }
 
 /// Whether every host is reached without a proxy: `*` includes addresses, while the HTTP
 /// library applies it to names only.
-fn is_direct(hosts: Option<&str>) -> bool {
+fn covers_all_hosts(hosts: Option<&str>) -> bool {
     hosts.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
 }
 
 /// Whether `NO_PROXY` disables all proxies.
-pub(crate) fn are_off() -> bool {
-    is_direct(direct_hosts().as_deref())
+pub(crate) fn are_disabled() -> bool {
+    covers_all_hosts(no_proxy_hosts().as_deref())
 }
 
 /// The hosts that are reached directly although a proxy is set.
@@ -30,12 +30,12 @@ pub(crate) fn exceptions() -> Option<NoProxy> {
 /// The proxy for a request to the address, without user name and password:
 /// `http://proxy.example:3128`. `None`: direct.
 pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
-    if are_off() {
+    if are_disabled() {
         return None;
     }
     let matcher = match &options.proxy {
         Some(proxy) => {
-            Matcher::builder().all(proxy.clone()).no(direct_hosts().unwrap_or_default()).build()
+            Matcher::builder().all(proxy.clone()).no(no_proxy_hosts().unwrap_or_default()).build()
         }
         None if options.system_proxy => Matcher::from_env(),
         None => return None,
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn star_means_every_host() {
         for hosts in ["*", " * ", "a.example, *"] {
-            assert!(is_direct(Some(hosts)), "{hosts}");
+            assert!(covers_all_hosts(Some(hosts)), "{hosts}");
         }
         for hosts in [None, Some(""), Some("*.example"), Some("localhost,10.0.0.0/8")] {
-            assert!(!is_direct(hosts), "{hosts:?}");
+            assert!(!covers_all_hosts(hosts), "{hosts:?}");
         }
     }
 

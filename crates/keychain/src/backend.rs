@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::hexadecimal::{from_hexadecimal, hexadecimal};
-use crate::place::Place;
-use crate::program::{Ended, run};
+use crate::location::SecretLocation;
+use crate::program::{ProgramResult, run};
 
 /// Time limit for a store that is known to respond: the user may have to unlock it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const UNLOCK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Exit code of `security` when the item does not exist.
 const NOT_FOUND: i32 = 44;
 
@@ -38,7 +38,11 @@ impl Backend {
     }
 
     /// The secret of an account, if it exists.
-    pub(crate) fn get(&self, at: Place<'_>, limit: Duration) -> Result<Option<String>, String> {
+    pub(crate) fn get(
+        &self,
+        at: SecretLocation<'_>,
+        limit: Duration,
+    ) -> Result<Option<String>, String> {
         match self {
             Self::SecretTool(program) => {
                 let ended = run(program, &attributes("lookup", at), "", limit)?;
@@ -46,7 +50,7 @@ impl Backend {
                     (Some(0), _) => Ok(Some(ended.stdout)),
                     // Not found; a store that cannot be reached prints an error.
                     (Some(1), "") => Ok(None),
-                    _ => Err(ended.why()),
+                    _ => Err(ended.error_message()),
                 }
             }
             Self::Security(program) => {
@@ -55,25 +59,30 @@ impl Backend {
                 let ended = run(program, &words, "", limit)?;
                 match ended.code {
                     Some(0) => {
-                        let told = ended.stdout.trim_end_matches('\n');
+                        let error = ended.stdout.trim_end_matches('\n');
                         // Other programs store the text itself.
-                        if at.is_ours() { text(told) } else { Ok(told.to_owned()) }.map(Some)
+                        if at.is_ours() { text(error) } else { Ok(error.to_owned()) }.map(Some)
                     }
                     Some(NOT_FOUND) => Ok(None),
-                    _ => Err(ended.why()),
+                    _ => Err(ended.error_message()),
                 }
             }
         }
     }
 
     /// Stores a secret. The caller must verify it by reading.
-    pub(crate) fn set(&self, at: Place<'_>, label: &str, secret: &str) -> Result<(), String> {
+    pub(crate) fn set(
+        &self,
+        at: SecretLocation<'_>,
+        label: &str,
+        secret: &str,
+    ) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
                 let label = format!("--label={label}");
                 let mut words = attributes("store", at);
                 words.insert(1, &label);
-                run(program, &words, secret, PATIENCE)?.well()
+                run(program, &words, secret, UNLOCK_TIMEOUT)?.into_result()
             }
             Self::Security(program) => {
                 // Hexadecimal or plain words only, so that nothing needs quotes.
@@ -82,38 +91,38 @@ impl Backend {
                 let order = format!(
                     "add-generic-password -U -s {service} -a {account} -l {label} -w {secret}\n"
                 );
-                run(program, &["-i"], &order, PATIENCE)?.well()
+                run(program, &["-i"], &order, UNLOCK_TIMEOUT)?.into_result()
             }
         }
     }
 
     /// Deletes a secret, if it exists.
-    pub(crate) fn forget(&self, at: Place<'_>) -> Result<(), String> {
+    pub(crate) fn forget(&self, at: SecretLocation<'_>) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
-                let ended = run(program, &attributes("clear", at), "", PATIENCE)?;
+                let ended = run(program, &attributes("clear", at), "", UNLOCK_TIMEOUT)?;
                 match (ended.code, ended.stderr.trim()) {
                     (Some(1), "") => Ok(()),
-                    _ => ended.well(),
+                    _ => ended.into_result(),
                 }
             }
             Self::Security(program) => {
                 let (service, account) = (at.service, plain(at.account));
                 let words = ["delete-generic-password", "-s", service, "-a", &account];
-                let ended = run(program, &words, "", PATIENCE)?;
-                if ended.code == Some(NOT_FOUND) { Ok(()) } else { ended.well() }
+                let ended = run(program, &words, "", UNLOCK_TIMEOUT)?;
+                if ended.code == Some(NOT_FOUND) { Ok(()) } else { ended.into_result() }
             }
         }
     }
 }
 
-impl Ended {
-    fn well(self) -> Result<(), String> {
-        if self.code == Some(0) { Ok(()) } else { Err(self.why()) }
+impl ProgramResult {
+    fn into_result(self) -> Result<(), String> {
+        if self.code == Some(0) { Ok(()) } else { Err(self.error_message()) }
     }
 
     /// Its error message.
-    fn why(&self) -> String {
+    fn error_message(&self) -> String {
         let words: String =
             self.stderr.trim().chars().filter(|char| !char.is_control()).take(300).collect();
         match (words.as_str(), self.code) {
@@ -124,7 +133,7 @@ impl Ended {
     }
 }
 
-fn attributes<'a>(order: &'a str, at: Place<'a>) -> Vec<&'a str> {
+fn attributes<'a>(order: &'a str, at: SecretLocation<'a>) -> Vec<&'a str> {
     vec![order, "service", at.service, "account", at.account]
 }
 

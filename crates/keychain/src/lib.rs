@@ -9,10 +9,10 @@
 //! the system's store can be read.
 
 mod backend;
+mod encrypted_file;
 mod hexadecimal;
-mod place;
+mod location;
 mod program;
-mod sealed;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use backend::Backend;
+use encrypted_file::EncryptedFile;
+use location::SecretLocation;
+pub use location::SecretName;
 use parallax_protocol::secret::Secret;
-pub use place::Name;
-use place::Place;
-use sealed::SealedFile;
 
 /// A store that takes longer to respond counts as missing: do not wait for a desktop that is
 /// not there.
@@ -45,25 +45,25 @@ pub enum KeychainError {
 /// the first read.
 #[derive(Clone, Default)]
 pub struct Keychain {
-    inner: Option<Arc<Inner>>,
+    inner: Option<Arc<KeychainState>>,
 }
 
-struct Inner {
+struct KeychainState {
     home: String,
     /// `None`: the system's store is not used.
-    find: Option<Find>,
+    find: Option<BackendSource>,
     backend: OnceLock<Option<Backend>>,
     usable: OnceLock<bool>,
     /// Used when the system has no store.
-    sealed: Option<SealedFile>,
+    encrypted_file: Option<EncryptedFile>,
     /// Files of other programs, which are only read.
-    theirs: Vec<SealedFile>,
-    known: Mutex<HashMap<Name, Option<Secret>>>,
+    reference_files: Vec<EncryptedFile>,
+    known: Mutex<HashMap<SecretName, Option<Secret>>>,
 }
 
 /// Where secrets may be stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct KeychainLocations<'a> {
     /// The directory of this program's files, which identifies the secrets.
     pub home: &'a Path,
     /// Whether the system's store is used, if there is one.
@@ -74,7 +74,7 @@ pub struct Places<'a> {
     pub others: &'a [PathBuf],
 }
 
-enum Find {
+enum BackendSource {
     /// On this `PATH`.
     On(Option<OsString>),
     Known(Backend),
@@ -89,40 +89,49 @@ impl std::fmt::Debug for Keychain {
 impl Keychain {
     /// Creates a keychain for these locations. `variable` returns environment variables; nothing is
     /// searched yet.
-    pub fn of_places(places: Places<'_>, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
+    pub fn from_locations(
+        places: KeychainLocations<'_>,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Self {
         let named = variable("DBUS_SESSION_BUS_ADDRESS").is_some_and(|value| !value.is_empty());
         let usual =
             || variable("XDG_RUNTIME_DIR").is_some_and(|it| Path::new(&it).join("bus").exists());
         let reached = places.system && (cfg!(target_os = "macos") || named || usual());
-        let find = reached.then(|| Find::On(variable("PATH")));
-        let sealed = places.encrypted_file.then(|| SealedFile::in_home(places.home));
-        let theirs = places.others.iter().map(|home| SealedFile::in_home(home)).collect();
-        Self::made(places.home, find, sealed, theirs)
+        let find = reached.then(|| BackendSource::On(variable("PATH")));
+        let encrypted_file = places.encrypted_file.then(|| EncryptedFile::in_home(places.home));
+        let reference_files =
+            places.others.iter().map(|home| EncryptedFile::in_home(home)).collect();
+        Self::create(places.home, find, encrypted_file, reference_files)
     }
 
     /// The Secret Service through this `secret-tool`.
     pub fn secret_tool(home: &Path, program: PathBuf) -> Self {
-        Self::made(home, Some(Find::Known(Backend::SecretTool(program))), None, Vec::new())
+        Self::create(
+            home,
+            Some(BackendSource::Known(Backend::SecretTool(program))),
+            None,
+            Vec::new(),
+        )
     }
 
     /// The keychain of macOS through this `security`.
     pub fn security(home: &Path, program: PathBuf) -> Self {
-        Self::made(home, Some(Find::Known(Backend::Security(program))), None, Vec::new())
+        Self::create(home, Some(BackendSource::Known(Backend::Security(program))), None, Vec::new())
     }
 
-    fn made(
+    fn create(
         home: &Path,
-        find: Option<Find>,
-        sealed: Option<SealedFile>,
-        theirs: Vec<SealedFile>,
+        find: Option<BackendSource>,
+        encrypted_file: Option<EncryptedFile>,
+        reference_files: Vec<EncryptedFile>,
     ) -> Self {
-        let inner = Inner {
+        let inner = KeychainState {
             home: home.to_string_lossy().into_owned(),
             find,
             backend: OnceLock::new(),
             usable: OnceLock::new(),
-            sealed,
-            theirs,
+            encrypted_file,
+            reference_files,
             known: Mutex::default(),
         };
         Self { inner: Some(Arc::new(inner)) }
@@ -131,19 +140,21 @@ impl Keychain {
     /// Whether secrets can be stored. Queries the store once. Blocking, for at most a third of a
     /// second.
     pub fn is_usable(&self) -> bool {
-        self.inner.as_ref().is_some_and(|inner| inner.sealed.is_some() || inner.has_system())
+        self.inner
+            .as_ref()
+            .is_some_and(|inner| inner.encrypted_file.is_some() || inner.has_system())
     }
 
     /// Whether the user requires encryption, whether or not there is a system store.
     pub fn must_encrypt(&self) -> bool {
-        self.inner.as_ref().is_some_and(|inner| inner.sealed.is_some())
+        self.inner.as_ref().is_some_and(|inner| inner.encrypted_file.is_some())
     }
 
     /// The secret of a name, if it exists. Blocking: the user may have to unlock the store.
     ///
     /// # Errors
     /// When there is no store, or it did not respond.
-    pub fn get(&self, name: impl Into<Name>) -> Result<Option<Secret>, KeychainError> {
+    pub fn get(&self, name: impl Into<SecretName>) -> Result<Option<Secret>, KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
         if let Some(known) = inner.known().get(&name) {
@@ -158,7 +169,10 @@ impl Keychain {
     ///
     /// # Errors
     /// When there is no store, or it did not respond.
-    pub fn get_anew(&self, name: impl Into<Name>) -> Result<Option<Secret>, KeychainError> {
+    pub fn get_uncached(
+        &self,
+        name: impl Into<SecretName>,
+    ) -> Result<Option<Secret>, KeychainError> {
         let name = name.into();
         if let Some(inner) = &self.inner {
             inner.known().remove(&name);
@@ -173,21 +187,22 @@ impl Keychain {
     /// When there is no store, or it does not return the secret.
     pub fn set(
         &self,
-        name: impl Into<Name>,
+        name: impl Into<SecretName>,
         label: &str,
         secret: &Secret,
     ) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
         inner.known().remove(&name);
-        let (service, in_family) = name.of_family();
-        let in_file = Place { service: &service, account: &in_family };
-        match &inner.sealed {
+        let (service, reference_account) = name.reference_location();
+        let in_file = SecretLocation { service: &service, account: &reference_account };
+        match &inner.encrypted_file {
             Some(file) if !inner.has_system() => file.set(in_file, secret.expose()),
-            sealed => {
+            encrypted_file => {
                 // Check the file first: it must not keep an old secret.
-                let forgotten = sealed.as_ref().map_or(Ok(false), |file| file.forget(in_file));
-                forgotten.and_then(|_| inner.keep_in_system(&name, label, secret))
+                let forgotten =
+                    encrypted_file.as_ref().map_or(Ok(false), |file| file.forget(in_file));
+                forgotten.and_then(|_| inner.store_in_system(&name, label, secret))
             }
         }
         .map_err(KeychainError::Failed)?;
@@ -199,79 +214,87 @@ impl Keychain {
     ///
     /// # Errors
     /// When there is no store, or it refused.
-    pub fn forget(&self, name: impl Into<Name>) -> Result<(), KeychainError> {
+    pub fn forget(&self, name: impl Into<SecretName>) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
         inner.known().remove(&name);
-        if let Some(file) = &inner.sealed {
-            let (service, account) = name.of_family();
-            let forgotten = file.forget(Place { service: &service, account: &account });
+        if let Some(file) = &inner.encrypted_file {
+            let (service, account) = name.reference_location();
+            let forgotten = file.forget(SecretLocation { service: &service, account: &account });
             let was_there = forgotten.map_err(KeychainError::Failed)?;
             if was_there || inner.backend().is_none() {
                 return Ok(());
             }
         }
         let backend = inner.backend().ok_or(KeychainError::Missing)?;
-        backend.forget(Place::ours(&inner.account(&name))).map_err(KeychainError::Failed)
+        backend.forget(SecretLocation::ours(&inner.account(&name))).map_err(KeychainError::Failed)
     }
 
     /// The secret that Gemini CLI stored under the name: in an encrypted file of its home or, if
     /// `in_system`, in the system's store. Unreadable secrets count as missing. Blocking.
-    pub fn of_reference(&self, name: &Name, in_system: bool) -> Option<Secret> {
+    pub fn reference_secret(&self, name: &SecretName, in_system: bool) -> Option<Secret> {
         let inner = self.inner.as_ref()?;
-        let (service, account) = name.of_family();
-        let at = Place { service: &service, account: &account };
+        let (service, account) = name.reference_location();
+        let at = SecretLocation { service: &service, account: &account };
         let read = |found: Result<Option<String>, String>| {
-            found.inspect_err(|why| tracing::warn!(why, "secrets of Gemini CLI")).ok().flatten()
+            found
+                .inspect_err(|error_message| tracing::warn!(error_message, "secrets of Gemini CLI"))
+                .ok()
+                .flatten()
         };
-        let in_files = inner.theirs.iter().find_map(|file| read(file.get(at)));
+        let in_files = inner.reference_files.iter().find_map(|file| read(file.get(at)));
         let ask = || match in_system && inner.has_system() {
-            true => read(inner.backend()?.get(at, backend::PATIENCE)),
+            true => read(inner.backend()?.get(at, backend::UNLOCK_TIMEOUT)),
             false => None,
         };
         in_files.or_else(ask).map(Secret::new)
     }
 }
 
-impl Inner {
+impl KeychainState {
     /// Whether the system's store responds; checked once.
     fn has_system(&self) -> bool {
         *self.usable.get_or_init(|| {
-            let probe = Name::from("probe");
+            let probe = SecretName::from("probe");
             let asked = self
                 .backend()
-                .map(|backend| backend.get(Place::ours(&self.account(&probe)), PROBE));
+                .map(|backend| backend.get(SecretLocation::ours(&self.account(&probe)), PROBE));
             match asked {
                 None => false,
                 Some(Ok(_)) => true,
-                Some(Err(why)) => {
-                    tracing::debug!(why, "no keychain: secrets are kept in files");
+                Some(Err(error_message)) => {
+                    tracing::debug!(error_message, "no keychain: secrets are kept in files");
                     false
                 }
             }
         })
     }
 
-    fn find(&self, name: &Name) -> Result<Option<String>, KeychainError> {
-        if let Some(file) = &self.sealed {
-            let (service, account) = name.of_family();
-            let found = file.get(Place { service: &service, account: &account });
+    fn find(&self, name: &SecretName) -> Result<Option<String>, KeychainError> {
+        if let Some(file) = &self.encrypted_file {
+            let (service, account) = name.reference_location();
+            let found = file.get(SecretLocation { service: &service, account: &account });
             let found = found.map_err(KeychainError::Failed)?;
             if found.is_some() || self.backend().is_none() {
                 return Ok(found);
             }
         }
         let backend = self.backend().ok_or(KeychainError::Missing)?;
-        let found = backend.get(Place::ours(&self.account(name)), backend::PATIENCE);
+        let found = backend.get(SecretLocation::ours(&self.account(name)), backend::UNLOCK_TIMEOUT);
         found.map_err(KeychainError::Failed)
     }
 
-    fn keep_in_system(&self, name: &Name, label: &str, secret: &Secret) -> Result<(), String> {
+    fn store_in_system(
+        &self,
+        name: &SecretName,
+        label: &str,
+        secret: &Secret,
+    ) -> Result<(), String> {
         let backend = self.backend().ok_or("there is none")?;
         let account = self.account(name);
-        let at = Place::ours(&account);
+        let at = SecretLocation::ours(&account);
         backend.set(at, label, secret.expose())?;
-        let kept = backend.get(at, backend::PATIENCE)?;
+        let kept = backend.get(at, backend::UNLOCK_TIMEOUT)?;
         match kept.as_deref() == Some(secret.expose()) {
             true => Ok(()),
             false => Err("it did not keep the secret".to_owned()),
@@ -280,18 +303,18 @@ impl Inner {
 
     fn backend(&self) -> Option<&Backend> {
         let found = self.backend.get_or_init(|| match self.find.as_ref()? {
-            Find::Known(backend) => Some(backend.clone()),
-            Find::On(path) => Backend::find(path.as_deref()),
+            BackendSource::Known(backend) => Some(backend.clone()),
+            BackendSource::On(path) => Backend::find(path.as_deref()),
         });
         found.as_ref()
     }
 
     /// Two home directories of one user do not share secrets.
-    fn account(&self, name: &Name) -> String {
+    fn account(&self, name: &SecretName) -> String {
         format!("{} {}", name.text(), self.home)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Option<Secret>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<SecretName, Option<Secret>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

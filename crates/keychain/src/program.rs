@@ -14,7 +14,7 @@ const POLL: Duration = Duration::from_millis(1);
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// The result.
-pub(crate) struct Ended {
+pub(crate) struct ProgramResult {
     /// Its exit code; `None`: a signal.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -27,7 +27,7 @@ pub(crate) fn run(
     words: &[&str],
     input: &str,
     limit: Duration,
-) -> Result<Ended, String> {
+) -> Result<ProgramResult, String> {
     let end = Instant::now() + limit;
     #[expect(
         clippy::disallowed_methods,
@@ -60,7 +60,7 @@ pub(crate) fn run(
         }
     };
     let text = |output: Receiver<String>| output.recv_timeout(DRAIN).unwrap_or_default();
-    Ok(Ended { code: status.code(), stdout: text(stdout), stderr: text(stderr) })
+    Ok(ProgramResult { code: status.code(), stdout: text(stdout), stderr: text(stderr) })
 }
 
 /// Reads an output to its end, on a thread.

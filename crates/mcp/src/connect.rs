@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_config::mcp::{Endpoint, McpServer, McpSource, SandboxGrants};
-use parallax_exec::environment::{Redaction, is_of_system, pass};
-use parallax_exec::{Processes, ServedProgram, StartError};
-use parallax_http::chain;
+use parallax_exec::environment::{Redaction, is_system_variable, pass};
+use parallax_exec::{Processes, StartError, StdioProgram};
+use parallax_http::error_chain;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use parallax_http::reqwest::{self, Client};
 use parallax_http::{ClientOptions, Redirects};
@@ -46,7 +46,7 @@ pub(crate) type Connection = RunningService<RoleClient, Handler>;
 /// Puts a program into the sandbox of commands, or says why it cannot be put
 /// there. Blocking: it looks at the disk.
 pub type Confine =
-    Arc<dyn Fn(ServedProgram, &SandboxGrants) -> Result<ServedProgram, String> + Send + Sync>;
+    Arc<dyn Fn(StdioProgram, &SandboxGrants) -> Result<StdioProgram, String> + Send + Sync>;
 
 /// Begins to look after the files that are closed to a confined server, before it
 /// works for us. What comes of it puts them back in the end, and gives what people
@@ -93,14 +93,14 @@ impl Surroundings {
                 if foreign {
                     // Of the person's variables only what the manifest names.
                     let own = |name: &OsString| env.iter().any(|(known, _)| *name == **known);
-                    program
-                        .environment
-                        .retain(|(name, _)| own(name) || is_of_system(&name.to_string_lossy()));
+                    program.environment.retain(|(name, _)| {
+                        own(name) || is_system_variable(&name.to_string_lossy())
+                    });
                 }
                 if server.is_confined(self.sandboxed) {
                     program = self.confined(program, server.grants.clone()).await?;
                 }
-                let started = self.processes.serve(program).await;
+                let started = self.processes.start_stdio(program).await;
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { why: not_started(&error) })?;
                 let stdio = Stdio::new(process, streams, tail.clone());
@@ -125,7 +125,7 @@ impl Surroundings {
         args: &[String],
         env: &[(String, String)],
         cwd: Option<&PathBuf>,
-    ) -> ServedProgram {
+    ) -> StdioProgram {
         let redaction = Redaction { enabled: true, ..self.redaction.clone() };
         let mut environment = pass(self.variables.iter().cloned(), &redaction).variables;
         let own = [("GEMINI_CLI", "1"), ("PARALLAX", "1")];
@@ -134,7 +134,7 @@ impl Surroundings {
             environment.retain(|(other, _)| *other != *name);
             environment.push((name.into(), value.into()));
         }
-        ServedProgram {
+        StdioProgram {
             program: command.into(),
             arguments: args.iter().map(OsString::from).collect(),
             directory: cwd.map_or_else(|| self.directory.clone(), |cwd| self.directory.join(cwd)),
@@ -146,9 +146,9 @@ impl Surroundings {
     /// The same program in its sandbox. Without one it is not started.
     async fn confined(
         &self,
-        program: ServedProgram,
+        program: StdioProgram,
         grants: SandboxGrants,
-    ) -> Result<ServedProgram, McpError> {
+    ) -> Result<StdioProgram, McpError> {
         let failed = |why: String| McpError::Start { why: format!("it has no sandbox: {why}") };
         let confine = Arc::clone(&self.confine);
         let confining = tokio::task::spawn_blocking(move || confine(program, &grants));
@@ -299,7 +299,7 @@ fn refused(error: &ClientInitializeError) -> McpError {
     if error.is_authorization_required() {
         return McpError::SignIn { again: false };
     }
-    let why = chain(error);
+    let why = error_chain(error);
     match renewal_failed(error) {
         // Nobody was there to say so.
         Some(failed) if failed.starts_with("Request failed") => {
@@ -331,12 +331,12 @@ fn refused(error: &ClientInitializeError) -> McpError {
 /// What the network said, which its error does not give as its source.
 fn cause(error: &ClientInitializeError) -> String {
     match streamable(error) {
-        Some(StreamableHttpError::Client(client)) => chain(client),
+        Some(StreamableHttpError::Client(client)) => error_chain(client),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            http_error(text).unwrap_or_else(|| chain(error))
+            http_error(text).unwrap_or_else(|| error_chain(error))
         }
-        _ => chain(error),
+        _ => error_chain(error),
     }
 }
 
@@ -374,10 +374,10 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
 /// Why a message could not be sent, in words for people.
 pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
-        Some(StreamableHttpError::Client(client)) => plain(&chain(client)),
+        Some(StreamableHttpError::Client(client)) => plain(&error_chain(client)),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            http_error(text).unwrap_or_else(|| plain(&chain(error)))
+            http_error(text).unwrap_or_else(|| plain(&error_chain(error)))
         }
         Some(StreamableHttpError::InsufficientScope(error)) => {
             let wanted = match &error.required_scope {
@@ -389,7 +389,7 @@ pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
                  of the server's entry and sign in again"
             )
         }
-        _ => plain(&chain(error)),
+        _ => plain(&error_chain(error)),
     }
 }
 

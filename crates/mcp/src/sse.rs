@@ -96,7 +96,7 @@ async fn get(
         None => build(url.clone()),
     };
     request.send().await.map_err(|error| McpError::Start {
-        why: plain(&parallax_http::chain(&error.without_url())),
+        why: plain(&parallax_http::error_chain(&error.without_url())),
     })
 }
 

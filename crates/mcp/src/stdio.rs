@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_exec::{Served, ServedStreams};
+use parallax_exec::{StdioServer, StdioStreams};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -34,13 +34,13 @@ pub(crate) struct Stdio {
     skipped: SkipMeter,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
-    process: Option<Served>,
+    process: Option<StdioServer>,
     tail: Tail,
 }
 
 impl Stdio {
     /// Takes the streams over. What the server complains goes into `tail`.
-    pub(crate) fn new(process: Served, streams: ServedStreams, tail: Tail) -> Self {
+    pub(crate) fn new(process: StdioServer, streams: StdioStreams, tail: Tail) -> Self {
         // Ends with the stream, which ends with the process.
         tokio::spawn(tail.clone().drain(streams.stderr));
         Self {

@@ -118,7 +118,7 @@ impl Launch {
     /// know; `None`: it knows it.
     pub fn model_doubt(&self, name: &str) -> Option<String> {
         let table = self.model_table();
-        if table.knows(name) {
+        if table.is_known_name(name) {
             return None;
         }
         let choices = table.choices();

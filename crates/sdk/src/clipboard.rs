@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use parallax_exec::{persons_program, program};
+use parallax_exec::{program, user_program};
 
 /// A program that does not answer sooner does not answer.
 const TIME: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> 
         return false;
     }
     let ways: [&[&str]; 2] = [&["load-buffer", "-w", "-"], &["load-buffer", "-"]];
-    ways.iter().any(|way| persons_program::feed("tmux", way, text.as_bytes(), TIME))
+    ways.iter().any(|way| user_program::feed("tmux", way, text.as_bytes(), TIME))
 }
 
 /// Puts text into the clipboard; whether a program took it.
@@ -46,9 +46,9 @@ pub fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
         programs.push(("xclip", &["-selection", "clipboard"]));
         programs.push(("xsel", &["--clipboard", "--input"]));
     }
-    programs.iter().any(|(program, arguments)| {
-        persons_program::feed(program, arguments, text.as_bytes(), TIME)
-    })
+    programs
+        .iter()
+        .any(|(program, arguments)| user_program::feed(program, arguments, text.as_bytes(), TIME))
 }
 
 /// Saves the picture that the clipboard holds, if it holds one, into `folder`,

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use parallax_exec::persons_program;
+use parallax_exec::user_program;
 
 use crate::editors::EditorCommand;
 
@@ -33,7 +33,7 @@ pub fn edit(
     file.write_all(text.as_bytes()).map_err(told)?;
     drop(file);
     let shown = editor.program.display();
-    match persons_program::edit(&editor.program, &editor.arguments, &path) {
+    match user_program::edit(&editor.program, &editor.arguments, &path) {
         Ok(true) => {
             let bytes = std::fs::read(&path).map_err(told)?;
             String::from_utf8(bytes).map_err(|_| "the text is no UTF-8".to_owned())

@@ -20,8 +20,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, accept_hooks, find_hooks};
 use parallax_config::other_agents::their_tool;
-use parallax_exec::environment::is_of_system;
-use parallax_exec::{Fed, FedEnd, Processes};
+use parallax_exec::environment::is_system_variable;
+use parallax_exec::{PipedCommand, PipedOutput, Processes};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
@@ -449,7 +449,7 @@ impl Shared {
         hook: &Hook,
         input: Object,
         cancel: &CancellationToken,
-    ) -> Result<(FedEnd, Vec<String>), String> {
+    ) -> Result<(PipedOutput, Vec<String>), String> {
         let input = self.input(hook, input);
         let cannot = |why: String| format!("it cannot be started: {why}");
         if hook.kind == HookKind::Process {
@@ -457,7 +457,8 @@ impl Shared {
                 let environment = self.environment(hook);
                 let (sandbox, environment) = self.confine(hook, environment).await?;
                 let (text, folder) = (quoted(&hook.command), self.project.clone());
-                let started = self.processes.serve_shell(text, folder, environment, sandbox).await;
+                let started =
+                    self.processes.start_stdio_shell(text, folder, environment, sandbox).await;
                 started.map_err(|error| error.to_string())
             };
             return self.standing.ask(hook, input, start, cancel).await;
@@ -466,7 +467,7 @@ impl Shared {
         bytes.push(b'\n');
         let environment = self.environment(hook);
         let (sandbox, environment) = self.confine(hook, environment).await.map_err(cannot)?;
-        let command = Fed {
+        let command = PipedCommand {
             text: quoted(&hook.command),
             directory: self.project.clone(),
             environment,
@@ -475,9 +476,9 @@ impl Shared {
             // One more than is read, to know that it was too much.
             kept: result::ANSWER + 1,
             sandbox,
-            lets_go: true,
+            leaves_background: true,
         };
-        let fed = self.processes.feed(command, cancel).await;
+        let fed = self.processes.run_piped(command, cancel).await;
         fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
     }
 
@@ -491,7 +492,7 @@ impl Shared {
         };
         if hook.extension.is_some() {
             // Of the person's variables only what its settings name.
-            environment.retain(|(name, _)| is_of_system(&name.to_string_lossy()));
+            environment.retain(|(name, _)| is_system_variable(&name.to_string_lossy()));
         }
         let project = self.project.clone().into_os_string();
         let mut set: Vec<(String, std::ffi::OsString)> = vec![

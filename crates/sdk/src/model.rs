@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax_gemini::{
-    Gemini, GeminiOptions, ModelTable, RecordFormat, Recorder, Replay, ScriptMode, ScriptedModel,
+    Gemini, GeminiOptions, ModelTable, RecordFormat, Recorder, ReplayModel, ScriptMode,
+    ScriptedModel,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Model;
@@ -54,7 +55,7 @@ fn answers(
         Answers::Fake(path) => script(path, ScriptMode::Strict),
         Answers::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
         Answers::Replay { file, strict } => {
-            Ok(Arc::new(Replay::from_file(file, *strict).map_err(input)?))
+            Ok(Arc::new(ReplayModel::from_file(file, *strict).map_err(input)?))
         }
         Answers::Embedded { name, text } => embedded(name, text),
         Answers::Service => {

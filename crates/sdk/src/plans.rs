@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use parallax_files::{Access, Expected, Workspace, atomic_write, lexical, read_capped, real_path};
+use parallax_files::{
+    Access, ExpectedState, Workspace, atomic_write, lexical, read_capped, real_path,
+};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{self, Protection, folded_names, is_secret_environment};
 
@@ -129,7 +131,7 @@ impl OpenSession {
         if !file.path().starts_with(&self.plans) {
             return Err(format!("`{}` is no plan", path.display()));
         }
-        atomic_write(&file, text.as_bytes(), Expected::Anything)
+        atomic_write(&file, text.as_bytes(), ExpectedState::Anything)
             .map(drop)
             .map_err(|error| error.to_string())
     }

@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_exec::container::{self, Request};
+use parallax_exec::container::{self, ContainerRequest};
 use parallax_exec::program_sandbox::{
     CommandLine, Engine, ProgramSandbox, ProgramSandboxError, choose,
 };
-use parallax_exec::seatbelt::{self, Places, Profile};
-use parallax_exec::{Ending, container::Plan};
+use parallax_exec::seatbelt::{self, Profile, SandboxPaths};
+use parallax_exec::{Ending, container::ContainerPlan};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, failure};
@@ -20,7 +20,7 @@ pub struct Enclosure(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Container(Plan),
+    Container(ContainerPlan),
     Seatbelt { line: CommandLine, terminal: bool },
 }
 
@@ -89,14 +89,14 @@ impl Launch {
         let settings = self.config.settings.program_sandbox();
         let homes = &self.config.homes;
         // Made by the engine it would be root's.
-        container::WRITTEN
+        container::WRITABLE_DIRECTORIES
             .iter()
             .try_for_each(|name| parallax_exec::create_private_folder(&homes.parallax.join(name)))
             .map_err(|source| ProgramSandboxError::Start { program: engine.program(), source })?;
         let variables = self.options.variables.iter().filter_map(|(name, value)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
         });
-        let mut request = Request {
+        let mut request = ContainerRequest {
             engine,
             binary: own_binary(engine.program())?,
             arguments,
@@ -106,7 +106,7 @@ impl Launch {
             parallax: homes.parallax.clone(),
             temporary: real(&std::env::temp_dir()),
             variables: variables.collect(),
-            there: Vec::new(),
+            existing: Vec::new(),
             image: settings.image,
             allowed_paths: self.expanded(&settings.allowed_paths),
             network: settings.network,
@@ -115,7 +115,7 @@ impl Launch {
             name: format!("parallax-sandbox-{}", std::process::id()),
         };
         request.user = container::own_user(&request.variables);
-        request.there = request.candidates().into_iter().filter(|path| path.exists()).collect();
+        request.existing = request.candidates().into_iter().filter(|path| path.exists()).collect();
         Ok(Kind::Container(container::plan(&request)?))
     }
 
@@ -136,7 +136,7 @@ impl Launch {
         let target = real(&self.options.directory);
         let mut include = config.settings.include_directories();
         include.extend(self.options.include_directories.iter().cloned());
-        let places = Places {
+        let places = SandboxPaths {
             temporary: real(&std::env::temp_dir()),
             home: user.clone(),
             cache: user.join("Library/Caches"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parallax_config::ToolSandboxing;
 use parallax_engine::prompt::SandboxKind;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_files::HiddenPlaces;
+use parallax_files::HiddenFileTracker;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -85,11 +85,11 @@ impl Launch {
     }
 
     /// What was hidden of the workspace so far, in this session and before.
-    pub(crate) fn hidden_places(&self) -> HiddenPlaces {
+    pub(crate) fn hidden_places(&self) -> HiddenFileTracker {
         let ours = &self.config.homes.parallax;
         let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
         let project = parallax_store::project_folder(&self.options.directory);
-        HiddenPlaces::kept_in(ours.join("hidden").join(project))
+        HiddenFileTracker::with_record(ours.join("hidden").join(project))
     }
 
     /// What confines commands, as the model is told. The machine is not looked at:

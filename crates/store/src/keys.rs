@@ -223,7 +223,7 @@ impl Keys {
         }
         // Of two processes that begin at once one makes it.
         let _turn = self.turn()?;
-        let kept = self.keychain.get_anew(NAME).map_err(KeyError::Keychain)?;
+        let kept = self.keychain.get_uncached(NAME).map_err(KeyError::Keychain)?;
         if let Some(key) = read(kept)? {
             return Ok(key);
         }

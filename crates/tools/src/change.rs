@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parallax_files::FileError;
 use parallax_files::{
-    Confined, Decoded, Expected, Freshness, SeenFiles, Snapshot, Written, atomic_write, decode,
-    hash, looks_binary, read_capped,
+    Confined, Decoded, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult, atomic_write,
+    decode, hash, looks_binary, read_capped,
 };
 use parallax_protocol::tool::{Effects, FileDiff, FileTexts, ToolError, ToolErrorKind};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
@@ -130,7 +130,7 @@ pub(crate) fn commit(
     target: &Confined,
     before: Option<&Before>,
     bytes: &[u8],
-) -> Result<Written, ToolError> {
+) -> Result<WriteResult, ToolError> {
     let written = commit_unseen(target, before, bytes)?;
     seen.record(target.path(), written.snapshot, Some(bytes));
     Ok(written)
@@ -141,8 +141,9 @@ pub(crate) fn commit_unseen(
     target: &Confined,
     before: Option<&Before>,
     bytes: &[u8],
-) -> Result<Written, ToolError> {
-    let expected = before.map_or(Expected::Absent, |before| Expected::Content(hash(&before.bytes)));
+) -> Result<WriteResult, ToolError> {
+    let expected =
+        before.map_or(ExpectedState::Absent, |before| ExpectedState::Content(hash(&before.bytes)));
     atomic_write(target, bytes, expected).map_err(|error| write_failure(&error))
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_exec::{Ending, Fed, FedEnd, KEPT, Processes};
+use parallax_exec::{Ending, MAX_PIPED_OUTPUT, PipedCommand, PipedOutput, Processes};
 use parallax_protocol::checkpoint::Reach;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -97,7 +97,7 @@ impl Discovery {
         (timeout, kept): (Duration, usize),
         mode: ApprovalMode,
         cancel: &CancellationToken,
-    ) -> Result<(FedEnd, Reach), String> {
+    ) -> Result<(PipedOutput, Reach), String> {
         let text = format!("exec {}", shell_words::join(words));
         let environment = self.shell.environment().variables;
         let sandbox = self.shell.sandbox.clone().filter(|options| options.enabled);
@@ -121,9 +121,18 @@ impl Discovery {
             }
         };
         let directory = self.directory.clone();
-        let command =
-            Fed { text, directory, environment, input, timeout, kept, sandbox, lets_go: false };
-        let end = self.processes.feed(command, cancel).await.map_err(|error| error.to_string())?;
+        let command = PipedCommand {
+            text,
+            directory,
+            environment,
+            input,
+            timeout,
+            kept,
+            sandbox,
+            leaves_background: false,
+        };
+        let end =
+            self.processes.run_piped(command, cancel).await.map_err(|error| error.to_string())?;
         Ok((end, reach))
     }
 }
@@ -203,8 +212,9 @@ impl Invocation for Call {
         let Self { args, command, discovery, .. } = *self;
         Box::pin(async move {
             let input = serde_json::to_vec(&args).unwrap_or_default();
-            let end =
-                discovery.run(&command, input, (CALL_TIME, KEPT), run.mode, &run.cancel).await;
+            let end = discovery
+                .run(&command, input, (CALL_TIME, MAX_PIPED_OUTPUT), run.mode, &run.cancel)
+                .await;
             match end {
                 Ok((end, reach)) => {
                     let longest = discovery.shell.truncate_threshold;
@@ -221,7 +231,7 @@ fn failed(message: String) -> Outcome {
 }
 
 /// What the model reads of a call.
-fn outcome(end: &FedEnd, strict: bool, most: usize) -> Outcome {
+fn outcome(end: &PipedOutput, strict: bool, most: usize) -> Outcome {
     let text = |bytes: &[u8]| bounded(&String::from_utf8_lossy(bytes), most);
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
     let complains = strict && !stderr.trim().is_empty();
@@ -254,7 +264,7 @@ fn bounded(text: &str, most: usize) -> String {
     }
 }
 
-fn ended(end: &FedEnd, limit: Duration) -> String {
+fn ended(end: &PipedOutput, limit: Duration) -> String {
     let complaint = String::from_utf8_lossy(&end.stderr);
     let complaint: String = complaint.trim().chars().take(300).collect();
     let how = match &end.ending {
@@ -322,7 +332,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_complaint_alone_fails_only_where_that_is_wanted() {
-        let end = FedEnd {
+        let end = PipedOutput {
             ending: Some(Ending::Exited { code: 0 }),
             timed_out: false,
             stdout: b"x".to_vec(),

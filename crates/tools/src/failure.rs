@@ -13,10 +13,10 @@ pub fn path_failure(error: &PathError) -> ToolError {
     let kind = match error {
         PathError::Empty => ToolErrorKind::InvalidToolParams,
         PathError::Outside { .. }
-        | PathError::Kept { .. }
+        | PathError::Protected { .. }
         | PathError::Hidden { .. }
         | PathError::Loop { .. } => ToolErrorKind::PathNotInWorkspace,
-        PathError::NotAFolder { .. } => ToolErrorKind::PathIsNotADirectory,
+        PathError::NotADirectory { .. } => ToolErrorKind::PathIsNotADirectory,
     };
     ToolError::new(kind, error.to_string())
 }

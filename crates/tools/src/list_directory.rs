@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, Entry, FileError, IgnoreFlags, Kind, Workspace};
+use parallax_files::{
+    Access, Confined, DirectoryEntry, EntryKind, FileError, IgnoreFlags, Workspace,
+};
 use parallax_protocol::tool::{
     Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
     ToolKind, ToolSpec,
@@ -180,7 +182,7 @@ impl Call {
         Ok(Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed))
     }
 
-    fn is_excluded(&self, entry: &Entry) -> bool {
+    fn is_excluded(&self, entry: &DirectoryEntry) -> bool {
         let name = entry.name.to_string_lossy();
         self.patterns.iter().any(|pattern| name_matches(pattern, &name))
     }
@@ -206,11 +208,11 @@ impl Call {
 }
 
 /// `None` for what is gone by now.
-fn row(entry: &Entry, place: &Confined) -> Option<Row> {
-    let facts = place.facts().ok()?;
+fn row(entry: &DirectoryEntry, place: &Confined) -> Option<Row> {
+    let facts = place.metadata().ok()?;
     let name = entry.name.to_string_lossy();
     Some(Row {
-        is_folder: facts.kind == Kind::Directory,
+        is_folder: facts.kind == EntryKind::Directory,
         name: name.replace(|character: char| character.is_control(), "\u{fffd}"),
         size: facts.size,
     })

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, FileError, Kind, SeenFiles, Workspace};
+use parallax_files::{Access, Confined, EntryKind, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
@@ -124,8 +124,8 @@ impl Replace {
                 for entry in listing.entries {
                     let path = path.join(&entry.name);
                     match entry.kind {
-                        Kind::Directory if queue.len() < MAX_FOLDERS => queue.push_back(path),
-                        Kind::File if path.ends_with(wanted) && hits.len() < MAX_NAMED => {
+                        EntryKind::Directory if queue.len() < MAX_FOLDERS => queue.push_back(path),
+                        EntryKind::File if path.ends_with(wanted) && hits.len() < MAX_NAMED => {
                             hits.push(path);
                         }
                         _ => {}

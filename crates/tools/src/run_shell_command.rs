@@ -32,10 +32,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parallax_exec::environment::{Dropped, Why};
+use parallax_exec::environment::{DropReason, DroppedVariable};
 use parallax_exec::shell::strip_wrapper;
-use parallax_exec::{Command, Ended, Live, Mode, Processes};
-use parallax_files::{Access, Kind, Workspace};
+use parallax_exec::{Command, CommandOutcome, LiveOutput, Mode, Processes};
+use parallax_files::{Access, EntryKind, Workspace};
 use parallax_policy::bash::{self, Line, SafePlace};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -281,8 +281,8 @@ impl RunShellCommand {
         let place =
             self.workspace.resolve(path, Access::Write).map_err(|error| path_failure(&error))?;
         let shown = place.shown().display();
-        match place.facts() {
-            Ok(facts) if facts.kind == Kind::Directory => Ok(place.path().to_owned()),
+        match place.metadata() {
+            Ok(facts) if facts.kind == EntryKind::Directory => Ok(place.path().to_owned()),
             Ok(_) => Err(ToolError::new(
                 ToolErrorKind::PathIsNotADirectory,
                 format!("`{shown}` is not a folder: give a folder as `dir_path`"),
@@ -475,17 +475,20 @@ struct Call {
 
 /// Names the variables that commands (or hooks: `who`) do not get, and what keeps
 /// each.
-pub fn tell_dropped(who: &str, dropped: &[Dropped]) -> Vec<String> {
+pub fn tell_dropped(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
     // That they get no key of this program alone is no news; what other programs use
     // too would be missed.
-    let is_ours = |it: &&Dropped| it.why == Why::OwnCredential && !it.name.starts_with("GOOGLE_");
-    let told = dropped.iter().filter(|it| !is_ours(it)).map(|Dropped { name, why, keep }| {
-        let keep = match keep {
-            Some(setting) => format!("the setting `{setting}` keeps it"),
-            None => "nothing keeps it".to_owned(),
-        };
-        format!("{who} do not get the variable `{name}`: {why}; {keep}")
-    });
+    let is_ours = |it: &&DroppedVariable| {
+        it.why == DropReason::OwnCredential && !it.name.starts_with("GOOGLE_")
+    };
+    let told =
+        dropped.iter().filter(|it| !is_ours(it)).map(|DroppedVariable { name, why, keep }| {
+            let keep = match keep {
+                Some(setting) => format!("the setting `{setting}` keeps it"),
+                None => "nothing keeps it".to_owned(),
+            };
+            format!("{who} do not get the variable `{name}`: {why}; {keep}")
+        });
     told.collect()
 }
 
@@ -538,7 +541,8 @@ impl Invocation for Call {
             let preparing = tokio::task::spawn_blocking(move || {
                 let sandbox = options.sandbox.as_ref();
                 let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
-                let layers = confined && sandbox.is_some_and(has_layers) && processes.has_cell();
+                let layers =
+                    confined && sandbox.is_some_and(has_layers) && processes.has_namespaces();
                 Entry { layers, ..entry }.prepare(sandbox)
             });
             let prepared = match preparing.await.map_err(|error| error.to_string()) {
@@ -568,9 +572,9 @@ impl Invocation for Call {
             run.progress.process_group(running.pid());
             run.progress.control(Arc::new(Reached(running.control())));
             let progress = Arc::clone(&run.progress);
-            let mut live = move |piece: Live<'_>| show(progress.as_ref(), piece);
+            let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
             let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
-                Ended::Finished(finished) => {
+                CommandOutcome::Finished(finished) => {
                     let mut outcome = report::finished(&finished);
                     made::remove_unused(prepared.made).await;
                     if let Some(note) =
@@ -583,7 +587,8 @@ impl Invocation for Call {
                         let missed = self.processes.missed_network() > missed;
                         let line = self.line;
                         // Landlock alone hides no file of the workspace.
-                        let shown = self.processes.has_cell() && sandbox.tier != Tier::Landlock;
+                        let shown =
+                            self.processes.has_namespaces() && sandbox.tier != Tier::Landlock;
                         let looking = tokio::task::spawn_blocking(move || {
                             confined::refused(
                                 plan,
@@ -609,7 +614,7 @@ impl Invocation for Call {
                     }
                     outcome
                 }
-                Ended::Detached(detached) => {
+                CommandOutcome::Detached(detached) => {
                     report::detached(&detached, &self.command, self.detach_after.is_some())
                 }
             };

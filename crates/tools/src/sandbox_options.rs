@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_files::HiddenPlaces;
+use parallax_files::HiddenFileTracker;
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
@@ -31,7 +31,7 @@ pub struct SandboxOptions {
     /// Whether what `.geminiignore` names in the workspace is hidden too.
     pub hides_ignored: bool,
     /// What was hidden of the workspace so far.
-    pub hidden_places: HiddenPlaces,
+    pub hidden_places: HiddenFileTracker,
     /// What the folders of the workspace hold that is closed or hidden.
     pub closed_names: ClosedNames,
     /// Where git keeps the repositories of the workspace.

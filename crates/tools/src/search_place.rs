@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parallax_files::{Access, FileError, Kind, RuleSource, Workspace};
+use parallax_files::{Access, EntryKind, FileError, RuleSource, Workspace};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
@@ -34,7 +34,7 @@ impl Place {
             return Ok(Self { roots, base });
         };
         let place = workspace.resolve(text, Access::Read).map_err(|error| path_failure(&error))?;
-        let facts = place.facts().map_err(|error| match error {
+        let facts = place.metadata().map_err(|error| match error {
             FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
                 ToolErrorKind::FileNotFound,
                 format!("Path does not exist: {}", printable(place.shown())),
@@ -43,9 +43,9 @@ impl Place {
         })?;
         let path = place.path().to_path_buf();
         let base = match facts.kind {
-            Kind::Directory => Some(path.clone()),
-            Kind::File => path.parent().map(Path::to_path_buf),
-            Kind::Link | Kind::Other(_) => {
+            EntryKind::Directory => Some(path.clone()),
+            EntryKind::File => path.parent().map(Path::to_path_buf),
+            EntryKind::Link | EntryKind::Other(_) => {
                 return Err(ToolError::new(
                     ToolErrorKind::InvalidToolParams,
                     format!("Path is neither a file nor a directory: {}", printable(place.shown())),

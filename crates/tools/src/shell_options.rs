@@ -8,7 +8,8 @@ use std::time::Duration;
 use parallax_exec::TerminalSize;
 use parallax_exec::capture::CaptureLimits;
 use parallax_exec::environment::{
-    Environment, GitConfiguration, Redaction, build, of_hook, of_person, pass,
+    Environment, GitConfiguration, Redaction, build, hook_environment, pass,
+    user_command_environment,
 };
 
 use parallax_protocol::secret::Redact;
@@ -123,7 +124,7 @@ impl ShellOptions {
         if of_user {
             allow(&["SSH_AUTH_SOCK"]);
         }
-        of_hook(self.variables(), &redaction, self.git())
+        hook_environment(self.variables(), &redaction, self.git())
     }
 
     /// Those of this process, and what the user's own file adds.
@@ -133,9 +134,9 @@ impl ShellOptions {
 
     /// The same for a command that a person types: all that the process has, and no
     /// secrets of the file, for the model reads the output.
-    pub(crate) fn of_person(&self) -> Vec<(OsString, OsString)> {
+    pub(crate) fn user_command_environment(&self) -> Vec<(OsString, OsString)> {
         let own = pass(self.own_variables.iter().cloned(), &self.judged()).variables;
-        of_person(std::env::vars_os().chain(own), &self.pager)
+        user_command_environment(std::env::vars_os().chain(own), &self.pager)
     }
 
     fn judged(&self) -> Redaction {
@@ -156,7 +157,7 @@ impl ShellOptions {
 
     pub(crate) fn limits(&self) -> parallax_exec::Limits {
         parallax_exec::Limits {
-            capture: CaptureLimits::of_threshold(self.truncate_threshold),
+            capture: CaptureLimits::from_threshold(self.truncate_threshold),
             inactivity: self.inactivity_timeout,
             runtime: self.max_runtime,
             ..parallax_exec::Limits::default()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::cst::CstInputValue;
-use parallax_keychain::{Keychain, Name};
+use parallax_keychain::{Keychain, SecretName};
 use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::Value;
@@ -115,13 +115,13 @@ impl ValueFile {
     ) -> Option<String> {
         let here = scope_name(ExtensionScope::Workspace(workspace));
         let kept = |workspace: Option<String>| {
-            let name = Name::ExtensionSetting {
+            let name = SecretName::ExtensionSetting {
                 extension: extension.to_owned(),
                 id: id.to_owned(),
                 workspace,
                 variable: variable.to_owned(),
             };
-            self.keychain.of_reference(&name, true)
+            self.keychain.reference_secret(&name, true)
         };
         let kept = kept(Some(here)).or_else(|| kept(None))?;
         Some(kept.expose().to_owned())

@@ -7,7 +7,7 @@ use crate::program_sandbox::{Engine, ProgramSandboxError};
 
 /// Everything that the command line depends on.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct ContainerRequest {
     /// The container engine.
     pub engine: Engine,
     /// Our own binary.
@@ -28,7 +28,7 @@ pub struct Request {
     /// own sandbox.
     pub variables: Vec<(String, String)>,
     /// The paths of [`ContainerRequest::candidates`] that exist.
-    pub there: Vec<PathBuf>,
+    pub existing: Vec<PathBuf>,
     /// `tools.sandbox.image`.
     pub image: Option<String>,
     /// `tools.sandbox.allowedPaths`, absolute.
@@ -54,7 +54,7 @@ pub struct Mount {
     pub options: String,
 }
 
-impl Request {
+impl ContainerRequest {
     /// Paths whose existence affects the command line.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.gemini.clone(), self.home.join(".config/gcloud")];

@@ -7,7 +7,7 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::loader::needs_loader;
-use super::{NETWORK, PROXY, PROXY_PORT, Plan};
+use super::{ContainerPlan, NETWORK, PROXY, PROXY_PORT};
 use crate::Ending;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
@@ -25,7 +25,7 @@ const NOT_FOUND: std::ops::RangeInclusive<i32> = 126..=127;
 ///
 /// # Errors
 /// When it could not be started (exit code 44).
-pub async fn run(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
+pub async fn run(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     match start(plan).await {
         Err(ProgramSandboxError::Refused { program, code }) if NOT_FOUND.contains(&code) => {
             let own = std::env::current_exe();
@@ -39,7 +39,7 @@ pub async fn run(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
     }
 }
 
-async fn start(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
+async fn start(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     let program = plan.main.program;
     for (name, closed) in &plan.networks {
         make_network(program, name, *closed).await?;

@@ -45,7 +45,7 @@ const SECRET_WORDS: [&str; 20] = [
 const PLAIN_NAMES: [&str; 2] = ["PWD", "OLDPWD"];
 
 /// The part of a name that indicates a secret.
-pub(super) fn secret_part(name: &str) -> Option<&'static str> {
+pub(super) fn secret_name_part(name: &str) -> Option<&'static str> {
     if let Some(part) = SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)) {
         return Some(part);
     }
@@ -72,7 +72,7 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
 
 /// Whether an ambiguous name (`API` may be a key or an address) is a secret, judging by its
 /// value: one long word that is neither an address nor a path.
-pub(super) fn is_bare_key(name: &str, value: &str) -> bool {
+pub(super) fn is_bare_secret(name: &str, value: &str) -> bool {
     const SHORTEST: usize = 8;
     let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
     let one_word = value.len() >= SHORTEST && value.chars().all(of_word);
@@ -172,7 +172,7 @@ mod tests {
             "SALT",
             "PASSWORDS_SALT",
         ] {
-            assert!(secret_part(name).is_some(), "{name}");
+            assert!(secret_name_part(name).is_some(), "{name}");
         }
         for name in [
             "PWD",
@@ -195,7 +195,7 @@ mod tests {
             "API",
             "API_HOST",
         ] {
-            assert_eq!(secret_part(name), None, "{name}");
+            assert_eq!(secret_name_part(name), None, "{name}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use parallax_exec::capture::CaptureLimits;
-use parallax_exec::{Ending, Limits, Live, StartError, Stop};
+use parallax_exec::{Ending, Limits, LiveOutput, StartError, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, finished};
@@ -136,7 +136,7 @@ async fn binary_output_is_counted_and_not_kept() {
     let done = finished(
         running
             .follow(&cancel, None, &mut |piece| {
-                if let Live::Text(text) = piece {
+                if let LiveOutput::Text(text) = piece {
                     live.push_str(text);
                 }
             })
@@ -158,7 +158,7 @@ async fn live_output_comes_at_once_and_then_merged() {
     let mut pieces = Vec::new();
     running
         .follow(&cancel, None, &mut |piece| {
-            if let Live::Text(text) = piece {
+            if let LiveOutput::Text(text) = piece {
                 pieces.push(text.to_owned());
             }
         })
@@ -175,7 +175,7 @@ async fn silence_ends_a_command_and_keeps_its_output() {
     let silence = Duration::from_millis(150);
     command.limits = Limits { inactivity: Some(silence), ..command.limits };
     let done = place.run(command).await;
-    assert_eq!(done.stop, Some(Stop::Inactive(silence)));
+    assert_eq!(done.stop, Some(StopReason::Inactive(silence)));
     assert_eq!(done.output.kept.head, "before");
 }
 
@@ -187,9 +187,9 @@ async fn output_resets_the_silence_but_not_the_runtime() {
     command.limits = Limits {
         inactivity: Some(Duration::from_millis(250)),
         runtime: Some(runtime),
-        capture: CaptureLimits::of_threshold(40_000),
+        capture: CaptureLimits::from_threshold(40_000),
         ..command.limits
     };
     let done = place.run(command).await;
-    assert_eq!(done.stop, Some(Stop::Runtime(runtime)));
+    assert_eq!(done.stop, Some(StopReason::Runtime(runtime)));
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use parallax_exec::background::{BackgroundState, read_log};
-use parallax_exec::{Ending, Stop};
+use parallax_exec::{Ending, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, detached, eventually, finished, lives, pids};
@@ -31,7 +31,7 @@ async fn cancelled_it_leaves_nothing_of_its_tree() {
         })
         .await;
     let done = finished(ended);
-    assert_eq!(done.stop, Some(Stop::Cancelled));
+    assert_eq!(done.stop, Some(StopReason::Cancelled));
     assert_eq!(done.output.kept.head, "ready");
     assert!(began.unwrap().elapsed() < Duration::from_millis(1500));
     let pids = pids(&place, "pids");

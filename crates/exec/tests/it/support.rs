@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use parallax_exec::capture::CaptureLimits;
-use parallax_exec::{Command, Detached, Ended, Finished, Limits, Mode, Processes};
+use parallax_exec::{
+    Command, CommandOutcome, DetachedCommand, FinishedCommand, Limits, Mode, Processes,
+};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -29,40 +31,40 @@ impl Place {
             mode: Mode::Pipe,
             redact: None,
             copy: Some(self.folder.path().join("outputs/copy.txt")),
-            limits: Limits { capture: CaptureLimits::of_threshold(40_000), ..Limits::default() },
+            limits: Limits { capture: CaptureLimits::from_threshold(40_000), ..Limits::default() },
             colour: false,
             sandbox: None,
         }
     }
 
-    pub(crate) async fn run(&self, command: Command) -> Finished {
+    pub(crate) async fn run(&self, command: Command) -> FinishedCommand {
         let running = self.processes.start(command).await.unwrap();
         let cancel = CancellationToken::new();
         finished(running.follow(&cancel, None, &mut |_| {}).await)
     }
 
-    pub(crate) async fn run_text(&self, text: &str) -> Finished {
+    pub(crate) async fn run_text(&self, text: &str) -> FinishedCommand {
         self.run(self.command(text)).await
     }
 
-    pub(crate) async fn detach(&self, text: &str, after: Duration) -> Ended {
+    pub(crate) async fn detach(&self, text: &str, after: Duration) -> CommandOutcome {
         let running = self.processes.start(self.command(text)).await.unwrap();
         let cancel = CancellationToken::new();
         running.follow(&cancel, Some(after), &mut |_| {}).await
     }
 }
 
-pub(crate) fn finished(ended: Ended) -> Finished {
+pub(crate) fn finished(ended: CommandOutcome) -> FinishedCommand {
     match ended {
-        Ended::Finished(finished) => *finished,
-        Ended::Detached(detached) => panic!("still runs: {detached:?}"),
+        CommandOutcome::Finished(finished) => *finished,
+        CommandOutcome::Detached(detached) => panic!("still runs: {detached:?}"),
     }
 }
 
-pub(crate) fn detached(ended: Ended) -> Detached {
+pub(crate) fn detached(ended: CommandOutcome) -> DetachedCommand {
     match ended {
-        Ended::Detached(detached) => *detached,
-        Ended::Finished(finished) => panic!("ended: {finished:?}"),
+        CommandOutcome::Detached(detached) => *detached,
+        CommandOutcome::Finished(finished) => panic!("ended: {finished:?}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_exec::{Ending, Live, Mode, Stop, TerminalSize};
+use parallax_exec::{Ending, LiveOutput, Mode, StopReason, TerminalSize};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, finished, lives, pids};
@@ -23,8 +23,8 @@ async fn it_has_a_size_and_follows_changes() {
     let control = running.control();
     let cancel = CancellationToken::new();
     let mut resized = false;
-    let mut live = |piece: Live<'_>| {
-        let Live::Text(text) = piece else { return };
+    let mut live = |piece: LiveOutput<'_>| {
+        let LiveOutput::Text(text) = piece else { return };
         if text.contains("30 80") && !std::mem::replace(&mut resized, true) {
             let control = control.clone();
             // After the trap is set.
@@ -47,8 +47,8 @@ async fn input_reaches_the_program() {
     let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
     let control = running.control();
     let cancel = CancellationToken::new();
-    let mut live = |piece: Live<'_>| {
-        let Live::Text(text) = piece else { return };
+    let mut live = |piece: LiveOutput<'_>| {
+        let LiveOutput::Text(text) = piece else { return };
         if text.contains("name?") {
             control.write_input(b"Jo\n".to_vec());
         }
@@ -81,7 +81,7 @@ async fn cancelled_its_tree_ends_as_in_a_pipe() {
     let cancel = CancellationToken::new();
     let trigger = cancel.clone();
     let done = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
-    assert_eq!(done.stop, Some(Stop::Cancelled));
+    assert_eq!(done.stop, Some(StopReason::Cancelled));
     assert_eq!(done.output.kept.head, "ready");
     assert!(!lives(done.pid));
     assert!(pids(&place, "pids").iter().all(|pid| !lives(*pid)));

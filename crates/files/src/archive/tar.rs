@@ -2,22 +2,25 @@
 
 use std::io::{self, Read};
 
-use super::{ArchiveError, Target, shown};
+use super::{ArchiveError, UnpackTarget, shown};
 
 const BLOCK: usize = 512;
 /// Maximum bytes of an extended header.
-const EXTENDED: u64 = 1024 * 1024;
+const MAX_EXTENDED_HEADER: u64 = 1024 * 1024;
 
 /// What extended headers define for the next entry.
 #[derive(Default)]
-struct Said {
+struct ExtendedHeader {
     path: Option<String>,
     size: Option<u64>,
 }
 
 /// Unpacks a stream.
-pub(super) fn unpack(mut from: impl Read, target: &mut Target<'_>) -> Result<(), ArchiveError> {
-    let mut said = Said::default();
+pub(super) fn unpack(
+    mut from: impl Read,
+    target: &mut UnpackTarget<'_>,
+) -> Result<(), ArchiveError> {
+    let mut said = ExtendedHeader::default();
     let mut headers = 0usize;
     let mut block = [0; BLOCK];
     loop {
@@ -50,7 +53,7 @@ pub(super) fn unpack(mut from: impl Read, target: &mut Target<'_>) -> Result<(),
             }
             Some(b'g' | b'K') => drop(text_of(&mut from, size)?),
             kind => {
-                let Said { path, size: long } = std::mem::take(&mut said);
+                let ExtendedHeader { path, size: long } = std::mem::take(&mut said);
                 let name = path.unwrap_or_else(|| name_of(&block));
                 let size = long.unwrap_or(size);
                 entry(kind.copied(), &name, size, &block, &mut from, target)?;
@@ -65,7 +68,7 @@ fn entry(
     size: u64,
     block: &[u8; BLOCK],
     from: &mut impl Read,
-    target: &mut Target<'_>,
+    target: &mut UnpackTarget<'_>,
 ) -> Result<(), ArchiveError> {
     match kind {
         // Old archives mark a directory only by its name.
@@ -77,7 +80,7 @@ fn entry(
         }
         Some(b'5') => {
             target.folder(name)?;
-            skip(from, size.saturating_add(padding(size)).min(EXTENDED))
+            skip(from, size.saturating_add(padding(size)).min(MAX_EXTENDED_HEADER))
         }
         Some(b'1' | b'2') => Err(ArchiveError::Link(shown(name))),
         _ => Err(ArchiveError::Entry { name: shown(name), why: "is no file or folder" }),
@@ -147,7 +150,7 @@ fn skip(from: &mut impl Read, count: u64) -> Result<(), ArchiveError> {
 }
 
 fn text_of(from: &mut impl Read, size: u64) -> Result<String, ArchiveError> {
-    if size > EXTENDED {
+    if size > MAX_EXTENDED_HEADER {
         return Err(ArchiveError::Broken("a header is too long"));
     }
     let mut bytes = Vec::new();
@@ -157,7 +160,7 @@ fn text_of(from: &mut impl Read, size: u64) -> Result<String, ArchiveError> {
 }
 
 /// `LENGTH KEY=VALUE` lines; the last one of a key counts.
-fn extended(lines: &str, said: &mut Said) {
+fn extended(lines: &str, said: &mut ExtendedHeader) {
     for line in lines.split('\n') {
         let Some((_, pair)) = line.split_once(' ') else { continue };
         match pair.split_once('=') {

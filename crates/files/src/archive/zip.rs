@@ -6,21 +6,21 @@ use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 
-use super::{ArchiveError, Target, shown};
+use super::{ArchiveError, UnpackTarget, shown};
 
 /// The end of the directory, without its comment.
 const END: usize = 22;
 /// Maximum bytes of a comment.
-const COMMENT: u64 = 65_535;
+const MAX_COMMENT: u64 = 65_535;
 /// A directory entry, without its name.
 const ENTRY: usize = 46;
 /// The header before a file, without its name.
 const LOCAL: usize = 30;
 /// Maximum bytes of a directory.
-const DIRECTORY: u64 = 64 * 1024 * 1024;
+const MAX_DIRECTORY: u64 = 64 * 1024 * 1024;
 
 /// Unpacks a file.
-pub(super) fn unpack(mut file: File, target: &mut Target<'_>) -> Result<(), ArchiveError> {
+pub(super) fn unpack(mut file: File, target: &mut UnpackTarget<'_>) -> Result<(), ArchiveError> {
     let directory = directory(&mut file)?;
     let mut rest = directory.as_slice();
     while let Some(entry) = rest.get(..ENTRY) {
@@ -42,7 +42,7 @@ pub(super) fn unpack(mut file: File, target: &mut Target<'_>) -> Result<(), Arch
 
 fn directory(file: &mut File) -> Result<Vec<u8>, ArchiveError> {
     let length = file.seek(SeekFrom::End(0))?;
-    let start = length.saturating_sub(END as u64 + COMMENT);
+    let start = length.saturating_sub(END as u64 + MAX_COMMENT);
     file.seek(SeekFrom::Start(start))?;
     let mut tail = Vec::new();
     file.take(length - start).read_to_end(&mut tail)?;
@@ -52,7 +52,7 @@ fn directory(file: &mut File) -> Result<Vec<u8>, ArchiveError> {
     });
     let at = at.ok_or(ArchiveError::Broken("its directory is missing"))?;
     let (size, offset) = (u32_at(&tail, at + 12), u32_at(&tail, at + 16));
-    if offset == u32::MAX || u64::from(size) > DIRECTORY {
+    if offset == u32::MAX || u64::from(size) > MAX_DIRECTORY {
         return Err(ArchiveError::Broken("it is too large"));
     }
     file.seek(SeekFrom::Start(u64::from(offset)))?;
@@ -68,7 +68,7 @@ fn take(
     file: &mut File,
     entry: &[u8],
     name: &str,
-    target: &mut Target<'_>,
+    target: &mut UnpackTarget<'_>,
 ) -> Result<(), ArchiveError> {
     let wrong = |why| ArchiveError::Entry { name: shown(name), why };
     let (flags, method) = (u16_at(entry, 8), u16_at(entry, 10));
@@ -104,7 +104,7 @@ fn take(
         8 => Box::new(DeflateDecoder::new(data)),
         _ => return Err(wrong("is packed in a way that is not known")),
     };
-    let mut checked = Checked { from: &mut *data, crc: Crc::new() };
+    let mut checked = ChecksumReader { from: &mut *data, crc: Crc::new() };
     target.file(name, u64::from(size), mode & 0o111 != 0, &mut checked)?;
     // More data than declared was not checked.
     let more = checked.from.read(&mut [0; 1])? > 0;
@@ -115,12 +115,12 @@ fn take(
 }
 
 /// Computes the checksum of what is read.
-struct Checked<'a> {
+struct ChecksumReader<'a> {
     from: &'a mut dyn Read,
     crc: Crc,
 }
 
-impl Read for Checked<'_> {
+impl Read for ChecksumReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(buffer)?;
         self.crc.update(buffer.get(..count).unwrap_or_default());

@@ -3,13 +3,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parallax_files::{
-    Access, Expected, FileError, PathError, Workspace, WorkspaceOptions, atomic_write,
+    Access, ExpectedState, FileError, PathError, Workspace, WorkspaceOptions, atomic_write,
 };
 use proptest::prelude::*;
 
-use crate::Place;
+use crate::ResolvedDirectory;
 
-fn refused(place: &Place, path: &str, access: Access) -> String {
+fn refused(place: &ResolvedDirectory, path: &str, access: Access) -> String {
     match place.workspace.resolve(path, access) {
         Err(error) => error.to_string(),
         Ok(found) => panic!("{path} was allowed as {}", found.path().display()),
@@ -18,7 +18,7 @@ fn refused(place: &Place, path: &str, access: Access) -> String {
 
 #[test]
 fn what_is_outside_or_kept_is_refused_in_the_known_words() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("outside/secret", "s");
     symlink(place.path("outside"), place.path("work/door")).expect("link");
     symlink(place.path("outside/new"), place.path("work/dangling")).expect("link");
@@ -52,7 +52,7 @@ fn what_is_outside_or_kept_is_refused_in_the_known_words() {
 
 #[test]
 fn allowed_places_and_who_may_write_there() {
-    let place = Place::with(|base, options| {
+    let place = ResolvedDirectory::with(|base, options| {
         std::fs::create_dir(base.join("docs")).expect("a folder");
         options.readable = vec![base.join("docs")];
         options.writable_files = vec![base.join("outside/MEMORY.md")];
@@ -83,7 +83,7 @@ fn allowed_places_and_who_may_write_there() {
 
 #[test]
 fn at_signs_are_taken_off_unless_they_are_there() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("work/src/a.rs", "");
     place.put("work/@scope/b.rs", "");
     for (text, wanted) in [
@@ -100,19 +100,19 @@ fn at_signs_are_taken_off_unless_they_are_there() {
 
 #[test]
 fn links_that_stay_inside_work() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("work/real/a.txt", "one");
     symlink("real", place.path("work/folder")).expect("link");
     symlink("folder/a.txt", place.path("work/file")).expect("link");
     let found = place.workspace.resolve("file", Access::Write).expect("allowed");
-    atomic_write(&found, b"two", Expected::Anything).expect("written");
+    atomic_write(&found, b"two", ExpectedState::Anything).expect("written");
     assert_eq!(place.text("work/real/a.txt"), "two");
     assert!(place.path("work/file").is_symlink());
 }
 
 #[test]
 fn pipes_and_devices_answer_at_once() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     let pipe = place.path("work/pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -125,7 +125,7 @@ fn pipes_and_devices_answer_at_once() {
     let found = place.workspace.resolve("pipe", Access::Write).expect("allowed");
     assert!(matches!(found.open(), Err(FileError::NotRegular { what: "named pipe", .. })));
     assert!(matches!(
-        atomic_write(&found, b"x", Expected::Anything),
+        atomic_write(&found, b"x", ExpectedState::Anything),
         Err(FileError::NotRegular { .. })
     ));
 
@@ -147,7 +147,7 @@ fn pipes_and_devices_answer_at_once() {
 
 #[test]
 fn a_link_exchanged_between_check_and_use_never_leads_outside() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("outside/victim", "untouched");
     place.put("work/inner/victim", "inside");
     let hole = place.path("work/hole");
@@ -175,7 +175,7 @@ fn a_link_exchanged_between_check_and_use_never_leads_outside() {
                 stopped += 1;
                 continue;
             };
-            match atomic_write(&found, b"written", Expected::Anything) {
+            match atomic_write(&found, b"written", ExpectedState::Anything) {
                 Ok(_) => written += 1,
                 Err(_) => stopped += 1,
             }
@@ -213,7 +213,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..12),
         paths in proptest::collection::vec("(\\.\\./){0,2}[abc](/(\\.\\.|[abc])){0,3}(/secret)?", 1..6),
     ) {
-        let place = Place::new();
+        let place = ResolvedDirectory::new();
         place.put("outside/secret", "secret");
         let work = place.path("work");
         for step in steps {
@@ -235,7 +235,7 @@ proptest! {
                 prop_assert!(
                     found.path().starts_with(&work) || found.path().starts_with(place.path("temp"))
                 );
-                let _ = atomic_write(&found, b"changed", Expected::Anything);
+                let _ = atomic_write(&found, b"changed", ExpectedState::Anything);
             }
         }
         prop_assert_eq!(place.text("outside/secret"), secret);

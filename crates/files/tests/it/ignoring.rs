@@ -2,15 +2,15 @@ use std::os::unix::fs::symlink;
 
 use parallax_files::{RuleSource, WalkOptions, walk};
 
-use crate::Place;
+use crate::ResolvedDirectory;
 
-fn ignored(place: &Place, name: &str) -> Option<RuleSource> {
+fn ignored(place: &ResolvedDirectory, name: &str) -> Option<RuleSource> {
     place.workspace.is_ignored(&place.path(name)).map(|why| why.source)
 }
 
 #[test]
 fn git_rules_hold_at_all_levels_and_only_in_a_repository() {
-    let place = Place::with(|base, options| {
+    let place = ResolvedDirectory::with(|base, options| {
         options.root = base.join("work/sub");
         std::fs::create_dir(&options.root).expect("a folder");
     });
@@ -41,8 +41,9 @@ fn git_rules_hold_at_all_levels_and_only_in_a_repository() {
 
 #[test]
 fn stronger_files_overrule_weaker_ones() {
-    let place =
-        Place::with(|_, options| options.filtering.custom_ignore_files = vec![".aiignore".into()]);
+    let place = ResolvedDirectory::with(|_, options| {
+        options.filtering.custom_ignore_files = vec![".aiignore".into()]
+    });
     place.put("work/.git/HEAD", "");
     place.put("work/.gitignore", "by-git\nboth\nall\n");
     place.put("work/.geminiignore", "!both\nby-gemini\n!all\n");
@@ -58,7 +59,7 @@ fn stronger_files_overrule_weaker_ones() {
 
 #[test]
 fn links_are_ignored_with_their_target_and_pipes_do_not_hang() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("work/.geminiignore", "secret/\nlinked\n");
     place.put("work/secret/a", "");
     place.put("work/plain", "");

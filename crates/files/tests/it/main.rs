@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A workspace in a fresh folder, with a neighbour that is outside of it.
-pub(crate) struct Place {
+pub(crate) struct ResolvedDirectory {
     pub(crate) folder: TempDir,
     pub(crate) workspace: Workspace,
 }
 
-impl Place {
+impl ResolvedDirectory {
     pub(crate) fn new() -> Self {
         Self::with(|_, _| {})
     }

@@ -1,15 +1,15 @@
 use parallax_files::folder_tree;
 
-use crate::Place;
+use crate::ResolvedDirectory;
 
-fn drawn(place: &Place, items: usize) -> Vec<String> {
+fn drawn(place: &ResolvedDirectory, items: usize) -> Vec<String> {
     let text = folder_tree(&place.workspace, items);
     text.lines().skip(2).map(str::to_owned).collect()
 }
 
 #[test]
 fn files_come_first_and_closed_folders_are_marked() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("work/.geminiignore", "private/\n*.log\n");
     place.put("work/a.txt", "");
     place.put("work/b.log", "");
@@ -40,7 +40,7 @@ fn files_come_first_and_closed_folders_are_marked() {
 
 #[test]
 fn a_crowded_folder_is_not_read_to_its_end() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     for number in 0..6_000 {
         place.put(&format!("work/f{number:05}"), "");
     }

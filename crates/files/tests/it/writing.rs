@@ -1,22 +1,22 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use parallax_files::{
-    Access, Confined, Expected, FileError, Freshness, SeenFiles, Snapshot, atomic_write, hash,
+    Access, Confined, ExpectedState, FileError, Freshness, SeenFiles, Snapshot, atomic_write, hash,
     read_capped,
 };
 
-use crate::Place;
+use crate::ResolvedDirectory;
 
-fn target(place: &Place, path: &str) -> Confined {
+fn target(place: &ResolvedDirectory, path: &str) -> Confined {
     place.workspace.resolve(path, Access::Write).expect("allowed")
 }
 
-fn mode(place: &Place, name: &str) -> u32 {
+fn mode(place: &ResolvedDirectory, name: &str) -> u32 {
     std::fs::metadata(place.path(name)).expect("there").mode() & 0o7777
 }
 
 /// All names in the workspace, to see that no temporary file stays.
-fn names(place: &Place) -> Vec<String> {
+fn names(place: &ResolvedDirectory) -> Vec<String> {
     let entries = std::fs::read_dir(place.path("work")).expect("readable");
     let mut names: Vec<String> = entries
         .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
@@ -27,9 +27,9 @@ fn names(place: &Place) -> Vec<String> {
 
 #[test]
 fn a_new_file_has_the_usual_mode_and_its_folders() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     let plain = place.put("work/plain", "");
-    let written = atomic_write(&target(&place, "a/b/c"), b"text", Expected::Absent);
+    let written = atomic_write(&target(&place, "a/b/c"), b"text", ExpectedState::Absent);
     assert!(written.expect("written").created);
     assert_eq!(place.text("work/a/b/c"), "text");
     assert_eq!(mode(&place, "work/a/b/c"), mode(&place, "work/plain"));
@@ -38,7 +38,7 @@ fn a_new_file_has_the_usual_mode_and_its_folders() {
 
 #[test]
 fn mode_attributes_and_link_target_stay() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     let path = place.put("work/run.sh", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o751)).expect("mode");
     let marked =
@@ -46,7 +46,8 @@ fn mode_attributes_and_link_target_stay() {
     symlink("run.sh", place.path("work/link")).expect("link");
     let before = std::fs::metadata(&path).expect("there").ino();
     let written =
-        atomic_write(&target(&place, "link"), b"new", Expected::Content(hash(b"old"))).expect("ok");
+        atomic_write(&target(&place, "link"), b"new", ExpectedState::Content(hash(b"old")))
+            .expect("ok");
     assert!(!written.created && !written.in_place);
     assert_eq!((place.text("work/run.sh").as_str(), mode(&place, "work/run.sh")), ("new", 0o751));
     assert_ne!(std::fs::metadata(&path).expect("there").ino(), before);
@@ -61,68 +62,70 @@ fn mode_attributes_and_link_target_stay() {
 
 #[test]
 fn hard_links_stay_one_file() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     let path = place.put("work/one", "a long old content");
     std::fs::hard_link(&path, place.path("work/two")).expect("link");
     for content in ["short", "a much longer content than there was before"] {
-        let written = atomic_write(&target(&place, "two"), content.as_bytes(), Expected::Anything)
-            .expect("ok");
+        let written =
+            atomic_write(&target(&place, "two"), content.as_bytes(), ExpectedState::Anything)
+                .expect("ok");
         assert!(written.in_place);
         assert_eq!(place.text("work/one"), content);
     }
-    let refused = atomic_write(&target(&place, "two"), b"x", Expected::Content(hash(b"other")));
+    let refused =
+        atomic_write(&target(&place, "two"), b"x", ExpectedState::Content(hash(b"other")));
     assert!(matches!(refused, Err(FileError::Changed { .. })));
 }
 
 #[test]
 fn another_content_than_expected_is_never_overwritten() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("work/a", "by someone else");
     let found = target(&place, "a");
-    for expected in [Expected::Content(hash(b"mine")), Expected::Absent] {
+    for expected in [ExpectedState::Content(hash(b"mine")), ExpectedState::Absent] {
         assert!(atomic_write(&found, b"new", expected).is_err());
     }
     assert_eq!(place.text("work/a"), "by someone else");
-    let gone = atomic_write(&target(&place, "b"), b"new", Expected::Content(hash(b"mine")));
+    let gone = atomic_write(&target(&place, "b"), b"new", ExpectedState::Content(hash(b"mine")));
     assert!(matches!(gone, Err(FileError::Changed { .. })));
     assert_eq!(names(&place), ["a"]);
 }
 
 #[test]
 fn a_directory_is_refused() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     std::fs::create_dir(place.path("work/folder")).expect("a folder");
-    let refused = atomic_write(&target(&place, "folder"), b"x", Expected::Anything);
+    let refused = atomic_write(&target(&place, "folder"), b"x", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::IsDirectory { .. })));
-    let refused = atomic_write(&target(&place, "."), b"x", Expected::Anything);
+    let refused = atomic_write(&target(&place, "."), b"x", ExpectedState::Anything);
     assert!(refused.is_err());
     place.put("work/file", "x");
-    let refused = atomic_write(&target(&place, "file/below"), b"x", Expected::Anything);
+    let refused = atomic_write(&target(&place, "file/below"), b"x", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::NotADirectory { .. })), "{refused:?}");
 }
 
 #[test]
 fn a_write_protected_file_is_left_alone() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     let path = place.put("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
     // The superuser may write it all the same.
     if rustix::process::geteuid().is_root() {
         return;
     }
-    let refused = atomic_write(&target(&place, "a"), b"new", Expected::Anything);
+    let refused = atomic_write(&target(&place, "a"), b"new", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::PermissionDenied { .. })));
     assert_eq!(place.text("work/a"), "old");
 }
 
 #[test]
 fn the_ledger_notices_changes_by_others() {
-    let place = Place::new();
+    let place = ResolvedDirectory::new();
     place.put("work/a", "one");
     let found = target(&place, "a");
     let now = |found: &Confined| {
-        let (bytes, facts) = read_capped(found, 1000).expect("reads");
-        Snapshot::of(facts, &bytes)
+        let (bytes, metadata) = read_capped(found, 1000).expect("reads");
+        Snapshot::of(metadata, &bytes)
     };
     let seen = SeenFiles::new();
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::NeverSeen);
@@ -135,7 +138,7 @@ fn the_ledger_notices_changes_by_others() {
         seen.compare(found.path(), &now(&found)),
         Freshness::Changed(Some(b"one".as_slice().into()))
     );
-    let written = atomic_write(&found, b"three", Expected::Anything).expect("written");
+    let written = atomic_write(&found, b"three", ExpectedState::Anything).expect("written");
     seen.record(found.path(), written.snapshot, Some(b"three"));
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::Fresh);
 }

@@ -7,10 +7,10 @@ use regex::Regex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Capture, Line, When};
+use super::{Capture, ScriptConditions, ScriptLine};
 use crate::digest::Digest;
 use crate::payload::{clipped, one_line};
-use crate::record::RecordedError;
+use crate::recording::RecordedError;
 
 const STREAM: &str = "generateContentStream";
 const METHODS: [&str; 4] = [STREAM, "generateContent", "countTokens", "embedContent"];
@@ -21,7 +21,7 @@ const KEYS: [&str; 8] =
 type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// Parses a line; the error says what is wrong, but not where.
-pub(super) fn line(text: &str, number: usize) -> Result<Line, String> {
+pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     let mut fields = fields(text)?;
     known(fields.keys(), &KEYS, "this line")?;
     let mut take = |key: &str| fields.remove(key).filter(|raw| raw.get() != "null");
@@ -51,7 +51,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<Line, String> {
     let vars = take("vars").map(|raw| vars(&value(&raw))).transpose()?.unwrap_or_default();
     let (delays, delay) =
         take("delayMs").map(|raw| delays(&value(&raw))).transpose()?.unwrap_or_default();
-    Ok(Line { number, method, chunks, when, vars, delays, delay, error, digest })
+    Ok(ScriptLine { number, method, chunks, when, vars, delays, delay, error, digest })
 }
 
 fn fields(text: &str) -> Result<Fields, String> {
@@ -147,7 +147,7 @@ fn chunks(raw: &RawValue, may_be_empty: bool) -> Result<Vec<Box<RawValue>>, Stri
     }
 }
 
-fn when(value: &Value) -> Result<When, String> {
+fn when(value: &Value) -> Result<ScriptConditions, String> {
     let Value::Object(object) = value else {
         return Err(format!("`when` must be an object, not {}", kind_of(value)));
     };
@@ -157,7 +157,7 @@ fn when(value: &Value) -> Result<When, String> {
         let value = object.get(name).filter(|value| !value.is_null());
         value.map(|value| words(value, &format!("`when.{name}`"))).transpose()
     };
-    Ok(When {
+    Ok(ScriptConditions {
         last_tool_result_contains: text("lastToolResultContains")?,
         last_tool_result_lacks: text("lastToolResultLacks")?,
         prompt_contains: text("promptContains")?,

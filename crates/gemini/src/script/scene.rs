@@ -8,12 +8,12 @@ use parallax_protocol::model::Request;
 use serde_json::Value;
 
 /// A request as a script sees it. Contents are parsed only when needed.
-pub(crate) struct Scene<'a> {
+pub(crate) struct ScriptScene<'a> {
     request: &'a Request,
     cwd: &'a Path,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ScriptScene<'a> {
     pub(crate) fn new(request: &'a Request, cwd: &'a Path) -> Self {
         Self { request, cwd }
     }
@@ -97,7 +97,7 @@ pub(crate) fn output_json(result: &Value) -> Option<Value> {
 /// unchanged.
 pub(crate) fn fill(
     json: &str,
-    scene: &Scene<'_>,
+    scene: &ScriptScene<'_>,
     vars: &BTreeMap<String, Value>,
 ) -> Result<String, String> {
     if !json.contains("${") {
@@ -110,7 +110,7 @@ pub(crate) fn fill(
 
 fn fill_value(
     value: &mut Value,
-    scene: &Scene<'_>,
+    scene: &ScriptScene<'_>,
     vars: &BTreeMap<String, Value>,
 ) -> Result<(), String> {
     match value {
@@ -132,7 +132,7 @@ fn fill_value(
 
 fn fill_text(
     text: &str,
-    scene: &Scene<'_>,
+    scene: &ScriptScene<'_>,
     vars: &BTreeMap<String, Value>,
 ) -> Result<Value, String> {
     let mut filled = String::with_capacity(text.len());
@@ -145,8 +145,9 @@ fn fill_text(
             continue;
         }
         filled.push_str(before);
-        let known =
-            after.split_once('}').map(|(name, tail)| (look_up(name, scene, vars), name, tail));
+        let known = after
+            .split_once('}')
+            .map(|(name, tail)| (placeholder_value(name, scene, vars), name, tail));
         match known {
             Some((Some(found), name, tail)) => {
                 let found = found.ok_or_else(|| format!("there is nothing for `${{{name}}}`"))?;
@@ -171,7 +172,11 @@ fn fill_text(
 }
 
 /// The value of a placeholder: `None` = not ours, `Some(None)` = ours, but without a value.
-fn look_up(name: &str, scene: &Scene<'_>, vars: &BTreeMap<String, Value>) -> Option<Option<Value>> {
+fn placeholder_value(
+    name: &str,
+    scene: &ScriptScene<'_>,
+    vars: &BTreeMap<String, Value>,
+) -> Option<Option<Value>> {
     match name {
         "cwd" => return Some(Some(Value::String(scene.cwd.display().to_string()))),
         "prompt" => return Some(Some(Value::String(scene.prompt()))),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_gemini::{RecordFormat, Recorder, Replay, ScriptMode, ScriptedModel};
+use parallax_gemini::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError};
@@ -55,7 +55,7 @@ async fn the_full_format_replays_errors_too() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     assert_eq!(record(&path, RecordFormat::Full).await.len(), 3);
-    let replay = Replay::from_file(&path, true).expect("a recording");
+    let replay = ReplayModel::from_file(&path, true).expect("a recording");
     drain(&replay, request()).await.end.expect("the first call");
     let cut = drain(&replay, request()).await;
     assert_eq!(cut.text, "cut");
@@ -69,10 +69,10 @@ async fn a_strict_replay_tells_what_differs() {
     record(&path, RecordFormat::Full).await;
     let mut other = request();
     other.contents.push(Content::user(vec![Part::text("and more")]).seal());
-    let replay = Replay::from_file(&path, true).expect("a recording");
+    let replay = ReplayModel::from_file(&path, true).expect("a recording");
     let error = drain(&replay, other.clone()).await.end.expect_err("other contents").to_string();
     assert!(error.contains("content 2 of 2") && error.contains("and more"), "{error}");
-    let loose = Replay::from_file(&path, false).expect("a recording");
+    let loose = ReplayModel::from_file(&path, false).expect("a recording");
     drain(&loose, other).await.end.expect("in order");
 }
 
@@ -93,9 +93,9 @@ async fn a_strict_replay_leaves_out_what_differs_in_every_session() {
     let line: Value =
         serde_json::from_str(&std::fs::read_to_string(&path).expect("text")).expect("json");
     assert_eq!(line["request"]["lastUserText"], "hello");
-    let replay = || Replay::from_file(&path, true).expect("a recording");
+    let replay = || ReplayModel::from_file(&path, true).expect("a recording");
     drain(&replay(), on("Monday", "hello")).await.end.expect("the same prompt");
-    for model in [replay(), Replay::from_file(&path, false).expect("a recording")] {
+    for model in [replay(), ReplayModel::from_file(&path, false).expect("a recording")] {
         drain(&model, on("Sunday", "hello")).await.end.expect("the only line");
         let end = drain(&model, on("Sunday", "bye")).await.end;
         let error = end.expect_err("another prompt").to_string();
@@ -163,15 +163,15 @@ async fn a_key_in_pieces_is_not_recorded_and_signatures_stay() {
     // Only its beginning is within what is kept of a prompt.
     let prompt = format!("{}{KEY}", "x".repeat(290));
     long.contents = vec![Content::user(vec![Part::text(prompt)]).seal()];
-    let said = drain(&recorder, long).await.text;
-    assert!(said.contains(KEY), "the answer itself is whole: {said}");
+    let description = drain(&recorder, long).await.text;
+    assert!(description.contains(KEY), "the answer itself is whole: {description}");
     drain(&recorder, request()).await.end.expect("the second call");
     let text = std::fs::read_to_string(&path).expect("a recording");
     for piece in [tail, &head[..5]] {
         assert!(!text.contains(piece), "{piece} in {text}");
     }
     assert_eq!(text.matches(r#""thoughtSignature":"c2ln""#).count(), 2, "{text}");
-    let replay = Replay::from_file(&path, false).expect("a recording");
+    let replay = ReplayModel::from_file(&path, false).expect("a recording");
     assert_eq!(drain(&replay, request()).await.text, "the key [redacted] it is");
 }
 
@@ -179,15 +179,15 @@ async fn a_key_in_pieces_is_not_recorded_and_signatures_stay() {
 async fn what_was_redacted_does_not_differ_at_a_replay() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
-    let after = |said: &str| {
+    let after = |description: &str| {
         let mut request = request();
-        request.contents.push(Content::model(vec![Part::text(said)]).seal());
+        request.contents.push(Content::model(vec![Part::text(description)]).seal());
         request
     };
     let recorder = Recorder::new(script(), &path, RecordFormat::Full, vec![Secret::new(KEY)])
         .expect("a recorder");
     drain(&recorder, after(&format!("<{KEY}>"))).await.end.expect("a call");
-    let replay = Replay::from_file(&path, true).expect("a recording");
+    let replay = ReplayModel::from_file(&path, true).expect("a recording");
     drain(&replay, after("<[redacted]>")).await.end.expect("the same");
 }
 
@@ -204,10 +204,10 @@ async fn what_has_no_chunks_is_recorded_so_that_it_loads() {
         let record = |model: Arc<dyn Model>| {
             Recorder::new(model, &path, format, Vec::new()).expect("a recorder")
         };
-        let replay = Replay::from_file(&empty, false).expect("an empty answer");
+        let replay = ReplayModel::from_file(&empty, false).expect("an empty answer");
         drain(&record(Arc::new(replay)), request()).await.end.expect("nothing");
         assert_eq!(
-            drain(&Replay::from_file(&path, true).expect("it loads"), request()).await.text,
+            drain(&ReplayModel::from_file(&path, true).expect("it loads"), request()).await.text,
             ""
         );
         std::fs::remove_file(&path).expect("there is one");
@@ -215,7 +215,7 @@ async fn what_has_no_chunks_is_recorded_so_that_it_loads() {
             ScriptedModel::from_text("s", refused, ScriptMode::Strict).expect("a script");
         drain(&record(Arc::new(refusing)), request()).await.end.expect_err("refused");
         if format == RecordFormat::Full {
-            let replay = Replay::from_file(&path, true).expect("it loads");
+            let replay = ReplayModel::from_file(&path, true).expect("it loads");
             drain(&replay, request()).await.end.expect_err("refused again");
         }
     }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parallax_http::reqwest::header::CONTENT_TYPE;
 use parallax_http::reqwest::{Client, RequestBuilder};
-use parallax_http::{chain, sign_rs256};
+use parallax_http::{error_chain, sign_rs256};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -234,10 +234,11 @@ fn granted(answer: &Value) -> Result<Token, String> {
 /// The answer of a service, or its reason, without anything that was sent.
 pub(super) async fn answer(request: RequestBuilder) -> Result<Value, String> {
     let asking = async {
-        let mut response = request.send().await.map_err(|error| chain(&error.without_url()))?;
+        let mut response =
+            request.send().await.map_err(|error| error_chain(&error.without_url()))?;
         let mut body = Vec::new();
         while let Some(more) =
-            response.chunk().await.map_err(|error| chain(&error.without_url()))?
+            response.chunk().await.map_err(|error| error_chain(&error.without_url()))?
         {
             body.extend_from_slice(&more);
             if body.len() > MOST {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax_keychain::{Keychain, Name};
+use parallax_keychain::{Keychain, SecretName};
 use parallax_protocol::secret::Secret;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ impl TokenFiles {
             return Ok(false);
         }
         // What stays in the keychain though nothing names it does no harm.
-        let _ = self.keychain.forget(Name::SignIn(server.to_owned()));
+        let _ = self.keychain.forget(SecretName::SignIn(server.to_owned()));
         files::write(&self.ours, &all)?;
         Ok(true)
     }
@@ -100,8 +100,8 @@ impl TokenFiles {
         let files = std::iter::once(&self.ours).chain(&self.theirs);
         let in_files = files.flat_map(|file| read(file)).find(fits);
         in_files.or_else(|| {
-            let name = Name::SignIn(server.to_owned());
-            let kept = self.keychain.of_reference(&name, self.keychain.must_encrypt())?;
+            let name = SecretName::SignIn(server.to_owned());
+            let kept = self.keychain.reference_secret(&name, self.keychain.must_encrypt())?;
             // Two names can be one there: what is in it decides.
             serde_json::from_str(kept.expose()).ok().filter(fits)
         })
@@ -110,7 +110,7 @@ impl TokenFiles {
     /// The tokens themselves, wherever they are. Blocking.
     fn revealed(&self, mut entry: Entry) -> Option<Entry> {
         if entry.keychain {
-            let name = Name::SignIn(entry.server_name.clone());
+            let name = SecretName::SignIn(entry.server_name.clone());
             let kept = self.keychain.get(name);
             let kept = kept
                 .inspect_err(|error| {
@@ -140,7 +140,7 @@ impl TokenFiles {
         let Ok(text) = serde_json::to_string(entry) else { return };
         let server = &entry.server_name;
         let label = format!("Parallax: sign-in to the MCP server {server}");
-        let name = Name::SignIn(server.clone());
+        let name = SecretName::SignIn(server.clone());
         if self.keychain.set(name, &label, &Secret::new(text)).is_ok() {
             entry.keychain = true;
             entry.token.access_token.clear();
@@ -358,7 +358,7 @@ impl CredentialStore for ServerTokens {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use parallax_keychain::Places;
+    use parallax_keychain::KeychainLocations;
 
     use super::*;
 
@@ -403,18 +403,22 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let other = tempfile::tempdir().expect("a folder");
         let encrypted = |home: &Path, others: &[PathBuf]| {
-            let places = Places { home, system: false, encrypted_file: true, others };
-            Keychain::of_places(places, &|_| None)
+            let places = KeychainLocations { home, system: false, encrypted_file: true, others };
+            Keychain::from_locations(places, &|_| None)
         };
         let theirs = r#"{"serverName":"t t","token":{"accessToken":"theirs","tokenType":"Bearer"},
             "mcpServerUrl":"https://t.example/mcp","updatedAt":1}"#;
-        let name = Name::SignIn("t t".to_owned());
+        let name = SecretName::SignIn("t t".to_owned());
         encrypted(other.path(), &[]).set(name, "", &Secret::new(theirs)).expect("kept");
         let others = [other.path().to_owned()];
         // What is there is read without being asked.
-        let places =
-            Places { home: home.path(), system: false, encrypted_file: false, others: &others };
-        let keychain = Keychain::of_places(places, &|_| None);
+        let places = KeychainLocations {
+            home: home.path(),
+            system: false,
+            encrypted_file: false,
+            others: &others,
+        };
+        let keychain = Keychain::from_locations(places, &|_| None);
         let files = TokenFiles::new(home.path(), &others, keychain);
         let found = ServerTokens::new(&files, "t t", "https://t.example/mcp").load_now();
         assert!(found.is_some_and(|found| found.token_response.is_some()));
@@ -432,7 +436,7 @@ mod tests {
         assert!(!text.contains("acc\"") && !text.contains("ref\""), "{text}");
         // Whole, for whoever else reads that form.
         let kept = encrypted(other.path(), &[home.path().to_owned()])
-            .of_reference(&Name::SignIn("s".to_owned()), false)
+            .reference_secret(&SecretName::SignIn("s".to_owned()), false)
             .expect("kept");
         let kept: Entry = serde_json::from_str(kept.expose()).expect("an entry");
         assert_eq!((kept.server_name.as_str(), kept.token.access_token.as_str()), ("s", "acc"));

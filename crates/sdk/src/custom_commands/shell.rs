@@ -3,7 +3,7 @@
 
 use parallax_exec::capture::CaptureLimits;
 use parallax_exec::shell::strip_wrapper;
-use parallax_exec::{Command, Ended, Ending, Finished, Limits, Mode};
+use parallax_exec::{Command, CommandOutcome, Ending, FinishedCommand, Limits, Mode};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Taint, Verdict};
 use parallax_protocol::tool::{Effects, ToolKind};
@@ -79,9 +79,9 @@ pub(super) async fn run(
     let command = command(shared, &judged.text, mode, permissions).await?;
     let running = shared.processes.start(command).await.map_err(|error| error.to_string())?;
     match running.follow(cancel, None, &mut |_| {}).await {
-        Ended::Finished(finished) => Ok(shown(&judged.text, &finished)),
+        CommandOutcome::Finished(finished) => Ok(shown(&judged.text, &finished)),
         // Nobody sends it to the background; should it happen, its end is not awaited.
-        Ended::Detached(detached) => Ok(detached.output.kept.head),
+        CommandOutcome::Detached(detached) => Ok(detached.output.kept.head),
     }
 }
 
@@ -96,7 +96,7 @@ async fn command(
     let shell = shared.shell.clone();
     let variables = shell.environment().variables;
     let limits = Limits {
-        capture: CaptureLimits::of_threshold(shell.truncate_threshold),
+        capture: CaptureLimits::from_threshold(shell.truncate_threshold),
         inactivity: shell.inactivity_timeout,
         ..Limits::default()
     };
@@ -126,7 +126,7 @@ async fn command(
 }
 
 /// The output, and how the command ended unless it ended well.
-fn shown(command: &str, finished: &Finished) -> String {
+fn shown(command: &str, finished: &FinishedCommand) -> String {
     let output = &finished.output;
     let mut text = match output.binary {
         true => format!("[binary output, {} bytes, not shown]", output.bytes),

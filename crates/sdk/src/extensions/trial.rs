@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use parallax_exec::environment::is_of_system;
-use parallax_exec::{Ending, Fed, Processes};
+use parallax_exec::environment::is_system_variable;
+use parallax_exec::{Ending, PipedCommand, Processes};
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
@@ -190,7 +190,7 @@ impl Launch {
                 text.push(' ');
                 text.push_str(&quoted(word));
             }
-            let fed = Fed {
+            let fed = PipedCommand {
                 text,
                 directory: project.clone(),
                 environment: environment(&self.options.variables, &home),
@@ -198,12 +198,12 @@ impl Launch {
                 timeout: time,
                 kept: OUTPUT,
                 sandbox: None,
-                lets_go: false,
+                leaves_background: false,
             };
             let processes = Processes::new(root.join("tmp"));
             runtime
                 .block_on(async {
-                    let end = processes.feed(fed, &CancellationToken::new()).await;
+                    let end = processes.run_piped(fed, &CancellationToken::new()).await;
                     processes.shutdown().await;
                     end
                 })
@@ -248,7 +248,7 @@ fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsSt
         .iter()
         .filter(|(name, _)| {
             let name = name.to_string_lossy();
-            is_of_system(&name) && !own.contains(&name.as_ref())
+            is_system_variable(&name) && !own.contains(&name.as_ref())
         })
         .cloned()
         .collect();

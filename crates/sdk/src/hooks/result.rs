@@ -1,7 +1,7 @@
 //! What one hook's end means.
 
 use parallax_config::hooks::{Hook, HookKind};
-use parallax_exec::{Ending, FedEnd};
+use parallax_exec::{Ending, PipedOutput};
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
 use parallax_protocol::hooks::{HookDecision, HookEvent};
@@ -81,12 +81,12 @@ impl Single {
 }
 
 /// Reads the end of a hook.
-pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
+pub(super) fn interpret(hook: &Hook, end: &PipedOutput) -> Single {
     let single = answer(hook, end);
     if hook.event.can_be_refused() { single } else { single.heard_only(hook) }
 }
 
-fn answer(hook: &Hook, end: &FedEnd) -> Single {
+fn answer(hook: &Hook, end: &PipedOutput) -> Single {
     let code = match end.ending {
         None => {
             let timeout = hook.timeout.as_secs_f64();
@@ -301,8 +301,8 @@ pub(super) mod tests {
         }
     }
 
-    fn end(code: i32, stdout: &str, stderr: &str) -> FedEnd {
-        FedEnd {
+    fn end(code: i32, stdout: &str, stderr: &str) -> PipedOutput {
+        PipedOutput {
             ending: Some(Ending::Exited { code }),
             timed_out: false,
             stdout: stdout.into(),
@@ -376,7 +376,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_ended_warns_or_denies() {
-        let ended = FedEnd { ending: None, timed_out: true, ..end(0, "{}", "") };
+        let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "{}", "") };
         let open = interpret(&hook(false), &ended);
         assert_eq!((open.decision, open.messages.len()), (None, 1));
         assert_eq!(interpret(&hook(true), &ended).decision, Some(HookDecision::Deny));
@@ -414,7 +414,7 @@ pub(super) mod tests {
     fn a_failure_ends_the_turn_where_a_no_would_not_refuse() {
         for event in [HookEvent::AfterAgent, HookEvent::BeforeToolSelection] {
             let guard = Hook { event, ..hook(true) };
-            let ended = FedEnd { ending: None, timed_out: true, ..end(0, "", "") };
+            let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "", "") };
             let said = interpret(&guard, &ended);
             assert!(said.stop.is_some_and(|why| why.contains("must agree")));
             assert_eq!(said.decision, None);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_config::hooks::Hook;
-use parallax_exec::{Ending, FedEnd, KEPT, Served, ServedStreams};
+use parallax_exec::{Ending, MAX_PIPED_OUTPUT, PipedOutput, StdioServer, StdioStreams};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -35,7 +35,7 @@ struct Seat {
 
 /// A process that is talked to.
 struct Talk {
-    served: Served,
+    served: StdioServer,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     /// What it complained last; read until it ends.
@@ -52,9 +52,9 @@ impl Standing {
         &self,
         hook: &Hook,
         mut input: Object,
-        start: impl AsyncFnOnce() -> Result<(Served, ServedStreams), String>,
+        start: impl AsyncFnOnce() -> Result<(StdioServer, StdioStreams), String>,
         cancel: &CancellationToken,
-    ) -> Result<(FedEnd, Vec<String>), String> {
+    ) -> Result<(PipedOutput, Vec<String>), String> {
         let seat = self.seat(hook);
         // One event at a time: answers come in order.
         let mut seat = tokio::select! {
@@ -121,12 +121,12 @@ fn no_answer(line: &[u8], number: u64) -> Option<String> {
 }
 
 /// It was ended, and said nothing.
-fn ended(timed_out: bool) -> FedEnd {
-    FedEnd { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
+fn ended(timed_out: bool) -> PipedOutput {
+    PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
 }
 
 impl Talk {
-    fn new(served: Served, streams: ServedStreams) -> Self {
+    fn new(served: StdioServer, streams: StdioStreams) -> Self {
         let tail: Arc<Mutex<Vec<u8>>> = Arc::default();
         let kept = Arc::clone(&tail);
         let mut stderr = streams.stderr;
@@ -150,26 +150,26 @@ impl Talk {
         line: &[u8],
         number: u64,
         skipped: &mut Vec<String>,
-    ) -> Result<FedEnd, String> {
+    ) -> Result<PipedOutput, String> {
         // One that reads nothing may answer all the same, or is found to be gone.
         let _ = self.stdin.write_all(line).await;
         let _ = self.stdin.flush().await;
         loop {
             let mut answer = Vec::new();
-            let most = u64::try_from(KEPT).unwrap_or(u64::MAX);
+            let most = u64::try_from(MAX_PIPED_OUTPUT).unwrap_or(u64::MAX);
             let reading = (&mut self.stdout).take(most).read_until(b'\n', &mut answer).await;
             let is_whole = answer.ends_with(b"\n");
             match reading {
                 Ok(_) if is_whole => {}
-                Ok(_) if answer.len() >= KEPT => {
-                    return Err(format!("its answer is longer than {KEPT} bytes"));
+                Ok(_) if answer.len() >= MAX_PIPED_OUTPUT => {
+                    return Err(format!("its answer is longer than {MAX_PIPED_OUTPUT} bytes"));
                 }
                 _ => return Err(self.last_words().await),
             }
             match no_answer(&answer, number) {
                 None => {
                     let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
-                    return Ok(FedEnd { ending, timed_out: false, stdout: answer, stderr });
+                    return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
                 }
                 Some(_) if skipped.len() >= MOST_SKIPPED => {
                     return Err(format!("it says more than {MOST_SKIPPED} lines and no answer"));

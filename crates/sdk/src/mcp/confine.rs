@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_config::mcp::{Endpoint, McpServer, SandboxGrants};
 use parallax_engine::EventBus;
-use parallax_exec::ServedProgram;
+use parallax_exec::StdioProgram;
 use parallax_mcp::{Confine, EndWatch, Watch};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
@@ -38,7 +38,7 @@ pub(super) fn confine(
         let words = std::iter::once(&program.program).chain(&program.arguments);
         let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
         let roots: Vec<PathBuf> = roots();
-        let ServedProgram { directory, environment, .. } = &program;
+        let StdioProgram { directory, environment, .. } = &program;
         let (line, granted) = (line.join(" "), permissions(grants, directory, environment));
         let (plan, environment) =
             sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
@@ -46,7 +46,7 @@ pub(super) fn confine(
             let reach = reach(&plan, mounts(tier));
             versions.serve(&granted.file_system.write, &reach);
         }
-        Ok(ServedProgram { environment, sandbox: Some(plan), ..program })
+        Ok(StdioProgram { environment, sandbox: Some(plan), ..program })
     })
 }
 

@@ -139,7 +139,7 @@ impl Launch {
                 respect_gemini_ignore: settings.respect_gemini_ignore(),
                 custom_ignore_files: settings.custom_ignore_files(),
             },
-            hidden_places: self.hidden_places(),
+            hidden_files: self.hidden_places(),
         })
         .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
         Ok((workspace, artifacts.root().to_owned(), notices))

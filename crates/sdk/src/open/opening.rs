@@ -198,7 +198,7 @@ impl Launch {
         let metered =
             UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
         let name = self.model_name();
-        warnings.extend(self.model_table().doubts(&name));
+        warnings.extend(self.model_table().warnings_for(&name));
         Ok(Voice { model, metered: Arc::new(metered), name, budget })
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use parallax_files::{Passed, is_kept_from_tools};
+use parallax_files::{SkippedEntries, is_protected_name};
 
 use crate::search_place::Place;
 
@@ -15,7 +15,7 @@ const MOST_NAMED: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     /// What `no_ignore` searches.
-    pub(super) passed: Passed,
+    pub(super) passed: SkippedEntries,
     /// Files that could not be opened.
     pub(super) unreadable: u64,
     binary: Files,
@@ -64,7 +64,7 @@ impl Skipped {
             opened.push(format!("{} ignored {noun}", self.passed.ignored));
         }
         let (closed, open): (Vec<_>, Vec<_>) =
-            self.passed.folders.iter().partition(|name| is_kept_from_tools(name, false));
+            self.passed.folders.iter().partition(|name| is_protected_name(name, false));
         opened.extend(open.iter().map(|name| format!("`{name}`")));
         let mut parts = Vec::new();
         if !opened.is_empty() {

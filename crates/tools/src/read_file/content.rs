@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use parallax_files::{
-    Confined, FileError, LineRange, Lines, SHOWN_NUL, SeenFiles, Snapshot, Workspace, lines_of,
-    read_capped, read_head, read_lines,
+    Confined, FileError, LineRange, SHOWN_NUL, SeenFiles, Snapshot, TextLines, Workspace,
+    lines_from_bytes, read_capped, read_head, read_lines,
 };
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
@@ -120,7 +120,7 @@ fn read_text(
     range: Range,
     size: u64,
     cancel: &CancellationToken,
-) -> Result<Lines, FileError> {
+) -> Result<TextLines, FileError> {
     let first = range.start.unwrap_or(1);
     let last = match (range.start, range.end) {
         (Some(_), Some(end)) => end,
@@ -133,7 +133,7 @@ fn read_text(
     if size <= SMALL {
         match read_capped(target, SMALL) {
             Ok((bytes, facts)) => {
-                let lines = lines_of(&bytes, facts, range);
+                let lines = lines_from_bytes(&bytes, facts, range);
                 seen.record(target.path(), lines.snapshot, Some(&bytes));
                 return Ok(lines);
             }
@@ -148,7 +148,7 @@ fn read_text(
 }
 
 /// The first of the lines, as many as may be given at once.
-fn shortened(mut lines: Lines) -> Lines {
+fn shortened(mut lines: TextLines) -> TextLines {
     let Some((end, _)) = lines.text.char_indices().nth(MOST_CHARACTERS) else { return lines };
     // A line is shorter than what may be given, so there is a border.
     let (given, rest) = lines.text.split_at(end);
@@ -162,7 +162,7 @@ fn shortened(mut lines: Lines) -> Lines {
 }
 
 /// The header: what is cut, how to go on, how it was decoded.
-fn describe(lines: Lines, name: &str) -> Read {
+fn describe(lines: TextLines, name: &str) -> Read {
     let cut = lines.is_cut();
     let (first, last, total) = (lines.first, lines.last, lines.total);
     let of = if lines.more { format!("more than {total}") } else { total.to_string() };
@@ -214,7 +214,7 @@ fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
                     .entries
                     .iter()
                     .filter(|entry| {
-                        !parallax_files::is_kept_from_tools(&entry.name.to_string_lossy(), false)
+                        !parallax_files::is_protected_name(&entry.name.to_string_lossy(), false)
                     })
                     .map(|entry| format!("`{}`", entry.name.to_string_lossy()))
                     .collect();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_exec::{Ending, Finished};
+use parallax_exec::{Ending, FinishedCommand};
 use parallax_policy::bash::{self, Line};
 use parallax_protocol::checkpoint::Reach;
 use parallax_protocol::permissions::Permissions;
@@ -205,7 +205,7 @@ pub(super) fn refused(
     line: &Line,
     directory: &Path,
     home: &Path,
-    done: &Finished,
+    done: &FinishedCommand,
     signs: Signs,
 ) -> (Permissions, String) {
     let Ending::Exited { code } = done.ending else { return <_>::default() };

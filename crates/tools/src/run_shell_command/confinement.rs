@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_files::Followed;
+use parallax_files::TrackedPaths;
 use parallax_policy::bash::{self, Line};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -201,7 +201,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     outermost(&mut left_alone);
     if tracked::is_git_alone(line) {
         left_alone = tracked::left_hidden(left_alone);
-        options.hidden_places.remember(&left_alone);
+        options.hidden_places.record(&left_alone);
     }
     left_alone.extend(found.secrets.iter().cloned());
     let readable = plan.readable.clone();
@@ -262,14 +262,14 @@ fn follow(
     roots: &[PathBuf],
     found: &Found,
     rules: Option<&LeftAlone>,
-) -> Followed {
+) -> TrackedPaths {
     let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
     let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
     let hidden = found.secrets.iter().chain(&found.left_alone);
     let hidden = hidden.chain(options.hidden.iter().filter(in_workspace));
     let hidden: Vec<PathBuf> =
         hidden.filter(|path| !options.readable.contains(path)).cloned().collect();
-    options.hidden_places.follow(roots, &hidden, |path| {
+    options.hidden_places.track(roots, &hidden, |path| {
         !options.readable.iter().any(|open| open == path)
             && (of_settings(path)
                 || path.file_name().is_some_and(secrets::is_secret_name)

@@ -1,6 +1,6 @@
 //! A running command as the engine reaches it.
 
-use parallax_exec::{Control, Live, TerminalSize};
+use parallax_exec::{Control, LiveOutput, TerminalSize};
 use parallax_protocol::shell::{ProcessControl, TerminalSize as Size};
 use parallax_protocol::tool::Progress;
 
@@ -22,9 +22,9 @@ impl ProcessControl for Reached {
 }
 
 /// Hands live output on.
-pub(super) fn show(progress: &dyn Progress, piece: Live<'_>) {
+pub(super) fn show(progress: &dyn Progress, piece: LiveOutput<'_>) {
     match piece {
-        Live::Text(text) => progress.output(text),
-        Live::Screen(screen) => progress.screen(screen),
+        LiveOutput::Text(text) => progress.output(text),
+        LiveOutput::Screen(screen) => progress.screen(screen),
     }
 }

@@ -33,7 +33,7 @@ impl LeftAlone {
     /// The rules of these workspace folders, links resolved; `None` where there
     /// are none. Blocking.
     pub fn of(roots: &[PathBuf]) -> Option<Self> {
-        let rules = IgnoreRules::of_gemini(roots)?;
+        let rules = IgnoreRules::geminiignore_only(roots)?;
         Some(Self { rules, roots: roots.to_vec() })
     }
 

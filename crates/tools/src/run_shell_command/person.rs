@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_util::stream;
 use parallax_exec::background::{self, read_log};
 use parallax_exec::{
-    Command, Ended, Ending, Finished, Limits, Live, Mode, Processes, Stop, TerminalSize,
+    Command, CommandOutcome, Ending, FinishedCommand, Limits, LiveOutput, Mode, Processes,
+    StopReason, TerminalSize,
 };
 use parallax_files::Workspace;
 use parallax_protocol::shell::{
@@ -72,7 +73,7 @@ impl Shell for PersonShell {
                 text: command.command,
                 before: Some(telling(&end)),
                 directory,
-                environment: self.options.of_person(),
+                environment: self.options.user_command_environment(),
                 mode,
                 copy: Some(outputs.join(format!("{name}.txt"))),
                 redact: self.options.redact.clone(),
@@ -163,13 +164,13 @@ impl Errand {
         run.progress.process_group(running.pid());
         run.progress.control(Arc::new(Reached(running.control())));
         let progress = Arc::clone(&run.progress);
-        let mut live = move |piece: Live<'_>| show(progress.as_ref(), piece);
+        let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
         match running.follow(&run.cancel, detach_after, &mut live).await {
-            Ended::Finished(done) => {
+            CommandOutcome::Finished(done) => {
                 let looking = tokio::task::spawn_blocking(move || ended_in(&end, &began));
                 finished(&done, looking.await.ok().flatten())
             }
-            Ended::Detached(detached) => ShellOutcome {
+            CommandOutcome::Detached(detached) => ShellOutcome {
                 ending: ShellEnding::Background { pid: detached.pid },
                 output: report::output_text(&detached.output),
                 display: report::shown(&detached.output),
@@ -188,9 +189,11 @@ fn failed(message: String) -> ShellOutcome {
     }
 }
 
-fn finished(done: &Finished, directory: Option<PathBuf>) -> ShellOutcome {
+fn finished(done: &FinishedCommand, directory: Option<PathBuf>) -> ShellOutcome {
     let ending = match (done.stop, done.ending) {
-        (Some(Stop::Cancelled | Stop::Inactive(_) | Stop::Runtime(_)), _) => ShellEnding::Cancelled,
+        (Some(StopReason::Cancelled | StopReason::Inactive(_) | StopReason::Runtime(_)), _) => {
+            ShellEnding::Cancelled
+        }
         (None, Ending::Exited { code }) => ShellEnding::Exited { code },
         (None, Ending::Signalled { signal }) => ShellEnding::Signalled { signal },
     };

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use parallax_exec::capture::Newest;
-use parallax_exec::{Detached, Ending, Finished, Output, StartError, Stop};
+use parallax_exec::capture::TailBuffer;
+use parallax_exec::{DetachedCommand, Ending, FinishedCommand, Output, StartError, StopReason};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use serde_json::json;
 
@@ -24,10 +24,10 @@ pub(super) fn not_prepared(why: &str) -> Outcome {
 }
 
 /// A command that ended, or was ended.
-pub(super) fn finished(done: &Finished) -> Outcome {
+pub(super) fn finished(done: &FinishedCommand) -> Outcome {
     let mut text = String::new();
     let output = output_text(&done.output);
-    if done.stop == Some(Stop::Cancelled) {
+    if done.stop == Some(StopReason::Cancelled) {
         return cancelled(done, &output);
     }
     match done.stop {
@@ -64,8 +64,8 @@ pub(super) fn finished(done: &Finished) -> Outcome {
 }
 
 /// A command that a person ended: what it wrote until then, beside the failure.
-fn cancelled(done: &Finished, output: &str) -> Outcome {
-    let sentence = stop_sentence(Stop::Cancelled);
+fn cancelled(done: &FinishedCommand, output: &str) -> Outcome {
+    let sentence = stop_sentence(StopReason::Cancelled);
     let message = format!("[Operation Cancelled] {sentence}");
     let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
     let mut outcome = Outcome::failure(error).shown(display(done));
@@ -84,7 +84,7 @@ fn whole(output: &Output) -> Option<PathBuf> {
 }
 
 /// A command that runs on: as asked for, or because a person sent it away.
-pub(super) fn detached(detached: &Detached, command: &str, asked: bool) -> Outcome {
+pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -> Outcome {
     let pid = detached.pid;
     let mut text = if asked {
         format!("The command runs in the background with PID {pid}.")
@@ -102,14 +102,16 @@ pub(super) fn detached(detached: &Detached, command: &str, asked: bool) -> Outco
     outcome
 }
 
-fn stop_sentence(stop: Stop) -> String {
+fn stop_sentence(stop: StopReason) -> String {
     match stop {
-        Stop::Cancelled => "The command was cancelled by user before it could complete.".into(),
-        Stop::Inactive(limit) => format!(
+        StopReason::Cancelled => {
+            "The command was cancelled by user before it could complete.".into()
+        }
+        StopReason::Inactive(limit) => format!(
             "The command was cancelled automatically: it exceeded {} without output.",
             duration(limit)
         ),
-        Stop::Runtime(limit) => format!(
+        StopReason::Runtime(limit) => format!(
             "The command was cancelled automatically: it ran for longer than {}.",
             duration(limit)
         ),
@@ -155,7 +157,7 @@ pub(super) fn output_text(output: &Output) -> String {
 }
 
 /// The output with its colours; without output, how the command ended.
-fn display(done: &Finished) -> Display {
+fn display(done: &FinishedCommand) -> Display {
     let text = shown(&done.output);
     if !text.is_empty() {
         return Display::text(text);
@@ -177,7 +179,7 @@ pub(super) fn shown(output: &Output) -> String {
     if let Some(text) = coloured {
         return text.to_owned();
     }
-    let mut shown = Newest::new(SHOWN);
+    let mut shown = TailBuffer::new(SHOWN);
     shown.push(&output.kept.head);
     if let Some(tail) = &output.kept.tail {
         shown.push("\n…\n");

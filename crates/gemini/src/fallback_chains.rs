@@ -14,24 +14,24 @@ pub(crate) struct ChainEntry {
     pub(crate) is_last_resort: bool,
     /// Maximum number of attempts of a request.
     pub(crate) max_attempts: Option<u32>,
-    actions: Actions,
-    state_transitions: Transitions,
+    actions: FallbackActions,
+    state_transitions: StateTransitions,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Actions {
-    terminal: Action,
-    transient: Action,
-    not_found: Action,
+struct FallbackActions {
+    terminal: FallbackAction,
+    transient: FallbackAction,
+    not_found: FallbackAction,
     /// Failures that no other model would fix; parsed because files contain it.
     #[serde(rename = "unknown")]
-    _unknown: Action,
+    _unknown: FallbackAction,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+enum FallbackAction {
     #[default]
     Prompt,
     Silent,
@@ -39,13 +39,13 @@ enum Action {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Transitions {
-    transient: Next,
+struct StateTransitions {
+    transient: TransientState,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Next {
+enum TransientState {
     #[default]
     Terminal,
     StickyRetry,
@@ -55,14 +55,14 @@ impl ChainEntry {
     /// For which causes a fallback needs no approval.
     pub(crate) fn auto_fallback(&self) -> AutoFallback {
         AutoFallback {
-            capacity: self.actions.transient == Action::Silent,
-            quota: self.actions.terminal == Action::Silent,
-            not_found: self.actions.not_found == Action::Silent,
+            capacity: self.actions.transient == FallbackAction::Silent,
+            quota: self.actions.terminal == FallbackAction::Silent,
+            not_found: self.actions.not_found == FallbackAction::Silent,
         }
     }
 
     /// Whether the next prompt tries the model once after it had no capacity.
     pub(crate) fn retries_next_prompt(&self) -> bool {
-        self.state_transitions.transient == Next::StickyRetry
+        self.state_transitions.transient == TransientState::StickyRetry
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::confined::Facts;
+use crate::confined::FileMetadata;
 
 /// Files up to this size are identified by content, larger ones by size, time, and inode.
 pub(crate) const HASHED_SIZE: u64 = 16 * 1024 * 1024;
@@ -42,15 +42,15 @@ pub fn hash(bytes: &[u8]) -> Hash {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Snapshot {
     /// Its metadata.
-    pub facts: Facts,
+    pub metadata: FileMetadata,
     /// Its hash; `None` for very large files.
     pub hash: Option<Hash>,
 }
 
 impl Snapshot {
     /// The state of a file whose content is in memory.
-    pub fn of(facts: Facts, bytes: &[u8]) -> Self {
-        Self { facts, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
+    pub fn of(metadata: FileMetadata, bytes: &[u8]) -> Self {
+        Self { metadata, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
     }
 
     /// Whether both states have the same content, as far as known.
@@ -58,8 +58,9 @@ impl Snapshot {
         match (self.hash, other.hash) {
             (Some(one), Some(two)) => one == two,
             _ => {
-                let key = |facts: &Facts| (facts.size, facts.modified, facts.identity);
-                key(&self.facts) == key(&other.facts)
+                let key =
+                    |metadata: &FileMetadata| (metadata.size, metadata.modified, metadata.identity);
+                key(&self.metadata) == key(&other.metadata)
             }
         }
     }
@@ -77,7 +78,7 @@ pub enum Freshness {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenFile {
     snapshot: Snapshot,
     copy: Option<Arc<[u8]>>,
     order: u64,
@@ -86,12 +87,12 @@ struct Seen {
 /// The files that the model of a session has seen. Shared.
 #[derive(Debug, Default)]
 pub struct SeenFiles {
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<SeenFilesState>,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
-    files: HashMap<PathBuf, Seen>,
+struct SeenFilesState {
+    files: HashMap<PathBuf, SeenFile>,
     next: u64,
     copied: usize,
 }
@@ -135,16 +136,16 @@ impl SeenFiles {
 
     /// Forgets all files (a new conversation).
     pub fn clear(&self) {
-        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::default();
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = SeenFilesState::default();
     }
 }
 
-impl Ledger {
+impl SeenFilesState {
     fn insert(&mut self, path: &Path, snapshot: Snapshot, copy: Option<Arc<[u8]>>) {
         let order = self.next;
         self.next += 1;
         self.copied += copy.as_ref().map_or(0, |copy| copy.len());
-        let old = self.files.insert(path.to_path_buf(), Seen { snapshot, copy, order });
+        let old = self.files.insert(path.to_path_buf(), SeenFile { snapshot, copy, order });
         self.copied -= old.and_then(|old| old.copy).map_or(0, |copy| copy.len());
         while self.copied > COPIES_SIZE {
             let oldest = self

@@ -13,11 +13,11 @@ use rustix::fs::OFlags;
 /// Text is buffered up to this size before it is written.
 const BATCH: usize = 256 * 1024;
 /// How much of the end is kept when a log is restarted.
-const KEPT_OF_LOG: u64 = 64 * 1024;
+const KEPT_LOG_BYTES: u64 = 64 * 1024;
 
 /// What a file does at its size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AtLimit {
+pub enum LimitBehavior {
     /// It keeps the beginning and ignores the rest.
     Stop,
     /// It is restarted with its end: the newest part matters.
@@ -38,10 +38,10 @@ pub struct OutputFile {
 /// Appends text to a file. A write error never stops the output: the writer remembers it and
 /// ignores further text.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct OutputFileWriter {
     path: PathBuf,
     limit: u64,
-    at_limit: AtLimit,
+    limit_behavior: LimitBehavior,
     file: Option<File>,
     created: bool,
     pending: Vec<u8>,
@@ -51,13 +51,13 @@ pub(crate) struct Recorder {
     redact: Option<Arc<dyn Redact>>,
 }
 
-impl Recorder {
+impl OutputFileWriter {
     /// Creates no file yet: it is created with the first text.
-    pub(crate) fn new(path: PathBuf, limit: u64, at_limit: AtLimit) -> Self {
+    pub(crate) fn new(path: PathBuf, limit: u64, limit_behavior: LimitBehavior) -> Self {
         Self {
             path,
             limit,
-            at_limit,
+            limit_behavior,
             file: None,
             created: false,
             pending: Vec::new(),
@@ -107,10 +107,10 @@ impl Recorder {
 
     /// As [`OutputFileWriter::flush`], but also creates an empty file. Works on a blocking thread.
     pub(crate) async fn create(&mut self) {
-        let mut batch = Batch {
+        let mut batch = WriteBatch {
             path: self.path.clone(),
             limit: self.limit,
-            at_limit: self.at_limit,
+            limit_behavior: self.limit_behavior,
             file: self.file.take(),
             created: self.created,
             text: std::mem::take(&mut self.pending),
@@ -148,10 +148,10 @@ impl Recorder {
     }
 }
 
-struct Batch {
+struct WriteBatch {
     path: PathBuf,
     limit: u64,
-    at_limit: AtLimit,
+    limit_behavior: LimitBehavior,
     file: Option<File>,
     created: bool,
     text: Vec<u8>,
@@ -160,7 +160,7 @@ struct Batch {
     full: bool,
 }
 
-impl Batch {
+impl WriteBatch {
     fn write(&mut self) -> io::Result<()> {
         let mut file = match self.file.take() {
             Some(file) => file,
@@ -175,13 +175,13 @@ impl Batch {
         }
         let mut text = self.text.as_slice();
         if self.written + text.len() as u64 > self.limit {
-            match self.at_limit {
-                AtLimit::Stop => {
+            match self.limit_behavior {
+                LimitBehavior::Stop => {
                     let room = usize::try_from(self.limit - self.written).unwrap_or(usize::MAX);
                     text = text.get(..room).unwrap_or(text);
                     self.full = true;
                 }
-                AtLimit::KeepNewest => self.written = start_over(&mut file)?,
+                LimitBehavior::KeepNewest => self.written = start_over(&mut file)?,
             }
         }
         file.write_all(text)?;
@@ -210,9 +210,9 @@ fn redactable(pending: &[u8]) -> usize {
 
 fn start_over(file: &mut File) -> io::Result<u64> {
     let length = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(length.saturating_sub(KEPT_OF_LOG)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(KEPT_LOG_BYTES)))?;
     let mut end = Vec::new();
-    file.take(KEPT_OF_LOG).read_to_end(&mut end)?;
+    file.take(KEPT_LOG_BYTES).read_to_end(&mut end)?;
     let border = end.iter().position(|byte| *byte == b'\n').map_or(0, |place| place + 1);
     let end = end.get(border..).unwrap_or_default();
     file.set_len(0)?;
@@ -270,7 +270,7 @@ mod tests {
     async fn a_copy_is_private_and_stops_at_its_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy.txt");
-        let mut recorder = Recorder::new(path.clone(), 10, AtLimit::Stop);
+        let mut recorder = OutputFileWriter::new(path.clone(), 10, LimitBehavior::Stop);
         assert_eq!(recorder.file(), None);
         recorder.append("12345").await;
         recorder.flush().await;
@@ -290,7 +290,7 @@ mod tests {
         let path = folder.path().join("log");
         let redact: Arc<dyn Redact> =
             Arc::new(crate::Redactor::new(vec![Secret::new("abcdefgh1234")]));
-        let mut recorder = Recorder::new(path.clone(), 1 << 20, AtLimit::KeepNewest)
+        let mut recorder = OutputFileWriter::new(path.clone(), 1 << 20, LimitBehavior::KeepNewest)
             .redacted(Some(Arc::clone(&redact)));
         let pieces = [
             "one\nx abcd",
@@ -314,7 +314,7 @@ mod tests {
     async fn a_log_keeps_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut recorder = Recorder::new(path.clone(), 200_000, AtLimit::KeepNewest);
+        let mut recorder = OutputFileWriter::new(path.clone(), 200_000, LimitBehavior::KeepNewest);
         for number in 0..40_000 {
             recorder.append(&format!("line {number}\n")).await;
         }
@@ -327,7 +327,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_disk_that_refuses_is_remembered() {
-        let mut recorder = Recorder::new("/dev/null/copy".into(), 10, AtLimit::Stop);
+        let mut recorder = OutputFileWriter::new("/dev/null/copy".into(), 10, LimitBehavior::Stop);
         recorder.append("x").await;
         recorder.flush().await;
         let file = recorder.file().unwrap();

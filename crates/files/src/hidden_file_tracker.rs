@@ -11,27 +11,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Limits of searching a workspace for a missing file: entries and time.
-const ENTRIES: usize = 2_000_000;
-const TIME: Duration = Duration::from_secs(8);
+const MAX_ENTRIES: usize = 2_000_000;
+const TIME_LIMIT: Duration = Duration::from_secs(8);
 /// Limits of the record: bytes and files.
-const RECORD: u64 = 4 * 1024 * 1024;
-const MOST: usize = 4096;
+const MAX_RECORD_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_TRACKED: usize = 4096;
 
 /// Identifies a file or directory independently of its path. Inodes are reused; with the
 /// creation time (in nanoseconds since 1970) they are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Id {
+struct FileIdentity {
     inode: u64,
     born: u128,
 }
 
-impl Id {
+impl FileIdentity {
     fn of(path: &Path) -> Option<Self> {
         Some(Self::from(&path.symlink_metadata().ok()?))
     }
 }
 
-impl From<&std::fs::Metadata> for Id {
+impl From<&std::fs::Metadata> for FileIdentity {
     fn from(data: &std::fs::Metadata) -> Self {
         // Some file systems store no creation time; a move does not change the modification time.
         let changed = || data.modified().ok().filter(|_| !data.is_dir());
@@ -42,8 +42,8 @@ impl From<&std::fs::Metadata> for Id {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
-    id: Id,
+struct TrackedFile {
+    id: FileIdentity,
     path: PathBuf,
     /// It is no longer where it was hidden first.
     moved: bool,
@@ -52,15 +52,15 @@ struct Known {
 /// The hidden files of a workspace so far. Clones share them; a file keeps them for later
 /// sessions.
 #[derive(Debug, Clone, Default)]
-pub struct HiddenPlaces {
+pub struct HiddenFileTracker {
     record: Option<PathBuf>,
-    known: Arc<Mutex<Vec<Known>>>,
-    looked_up: Arc<Mutex<LookedUp>>,
+    known: Arc<Mutex<Vec<TrackedFile>>>,
+    looked_up: Arc<Mutex<RecordCache>>,
 }
 
 /// What to hide in addition to what a view found itself.
 #[derive(Debug, Default)]
-pub struct Followed {
+pub struct TrackedPaths {
     /// Current paths of tracked files.
     pub hidden: Vec<PathBuf>,
     /// Paths of files that are missing and whose search was not completed.
@@ -70,61 +70,61 @@ pub struct Followed {
 /// Looks up whether single files are hidden ones that were moved, according to a snapshot of
 /// the record.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Moved(Arc<HashMap<u64, Vec<Known>>>);
+pub(crate) struct MovedFiles(Arc<HashMap<u64, Vec<TrackedFile>>>);
 
 /// The record as last read, by inode.
 #[derive(Debug, Default)]
-struct LookedUp {
+struct RecordCache {
     stamp: Option<Stamp>,
-    moved: Moved,
+    moved: MovedFiles,
 }
 
 /// Size, modification time, and inode of the record.
 type Stamp = (u64, i64, i64, u64);
 
-impl Moved {
+impl MovedFiles {
     /// Whether a file with this inode needs a lookup; a walker knows the inode.
-    pub(crate) fn may_hold(&self, inode: Option<u64>) -> bool {
+    pub(crate) fn may_contain(&self, inode: Option<u64>) -> bool {
         inode.map_or(!self.0.is_empty(), |inode| self.0.contains_key(&inode))
     }
 
     /// The former path of a file or directory, if it is hidden and was moved.
-    pub(crate) fn was(&self, path: &Path) -> Option<&Path> {
+    pub(crate) fn former_path(&self, path: &Path) -> Option<&Path> {
         if self.0.is_empty() {
             return None;
         }
-        let id = Id::of(path)?;
+        let id = FileIdentity::of(path)?;
         let known = self.0.get(&id.inode)?.iter().find(|known| known.id == id)?;
         (known.moved || known.path != path).then_some(&known.path)
     }
 
     /// The same for a path without links, including its parent directories.
-    pub(crate) fn was_with_folders(&self, path: &Path) -> Option<&Path> {
-        path.ancestors().find_map(|part| self.was(part))
+    pub(crate) fn former_path_with_parents(&self, path: &Path) -> Option<&Path> {
+        path.ancestors().find_map(|part| self.former_path(part))
     }
 }
 
-impl HiddenPlaces {
+impl HiddenFileTracker {
     /// Stores the record in this file, which need not exist yet.
-    pub fn kept_in(record: PathBuf) -> Self {
+    pub fn with_record(record: PathBuf) -> Self {
         Self { record: Some(record), ..Self::default() }
     }
 
     /// Records what a view hides (`found`) and returns what else to hide: what was moved below
     /// `roots`, and what is in place but was not found this time, if `still` accepts its path.
     /// Blocking: if something is missing, it searches the whole workspace.
-    pub fn follow(
+    pub fn track(
         &self,
         roots: &[PathBuf],
         found: &[PathBuf],
         still: impl Fn(&Path) -> bool,
-    ) -> Followed {
+    ) -> TrackedPaths {
         let all: HashSet<&PathBuf> = found.iter().collect();
         let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.read().unwrap_or_else(|| memory.clone());
         let (mut known, mut gone) = (Vec::new(), Vec::new());
         for mut entry in before.iter().cloned() {
-            if Id::of(&entry.path) != Some(entry.id) {
+            if FileIdentity::of(&entry.path) != Some(entry.id) {
                 gone.push(entry);
                 continue;
             }
@@ -134,9 +134,9 @@ impl HiddenPlaces {
                 known.push(entry);
             }
         }
-        let mut followed = Followed::default();
+        let mut followed = TrackedPaths::default();
         if !gone.is_empty() {
-            let search = Search { entries: ENTRIES, end: Instant::now() + TIME };
+            let search = Search { entries: MAX_ENTRIES, end: Instant::now() + TIME_LIMIT };
             let complete = search.run(roots, &mut gone, &mut known);
             if !complete {
                 followed.lost = gone.iter().map(|entry| entry.path.clone()).collect();
@@ -156,7 +156,7 @@ impl HiddenPlaces {
     }
 
     /// Records more hidden paths.
-    pub fn remember(&self, paths: &[PathBuf]) {
+    pub fn record(&self, paths: &[PathBuf]) {
         let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = memory.clone();
         let mut known = before.clone();
@@ -165,24 +165,24 @@ impl HiddenPlaces {
     }
 
     /// The moved files according to the current record; empty without a record.
-    pub(crate) fn moved(&self) -> Moved {
-        let Some(record) = &self.record else { return Moved::default() };
+    pub(crate) fn moved(&self) -> MovedFiles {
+        let Some(record) = &self.record else { return MovedFiles::default() };
         let stamp = record
             .symlink_metadata()
             .ok()
             .map(|data| (data.len(), data.mtime(), data.mtime_nsec(), data.ino()));
         let mut looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
         if looked_up.stamp != stamp {
-            let mut by_inode: HashMap<u64, Vec<Known>> = HashMap::new();
+            let mut by_inode: HashMap<u64, Vec<TrackedFile>> = HashMap::new();
             for known in self.read().unwrap_or_default() {
                 by_inode.entry(known.id.inode).or_default().push(known);
             }
-            *looked_up = LookedUp { stamp, moved: Moved(Arc::new(by_inode)) };
+            *looked_up = RecordCache { stamp, moved: MovedFiles(Arc::new(by_inode)) };
         }
         looked_up.moved.clone()
     }
 
-    fn keep(&self, before: &[Known], known: Vec<Known>, memory: &mut Vec<Known>) {
+    fn keep(&self, before: &[TrackedFile], known: Vec<TrackedFile>, memory: &mut Vec<TrackedFile>) {
         if known != before
             && let Some(record) = &self.record
             && let Err(error) = write(record, &known)
@@ -193,44 +193,44 @@ impl HiddenPlaces {
     }
 
     /// What other processes know too; `None` without a record.
-    fn read(&self) -> Option<Vec<Known>> {
+    fn read(&self) -> Option<Vec<TrackedFile>> {
         let record = self.record.as_ref()?;
         let data = record.symlink_metadata().ok()?;
-        if !data.is_file() || data.len() > RECORD {
+        if !data.is_file() || data.len() > MAX_RECORD_BYTES {
             return None;
         }
         let bytes = std::fs::read(record).ok()?;
-        Some(bytes.split(|byte| *byte == 0).filter_map(parse).take(MOST).collect())
+        Some(bytes.split(|byte| *byte == 0).filter_map(parse).take(MAX_TRACKED).collect())
     }
 }
 
-fn add(known: &mut Vec<Known>, paths: &[PathBuf]) {
-    let mut ids: HashSet<Id> = known.iter().map(|entry| entry.id).collect();
+fn add(known: &mut Vec<TrackedFile>, paths: &[PathBuf]) {
+    let mut ids: HashSet<FileIdentity> = known.iter().map(|entry| entry.id).collect();
     for path in paths {
-        if known.len() < MOST
-            && let Some(id) = Id::of(path)
+        if known.len() < MAX_TRACKED
+            && let Some(id) = FileIdentity::of(path)
             && ids.insert(id)
         {
-            known.push(Known { id, path: path.clone(), moved: false });
+            known.push(TrackedFile { id, path: path.clone(), moved: false });
         }
     }
 }
 
 /// `INODE BORN MOVED PATH` as stored: a path may contain any byte but NUL.
-fn parse(line: &[u8]) -> Option<Known> {
+fn parse(line: &[u8]) -> Option<TrackedFile> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
     let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u128>().ok();
     let (inode, born, moved) = (number()?, number()?, number()?);
     let path = PathBuf::from(std::ffi::OsString::from_vec(fields.next()?.to_vec()));
-    let id = Id { inode: u64::try_from(inode).ok()?, born };
-    path.is_absolute().then_some(Known { id, path, moved: moved != 0 })
+    let id = FileIdentity { inode: u64::try_from(inode).ok()?, born };
+    path.is_absolute().then_some(TrackedFile { id, path, moved: moved != 0 })
 }
 
-fn write(record: &Path, known: &[Known]) -> io::Result<()> {
+fn write(record: &Path, known: &[TrackedFile]) -> io::Result<()> {
     let folder = record.parent().ok_or(io::ErrorKind::InvalidInput)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut bytes = Vec::new();
-    for Known { id, path, moved } in known {
+    for TrackedFile { id, path, moved } in known {
         bytes.extend(format!("{} {} {} ", id.inode, id.born, u8::from(*moved)).bytes());
         bytes.extend(path.as_os_str().as_bytes());
         bytes.push(0);
@@ -250,14 +250,19 @@ struct Search {
 impl Search {
     /// Moves entries that are found from `gone` to `known`, without following links. Returns
     /// whether the whole workspace was searched, or nothing was left to find.
-    fn run(mut self, roots: &[PathBuf], gone: &mut Vec<Known>, known: &mut Vec<Known>) -> bool {
+    fn run(
+        mut self,
+        roots: &[PathBuf],
+        gone: &mut Vec<TrackedFile>,
+        known: &mut Vec<TrackedFile>,
+    ) -> bool {
         let mut folders = roots.to_vec();
         let mut complete = true;
         while let Some(folder) = folders.pop() {
             let entries = match std::fs::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    complete &= is_closed_to_commands(&folder, &error);
+                    complete &= is_inaccessible(&folder, &error);
                     continue;
                 }
             };
@@ -274,10 +279,10 @@ impl Search {
                     complete &= entry.path().symlink_metadata().is_ok();
                     continue;
                 };
-                let id = Id::from(&data);
+                let id = FileIdentity::from(&data);
                 if let Some(at) = gone.iter().position(|lost| lost.id == id) {
                     gone.swap_remove(at);
-                    known.push(Known { id, path: entry.path(), moved: true });
+                    known.push(TrackedFile { id, path: entry.path(), moved: true });
                     if gone.is_empty() {
                         return true;
                     }
@@ -293,7 +298,7 @@ impl Search {
 
 /// Whether commands cannot access an unreadable directory either: it is gone, or another
 /// user's. The owner could make a directory readable again.
-fn is_closed_to_commands(folder: &Path, error: &io::Error) -> bool {
+fn is_inaccessible(folder: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,
         io::ErrorKind::PermissionDenied => folder
@@ -319,21 +324,21 @@ mod tests {
         let roots = std::slice::from_ref(&root);
         let record = top.join("state/w");
         let never = |_: &Path| false;
-        let places = HiddenPlaces::kept_in(record.clone());
-        let first = places.follow(roots, &[sub.join(".env")], never);
+        let places = HiddenFileTracker::with_record(record.clone());
+        let first = places.track(roots, &[sub.join(".env")], never);
         assert!(first.hidden.is_empty() && first.lost.is_empty());
         std::fs::rename(&sub, deep.join("sub")).unwrap();
         let moved = deep.join("sub/.env");
-        for places in [places, HiddenPlaces::kept_in(record.clone())] {
+        for places in [places, HiddenFileTracker::with_record(record.clone())] {
             // Another file at the old path is not the same file.
             std::fs::create_dir_all(&sub).unwrap();
             std::fs::write(sub.join(".env"), "").unwrap();
-            let next = places.follow(roots, &[sub.join(".env")], never);
+            let next = places.track(roots, &[sub.join(".env")], never);
             assert_eq!(next.hidden, std::slice::from_ref(&moved));
         }
         // Deleted files are forgotten.
         std::fs::remove_file(&moved).unwrap();
-        let last = HiddenPlaces::kept_in(record).follow(roots, &[], never);
+        let last = HiddenFileTracker::with_record(record).track(roots, &[], never);
         assert!(last.hidden.is_empty() && last.lost.is_empty(), "{last:?}");
     }
 
@@ -343,11 +348,11 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("a");
         std::fs::write(&path, "s").unwrap();
-        let (places, roots) = (HiddenPlaces::default(), std::slice::from_ref(&root));
-        places.remember(std::slice::from_ref(&path));
-        assert_eq!(places.follow(roots, &[], |_| true).hidden, [path]);
-        assert!(places.follow(roots, &[], |_| false).hidden.is_empty());
-        assert!(places.follow(roots, &[], |_| true).hidden.is_empty());
+        let (places, roots) = (HiddenFileTracker::default(), std::slice::from_ref(&root));
+        places.record(std::slice::from_ref(&path));
+        assert_eq!(places.track(roots, &[], |_| true).hidden, [path]);
+        assert!(places.track(roots, &[], |_| false).hidden.is_empty());
+        assert!(places.track(roots, &[], |_| true).hidden.is_empty());
     }
 
     #[test]
@@ -355,10 +360,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a"), "").unwrap();
-        let id = Id { inode: 0, born: 0 };
-        let mut gone = vec![Known { id, path: root.join("x"), moved: false }];
+        let id = FileIdentity { inode: 0, born: 0 };
+        let mut gone = vec![TrackedFile { id, path: root.join("x"), moved: false }];
         let mut run = |entries| {
-            let search = Search { entries, end: Instant::now() + TIME };
+            let search = Search { entries, end: Instant::now() + TIME_LIMIT };
             search.run(std::slice::from_ref(&root), &mut gone, &mut Vec::new())
         };
         assert!(run(5) && !run(0));

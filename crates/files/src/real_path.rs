@@ -19,7 +19,7 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
             continue;
         }
         let next = real.join(&name);
-        let is_link = std::fs::symlink_metadata(&next).is_ok_and(|facts| facts.is_symlink());
+        let is_link = std::fs::symlink_metadata(&next).is_ok_and(|metadata| metadata.is_symlink());
         // Opening a link that cannot be read fails later.
         let target = if is_link { std::fs::read_link(&next).ok() } else { None };
         let Some(target) = target else {

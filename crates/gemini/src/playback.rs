@@ -9,26 +9,26 @@ use parallax_protocol::model::{Answer, Chunk, Limits, Model, ModelError, Request
 use parallax_protocol::price::Price;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
-use crate::call::absorb;
 use crate::chunk::{ChunkError, read_chunk};
-use crate::classify::Refusal;
+use crate::error_classification::ErrorResponse;
+use crate::model_call::absorb;
 use crate::models::ModelTable;
-use crate::script::Reply;
+use crate::script::ScriptReply;
 
 /// Selects the reply to a request.
-pub(crate) trait Source: Send + Sync {
+pub(crate) trait ReplySource: Send + Sync {
     /// The reply to a request with that method.
-    fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError>;
+    fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError>;
 }
 
 /// A model that plays back the replies of a source.
 #[derive(Debug, Clone)]
-pub struct Played<S> {
+pub struct PlaybackModel<S> {
     pub(crate) source: S,
     models: Arc<ModelTable>,
 }
 
-impl<S> Played<S> {
+impl<S> PlaybackModel<S> {
     pub(crate) fn of(source: S) -> Self {
         Self { source, models: Arc::default() }
     }
@@ -41,14 +41,14 @@ impl<S> Played<S> {
     }
 }
 
-impl<S: Source> Model for Played<S> {
+impl<S: ReplySource> Model for PlaybackModel<S> {
     fn stream(
         &self,
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
         let reply = self.source.take("generateContentStream", &request);
-        let playing = Playing::new(reply, &request.model, cancel);
+        let playing = ReplyStream::new(reply, &request.model, cancel);
         Box::pin(futures_util::stream::unfold(playing, |mut playing| async move {
             let piece = playing.next().await?;
             Some((piece.map(|chunk| StreamEvent::Chunk(Box::new(chunk))), playing))
@@ -61,7 +61,7 @@ impl<S: Source> Model for Played<S> {
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
         let reply = self.source.take("generateContent", &request);
-        let mut playing = Playing::new(reply, &request.model, cancel);
+        let mut playing = ReplyStream::new(reply, &request.model, cancel);
         Box::pin(async move {
             let mut answer = Answer::default();
             while let Some(chunk) = playing.next().await {
@@ -89,13 +89,13 @@ impl<S: Source> Model for Played<S> {
 }
 
 /// The chunks of a reply with the delays before them; an error ends them.
-struct Playing {
+struct ReplyStream {
     pieces: VecDeque<(Duration, Result<Chunk, ModelError>)>,
     cancel: CancellationToken,
 }
 
-impl Playing {
-    fn new(reply: Result<Reply, ModelError>, model: &str, cancel: CancellationToken) -> Self {
+impl ReplyStream {
+    fn new(reply: Result<ScriptReply, ModelError>, model: &str, cancel: CancellationToken) -> Self {
         let mut pieces = VecDeque::new();
         match reply {
             Err(error) => pieces.push_back((Duration::ZERO, Err(error))),
@@ -143,9 +143,9 @@ fn scripted_error(error: ChunkError, model: &str, is_first: bool) -> ModelError 
         }
         ChunkError::Refused(payload) => {
             let status = payload.code.unwrap_or(500);
-            let refusal = Refusal { status, payload: *payload, retry_after: None };
-            let verdict = refusal.verdict();
-            match refusal.into_error(model, verdict) {
+            let refusal = ErrorResponse { status, payload: *payload, retry_after: None };
+            let classify = refusal.classify();
+            match refusal.into_error(model, classify) {
                 ModelError::Unavailable { status, message, .. } if !is_first => {
                     ModelError::Broken { status, message, retryable: true, delay: None }
                 }

@@ -18,7 +18,7 @@ use aes_gcm::{AesGcm, Nonce};
 use serde_json::{Map, Value};
 
 use crate::hexadecimal::{from_hexadecimal, hexadecimal};
-use crate::place::Place;
+use crate::location::SecretLocation;
 
 /// The file name in a home directory.
 const FILE: &str = "gemini-credentials.json";
@@ -36,31 +36,31 @@ type Secrets = Map<String, Value>;
 
 /// The file of one home directory.
 #[derive(Debug, Clone)]
-pub(crate) struct SealedFile {
+pub(crate) struct EncryptedFile {
     path: PathBuf,
 }
 
-impl SealedFile {
+impl EncryptedFile {
     pub(crate) fn in_home(home: &Path) -> Self {
         Self { path: home.join(FILE) }
     }
 
     /// The secret, if it exists. Blocking; slow the first time in a process.
-    pub(crate) fn get(&self, at: Place<'_>) -> Result<Option<String>, String> {
+    pub(crate) fn get(&self, at: SecretLocation<'_>) -> Result<Option<String>, String> {
         let Some(secrets) = self.read()? else { return Ok(None) };
         let found = secrets.get(at.service).and_then(|accounts| accounts.get(at.account));
         Ok(found.and_then(Value::as_str).map(str::to_owned))
     }
 
     /// Stores a secret. A file that cannot be decrypted is set aside.
-    pub(crate) fn set(&self, at: Place<'_>, secret: &str) -> Result<(), String> {
-        let _held = self.hold()?;
+    pub(crate) fn set(&self, at: SecretLocation<'_>, secret: &str) -> Result<(), String> {
+        let _held = self.lock()?;
         let mut secrets = match self.read() {
             Ok(secrets) => secrets.unwrap_or_default(),
-            Err(why) => {
+            Err(error_message) => {
                 let aside = self.path.with_extension("json.unreadable");
-                tracing::warn!(why, aside = %aside.display(), "a file of secrets is put aside");
-                std::fs::rename(&self.path, aside).map_err(|error| self.told(&error))?;
+                tracing::warn!(error_message, aside = %aside.display(), "a file of secrets is put aside");
+                std::fs::rename(&self.path, aside).map_err(|error| self.error(&error))?;
                 Secrets::new()
             }
         };
@@ -75,11 +75,11 @@ impl SealedFile {
     }
 
     /// Deletes a secret; `false`: it did not exist.
-    pub(crate) fn forget(&self, at: Place<'_>) -> Result<bool, String> {
+    pub(crate) fn forget(&self, at: SecretLocation<'_>) -> Result<bool, String> {
         if !self.path.exists() {
             return Ok(false);
         }
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         let Some(mut secrets) = self.read()? else { return Ok(false) };
         let Some(Value::Object(accounts)) = secrets.get_mut(at.service) else { return Ok(false) };
         if accounts.shift_remove(at.account).is_none() {
@@ -89,7 +89,7 @@ impl SealedFile {
             secrets.shift_remove(at.service);
         }
         match secrets.is_empty() {
-            true => std::fs::remove_file(&self.path).map_err(|error| self.told(&error))?,
+            true => std::fs::remove_file(&self.path).map_err(|error| self.error(&error))?,
             false => self.write(&secrets)?,
         }
         Ok(true)
@@ -100,37 +100,39 @@ impl SealedFile {
         match File::open(&self.path) {
             Ok(file) => {
                 let read = file.take(LIMIT + 1).read_to_string(&mut text);
-                read.map_err(|error| self.told(&error))?;
+                read.map_err(|error| self.error(&error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.told(&error)),
+            Err(error) => return Err(self.error(&error)),
         }
         if text.len() as u64 > LIMIT {
-            return Err(self.told(&"it is too large"));
+            return Err(self.error(&"it is too large"));
         }
-        let plain = users().iter().find_map(|user| unseal(text.trim(), &key(user)));
+        let plain = users().iter().find_map(|user| decrypt(text.trim(), &key(user)));
         let secrets = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
-        let why = "it is damaged, or of another machine or user; remove it and sign in anew";
-        secrets.map(Some).ok_or_else(|| self.told(&why))
+        let error_message =
+            "it is damaged, or of another machine or user; remove it and sign in anew";
+        secrets.map(Some).ok_or_else(|| self.error(&error_message))
     }
 
     /// Replaces the file atomically, readable by its owner only.
     fn write(&self, secrets: &Secrets) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(secrets).map_err(|error| self.told(&error))?;
+        let text = serde_json::to_string_pretty(secrets).map_err(|error| self.error(&error))?;
         let user = users().into_iter().next().unwrap_or_default();
-        let sealed = seal(text.as_bytes(), &key(&user)).ok_or_else(|| self.told(&"no cipher"))?;
+        let encrypted_file =
+            encrypt(text.as_bytes(), &key(&user)).ok_or_else(|| self.error(&"no cipher"))?;
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let write = || {
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(sealed.as_bytes())?;
+            file.write_all(encrypted_file.as_bytes())?;
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|error| error.error)
         };
-        write().map(drop).map_err(|error| self.told(&error))
+        write().map(drop).map_err(|error| self.error(&error))
     }
 
     /// Locks out other processes of ours.
-    fn hold(&self) -> Result<File, String> {
+    fn lock(&self) -> Result<File, String> {
         let held = || {
             let folder = self.path.parent().unwrap_or(Path::new("."));
             private_folder(folder)?;
@@ -138,11 +140,11 @@ impl SealedFile {
             file.lock()?;
             Ok(file)
         };
-        held().map_err(|error: io::Error| self.told(&error))
+        held().map_err(|error: io::Error| self.error(&error))
     }
 
-    fn told(&self, why: &impl std::fmt::Display) -> String {
-        format!("`{}`: {why}", self.path.display())
+    fn error(&self, error_message: &impl std::fmt::Display) -> String {
+        format!("`{}`: {error_message}", self.path.display())
     }
 }
 
@@ -156,34 +158,35 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 
 /// Decrypts nonce, tag, and ciphertext. New files have a nonce of 12 bytes, those of older
 /// versions one of 16.
-fn unseal(text: &str, key: &Bytes) -> Option<Vec<u8>> {
+fn decrypt(text: &str, key: &Bytes) -> Option<Vec<u8>> {
     let mut parts = text.split(':').map(from_hexadecimal);
-    let (nonce, tag, mut sealed) = (parts.next()??, parts.next()??, parts.next()??);
+    let (nonce, tag, mut encrypted_file) = (parts.next()??, parts.next()??, parts.next()??);
     if parts.next().is_some() || tag.len() != TAG {
         return None;
     }
-    sealed.extend(tag);
-    let (key, sealed) = (key.into(), sealed.as_slice());
+    encrypted_file.extend(tag);
+    let (key, encrypted_file) = (key.into(), encrypted_file.as_slice());
     match nonce.len() {
         12 => {
             let nonce = Nonce::<U12>::try_from(nonce.as_slice()).ok()?;
-            AesGcm::<Aes256, U12>::new(key).decrypt(&nonce, sealed).ok()
+            AesGcm::<Aes256, U12>::new(key).decrypt(&nonce, encrypted_file).ok()
         }
         16 => {
             let nonce = Nonce::<U16>::try_from(nonce.as_slice()).ok()?;
-            AesGcm::<Aes256, U16>::new(key).decrypt(&nonce, sealed).ok()
+            AesGcm::<Aes256, U16>::new(key).decrypt(&nonce, encrypted_file).ok()
         }
         _ => None,
     }
 }
 
-fn seal(plain: &[u8], key: &Bytes) -> Option<String> {
+fn encrypt(plain: &[u8], key: &Bytes) -> Option<String> {
     let mut nonce = [0; 12];
     getrandom::fill(&mut nonce).ok()?;
     let cipher = AesGcm::<Aes256, U12>::new(key.into());
-    let sealed = cipher.encrypt(&Nonce::<U12>::from(nonce), plain).ok()?;
-    let (sealed, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG)?)?;
-    Some([&nonce, tag, sealed].map(hexadecimal).join(":"))
+    let encrypted_file = cipher.encrypt(&Nonce::<U12>::from(nonce), plain).ok()?;
+    let (encrypted_file, tag) =
+        encrypted_file.split_at_checked(encrypted_file.len().checked_sub(TAG)?)?;
+    Some([&nonce, tag, encrypted_file].map(hexadecimal).join(":"))
 }
 
 /// The key for a user of this machine. Cached: deriving it takes about 50 ms.
@@ -252,22 +255,23 @@ mod tests {
     fn a_file_of_the_reference_is_opened() {
         let key = key_of("vm-root-gemini-cli");
         for text in [OF_REFERENCE, OLDER] {
-            let plain = unseal(text, &key).expect("opened");
+            let plain = decrypt(text, &key).expect("opened");
             let secrets: Secrets = serde_json::from_slice(&plain).expect("secrets");
             let kept = secrets["gemini-cli-api-key"]["default-api-key"].as_str().expect("a text");
             assert!(kept.contains(r#""accessToken":"REFKEY--12345""#), "{kept}");
         }
-        assert!(unseal(OF_REFERENCE, &key_of("other-root-gemini-cli")).is_none());
+        assert!(decrypt(OF_REFERENCE, &key_of("other-root-gemini-cli")).is_none());
         for damaged in ["", "a:b", "zz:zz:zz", "é:é:é", &OF_REFERENCE.replace(':', ";")] {
-            assert!(unseal(damaged, &key).is_none(), "{damaged}");
+            assert!(decrypt(damaged, &key).is_none(), "{damaged}");
         }
     }
 
     #[test]
     fn a_secret_is_kept_beside_others_and_what_cannot_be_read_is_put_aside() {
         let home = tempfile::tempdir().expect("a folder");
-        let file = SealedFile::in_home(&home.path().join("home"));
-        let (one, two) = (Place::ours("one"), Place { service: "s", account: "two" });
+        let file = EncryptedFile::in_home(&home.path().join("home"));
+        let (one, two) =
+            (SecretLocation::ours("one"), SecretLocation { service: "s", account: "two" });
         assert_eq!(file.get(one), Ok(None));
         assert_eq!(file.forget(one), Ok(false));
         file.set(one, "first ü").expect("kept");
@@ -284,7 +288,9 @@ mod tests {
         assert_eq!((file.forget(one), file.forget(one)), (Ok(true), Ok(false)));
         assert_eq!(file.get(two), Ok(Some("second".to_owned())));
         std::fs::write(&file.path, "00:00:00").expect("written");
-        assert!(file.get(two).is_err_and(|why| why.contains("another machine")));
+        assert!(
+            file.get(two).is_err_and(|error_message| error_message.contains("another machine"))
+        );
         file.set(one, "again").expect("kept");
         assert_eq!(file.get(one), Ok(Some("again".to_owned())));
         assert!(file.path.with_extension("json.unreadable").exists());

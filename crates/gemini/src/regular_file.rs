@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Why a file is not read.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
+pub(crate) enum FileReadError {
     /// It is this instead of a regular file.
     Special(&'static str),
     TooLarge,
@@ -39,18 +39,18 @@ pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
 }
 
 /// Reads a regular file of at most `most` bytes.
-pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
+pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileReadError> {
     // Check before opening: opening a pipe blocks.
-    let metadata = std::fs::metadata(path).map_err(Unreadable::Io)?;
+    let metadata = std::fs::metadata(path).map_err(FileReadError::Io)?;
     if let Some(what) = special(&metadata) {
-        return Err(Unreadable::Special(what));
+        return Err(FileReadError::Special(what));
     }
     if metadata.len() > most {
-        return Err(Unreadable::TooLarge);
+        return Err(FileReadError::TooLarge);
     }
-    let file = File::open(path).map_err(Unreadable::Io)?;
+    let file = File::open(path).map_err(FileReadError::Io)?;
     // Kernel files have no length, and others may grow.
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).map_err(Unreadable::Io)?;
-    if bytes.len() as u64 > most { Err(Unreadable::TooLarge) } else { Ok(bytes) }
+    file.take(most + 1).read_to_end(&mut bytes).map_err(FileReadError::Io)?;
+    if bytes.len() as u64 > most { Err(FileReadError::TooLarge) } else { Ok(bytes) }
 }

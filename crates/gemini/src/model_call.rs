@@ -12,28 +12,28 @@ use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::body::body_for_attempt;
 use crate::chunk::NOT_JSON;
-use crate::classify::{CAPACITY, LONGEST_WAIT, Refusal, Verdict};
-use crate::client::Inner;
+use crate::client::ClientState;
 use crate::endpoint::Method;
+use crate::error_classification::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::headers::{HeaderParts, headers, user_agent};
 use crate::payload::{Payload, one_line};
-use crate::reader::{Reader, Trouble};
-use crate::retry::{CAPACITY_ATTEMPTS, MOST_ATTEMPTS, parse_retry_after};
+use crate::response_reader::{ReadFailure, Reader};
+use crate::retry::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
 
 /// Maximum bytes of an error response.
-const MOST_ERROR: usize = 1 << 20;
+const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// The class of a refused connection, and its attempts.
 const REFUSED: &str = "connect";
-const REFUSED_ATTEMPTS: u32 = 3;
+const CONNECT_ATTEMPTS: u32 = 3;
 
 /// A failed attempt, with the plan for another one if it may be retried.
-struct Failed {
+struct FailedAttempt {
     error: ModelError,
-    again: Option<Again>,
+    retry: Option<RetryPlan>,
 }
 
-struct Again {
+struct RetryPlan {
     delay: Option<Duration>,
     guessed: bool,
     class: &'static str,
@@ -41,7 +41,7 @@ struct Again {
     message: String,
 }
 
-enum Phase {
+enum CallPhase {
     Attempt(u32),
     Waiting(u32, Duration),
     Reading(Box<Reader>),
@@ -49,20 +49,25 @@ enum Phase {
 }
 
 /// A request in progress.
-pub(crate) struct Call {
-    inner: Arc<Inner>,
+pub(crate) struct ModelRequestCall {
+    inner: Arc<ClientState>,
     request: Request,
     method: Method,
     attempts: u32,
-    phase: Phase,
+    phase: CallPhase,
     body: Bytes,
 }
 
-impl Call {
+impl ModelRequestCall {
     /// `attempts` is the limit if the request sets none.
-    pub(crate) fn new(inner: Arc<Inner>, request: Request, method: Method, attempts: u32) -> Self {
-        let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MOST_ATTEMPTS);
-        Self { inner, request, method, attempts, phase: Phase::Attempt(1), body: Bytes::new() }
+    pub(crate) fn new(
+        inner: Arc<ClientState>,
+        request: Request,
+        method: Method,
+        attempts: u32,
+    ) -> Self {
+        let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
+        Self { inner, request, method, attempts, phase: CallPhase::Attempt(1), body: Bytes::new() }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.
@@ -87,10 +92,10 @@ impl Call {
                     Ok(answer) => return Ok(answer),
                     Err(failed) => failed,
                 };
-                match failed.again {
-                    Some(again) if attempt < self.most_attempts(again.class) => {
+                match failed.retry {
+                    Some(retry) if attempt < self.most_attempts(retry.class) => {
                         let wait =
-                            self.inner.options.backoff.wait(attempt, again.delay, again.guessed);
+                            self.inner.options.backoff.wait(attempt, retry.delay, retry.guessed);
                         tokio::time::sleep(wait).await;
                     }
                     _ => return Err(failed.error),
@@ -105,10 +110,10 @@ impl Call {
         }
     }
 
-    async fn whole(&mut self, attempt: u32) -> Result<Answer, Failed> {
+    async fn whole(&mut self, attempt: u32) -> Result<Answer, FailedAttempt> {
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
-        while let Some(chunk) = reader.next().await.map_err(|trouble| self.early(trouble))? {
+        while let Some(chunk) = reader.next().await.map_err(|failure| self.early(failure))? {
             absorb(&mut answer, chunk);
         }
         Ok(answer)
@@ -118,7 +123,7 @@ impl Call {
         &mut self,
         cancel: &CancellationToken,
     ) -> Option<Result<StreamEvent, ModelError>> {
-        if matches!(self.phase, Phase::Over) {
+        if matches!(self.phase, CallPhase::Over) {
             return None;
         }
         let next = tokio::select! {
@@ -128,7 +133,7 @@ impl Call {
         };
         if !matches!(next, Some(Ok(_))) {
             // Releases the connection.
-            self.phase = Phase::Over;
+            self.phase = CallPhase::Over;
         }
         next
     }
@@ -136,75 +141,79 @@ impl Call {
     async fn step(&mut self) -> Option<Result<StreamEvent, ModelError>> {
         loop {
             match &mut self.phase {
-                Phase::Over => return None,
-                Phase::Waiting(next, wait) => {
+                CallPhase::Over => return None,
+                CallPhase::Waiting(next, wait) => {
                     let next = *next;
                     tokio::time::sleep(*wait).await;
-                    self.phase = Phase::Attempt(next);
+                    self.phase = CallPhase::Attempt(next);
                 }
-                Phase::Attempt(attempt) => {
+                CallPhase::Attempt(attempt) => {
                     let attempt = *attempt;
                     match self.first(attempt).await {
                         Ok(None) => return None,
                         Ok(Some((chunk, reader))) => {
-                            self.phase = Phase::Reading(reader);
+                            self.phase = CallPhase::Reading(reader);
                             return Some(Ok(StreamEvent::Chunk(Box::new(chunk))));
                         }
                         Err(failed) => return Some(self.after_failure(attempt, failed)),
                     }
                 }
-                Phase::Reading(reader) => {
+                CallPhase::Reading(reader) => {
                     return match reader.next().await {
                         Ok(None) => None,
                         Ok(Some(chunk)) => Some(Ok(StreamEvent::Chunk(Box::new(chunk)))),
-                        Err(trouble) => Some(Err(self.late(trouble))),
+                        Err(failure) => Some(Err(self.late(failure))),
                     };
                 }
             }
         }
     }
 
-    fn after_failure(&mut self, attempt: u32, failed: Failed) -> Result<StreamEvent, ModelError> {
-        let Some(again) = failed.again else { return Err(failed.error) };
-        let short = self.request.has_fallback && again.class == CAPACITY;
+    fn after_failure(
+        &mut self,
+        attempt: u32,
+        failed: FailedAttempt,
+    ) -> Result<StreamEvent, ModelError> {
+        let Some(retry) = failed.retry else { return Err(failed.error) };
+        let short = self.request.has_fallback && retry.class == CAPACITY;
         let most = match short {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
-            false => self.most_attempts(again.class),
+            false => self.most_attempts(retry.class),
         };
         if attempt >= most {
             return Err(failed.error);
         }
         let backoff = self.inner.options.backoff;
         let wait = match short {
-            true => backoff.short_wait(attempt, again.delay),
-            false => backoff.wait(attempt, again.delay, again.guessed),
+            true => backoff.short_wait(attempt, retry.delay),
+            false => backoff.wait(attempt, retry.delay, retry.guessed),
         };
-        self.phase = Phase::Waiting(attempt + 1, wait);
+        self.phase = CallPhase::Waiting(attempt + 1, wait);
         Ok(StreamEvent::Retry(Retry {
             attempt,
             max_attempts: most,
             delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            class: again.class.to_owned(),
-            status: again.status,
-            message: again.message,
+            class: retry.class.to_owned(),
+            status: retry.status,
+            message: retry.message,
             model: self.request.model.clone(),
         }))
     }
 
     /// If the connection is refused, waiting longer rarely helps.
     fn most_attempts(&self, class: &str) -> u32 {
-        if class == REFUSED { self.attempts.min(REFUSED_ATTEMPTS) } else { self.attempts }
+        if class == REFUSED { self.attempts.min(CONNECT_ATTEMPTS) } else { self.attempts }
     }
 
     /// One attempt up to its first chunk; `None` when the response is empty.
-    async fn first(&mut self, attempt: u32) -> Result<Option<(Chunk, Box<Reader>)>, Failed> {
+    async fn first(&mut self, attempt: u32) -> Result<Option<(Chunk, Box<Reader>)>, FailedAttempt> {
         let mut reader = self.open(attempt).await?;
-        let chunk = reader.next().await.map_err(|trouble| self.early(trouble))?;
+        let chunk = reader.next().await.map_err(|failure| self.early(failure))?;
         Ok(chunk.map(|chunk| (chunk, Box::new(reader))))
     }
 
     /// Sends the request and reads the response headers.
-    async fn open(&mut self, attempt: u32) -> Result<Reader, Failed> {
+    async fn open(&mut self, attempt: u32) -> Result<Reader, FailedAttempt> {
         let options = &self.inner.options;
         if self.body.is_empty() || options.models.differs_on_retry() {
             let is_retry = attempt > 1 || self.request.is_retry;
@@ -218,12 +227,12 @@ impl Call {
             vertex_shared_request_type: options.vertex_shared_request_type.as_deref(),
         };
         let headers = headers(&options.auth, &parts).map_err(|_| {
-            Failed::last(ModelError::Auth {
+            FailedAttempt::last(ModelError::Auth {
                 status: None,
                 message: "the API key holds characters that no HTTP header may: set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) anew".to_owned(),
             })
         })?;
-        let client = self.inner.client().await.map_err(Failed::last)?;
+        let client = self.inner.client().await.map_err(FailedAttempt::last)?;
         let url = self.inner.endpoint.url(&self.request.model, self.method);
         let sent = client.post(url).headers(headers).body(self.body.clone()).send();
         // A response that is not streamed is silent until it is complete.
@@ -232,8 +241,8 @@ impl Call {
             Method::Generate | Method::CountTokens => options.idle_timeout.saturating_mul(2),
         };
         let response = match tokio::time::timeout(idle, sent).await {
-            Err(_) => return Err(self.early(Trouble::Silent(idle))),
-            Ok(Err(error)) => return Err(self.early(Trouble::Network(error.into()))),
+            Err(_) => return Err(self.early(ReadFailure::Silent(idle))),
+            Ok(Err(error)) => return Err(self.early(ReadFailure::Network(error.into()))),
             Ok(Ok(response)) => response,
         };
         if response.status().is_success() {
@@ -243,7 +252,7 @@ impl Call {
     }
 
     /// Reads an error response.
-    async fn refused(&self, mut response: Response, idle: Duration) -> Failed {
+    async fn refused(&self, mut response: Response, idle: Duration) -> FailedAttempt {
         let status = response.status();
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after =
@@ -252,9 +261,9 @@ impl Call {
         let mut body = Vec::new();
         // A partial body is enough.
         while let Ok(Ok(Some(bytes))) = tokio::time::timeout(idle, response.chunk()).await {
-            let room = MOST_ERROR.saturating_sub(body.len());
+            let room = MAX_ERROR_BYTES.saturating_sub(body.len());
             body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
-            if body.len() >= MOST_ERROR {
+            if body.len() >= MAX_ERROR_BYTES {
                 break;
             }
         }
@@ -265,34 +274,34 @@ impl Call {
                 one_line(&location)
             );
         }
-        self.judge(Refusal { status: status.as_u16(), payload, retry_after })
+        self.judge(ErrorResponse { status: status.as_u16(), payload, retry_after })
     }
 
     /// What a service error means for this attempt.
-    fn judge(&self, mut refusal: Refusal) -> Failed {
+    fn judge(&self, mut refusal: ErrorResponse) -> FailedAttempt {
         refusal.payload.message = self.inner.redact(std::mem::take(&mut refusal.payload.message));
-        let verdict = refusal.verdict();
-        let again = match &verdict {
-            Verdict::Retry { delay, guessed, class } => Some(Again {
+        let classify = refusal.classify();
+        let retry = match &classify {
+            ErrorClass::Retry { delay, guessed, class } => Some(RetryPlan {
                 delay: *delay,
                 guessed: *guessed,
                 class,
                 status: Some(refusal.status),
-                message: refusal.said(),
+                message: refusal.description(),
             }),
             _ => None,
         };
-        Failed { error: refusal.into_error(&self.request.model, verdict), again }
+        FailedAttempt { error: refusal.into_error(&self.request.model, classify), retry }
     }
 
     /// A failure before the first chunk.
-    fn early(&self, trouble: Trouble) -> Failed {
-        if let Trouble::Refused(payload) = trouble {
+    fn early(&self, failure: ReadFailure) -> FailedAttempt {
+        if let ReadFailure::Refused(payload) = failure {
             let status = payload.code.unwrap_or(500);
-            return self.judge(Refusal { status, payload: *payload, retry_after: None });
+            return self.judge(ErrorResponse { status, payload: *payload, retry_after: None });
         }
-        let (class, retryable) = self.transient(&trouble);
-        let message = self.describe(&trouble);
+        let (class, retryable) = self.transient(&failure);
+        let message = self.describe(&failure);
         let error = ModelError::Unavailable {
             status: None,
             delay: None,
@@ -302,33 +311,35 @@ impl Call {
                 self.host()
             ),
         };
-        let again = retryable.then_some(Again {
+        let retry = retryable.then_some(RetryPlan {
             delay: None,
             guessed: false,
             class,
             status: None,
             message,
         });
-        Failed { error, again }
+        FailedAttempt { error, retry }
     }
 
     /// A failure after the first chunk.
-    fn late(&self, trouble: Trouble) -> ModelError {
-        let (_, retryable) = self.transient(&trouble);
-        let message = self.describe(&trouble);
-        match trouble {
-            Trouble::Refused(payload) => {
+    fn late(&self, failure: ReadFailure) -> ModelError {
+        let (_, retryable) = self.transient(&failure);
+        let message = self.describe(&failure);
+        match failure {
+            ReadFailure::Refused(payload) => {
                 let status = payload.code.unwrap_or(500);
-                let failed = self.judge(Refusal { status, payload: *payload, retry_after: None });
+                let failed =
+                    self.judge(ErrorResponse { status, payload: *payload, retry_after: None });
                 match failed.error {
                     error @ (ModelError::Quota { .. } | ModelError::Auth { .. }) => error,
                     error => ModelError::Broken {
                         status: Some(status),
                         message: format!("the stream ended with an error: {error}"),
-                        retryable: failed.again.as_ref().is_some_and(|again| {
-                            again.delay.is_none_or(|delay| delay <= LONGEST_WAIT)
-                        }),
-                        delay: failed.again.and_then(|again| again.delay),
+                        retryable: failed
+                            .retry
+                            .as_ref()
+                            .is_some_and(|retry| retry.delay.is_none_or(|delay| delay <= MAX_WAIT)),
+                        delay: failed.retry.and_then(|retry| retry.delay),
                     },
                 }
             }
@@ -342,13 +353,13 @@ impl Call {
     }
 
     /// The class of a failure, and whether a retry may help.
-    fn transient(&self, trouble: &Trouble) -> (&'static str, bool) {
+    fn transient(&self, failure: &ReadFailure) -> (&'static str, bool) {
         let unclear = self.inner.options.retry_fetch_errors;
-        match trouble {
-            Trouble::Silent(_) => ("timeout", true),
-            Trouble::Incomplete | Trouble::NotJson => ("incomplete", unclear),
-            Trouble::TooLarge(_) | Trouble::Refused(_) => ("server", false),
-            Trouble::Network(failure) => match failure.kind {
+        match failure {
+            ReadFailure::Silent(_) => ("timeout", true),
+            ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
+            ReadFailure::TooLarge(_) | ReadFailure::Refused(_) => ("server", false),
+            ReadFailure::Network(failure) => match failure.kind {
                 FailureKind::Timeout => ("timeout", true),
                 FailureKind::Refused => (REFUSED, true),
                 FailureKind::Certificate => ("tls", false),
@@ -359,14 +370,16 @@ impl Call {
         }
     }
 
-    fn describe(&self, trouble: &Trouble) -> String {
-        let text = match trouble {
-            Trouble::Silent(idle) => format!("nothing came for {} s", idle.as_secs_f32()),
-            Trouble::Incomplete => "incomplete JSON segment at the end of the stream".to_owned(),
-            Trouble::NotJson => NOT_JSON.to_owned(),
-            Trouble::TooLarge(text) => text.clone(),
-            Trouble::Network(Failure { message, .. }) => one_line(message),
-            Trouble::Refused(payload) => payload.message.clone(),
+    fn describe(&self, failure: &ReadFailure) -> String {
+        let text = match failure {
+            ReadFailure::Silent(idle) => format!("nothing came for {} s", idle.as_secs_f32()),
+            ReadFailure::Incomplete => {
+                "incomplete JSON segment at the end of the stream".to_owned()
+            }
+            ReadFailure::NotJson => NOT_JSON.to_owned(),
+            ReadFailure::TooLarge(text) => text.clone(),
+            ReadFailure::Network(Failure { message, .. }) => one_line(message),
+            ReadFailure::Refused(payload) => payload.message.clone(),
         };
         self.inner.redact(text)
     }
@@ -381,9 +394,9 @@ impl Call {
     }
 }
 
-impl Failed {
+impl FailedAttempt {
     fn last(error: ModelError) -> Self {
-        Self { error, again: None }
+        Self { error, retry: None }
     }
 }
 

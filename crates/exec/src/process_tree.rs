@@ -24,7 +24,7 @@ pub(crate) struct Member {
 
 /// Identifies the processes of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Family {
+pub(crate) struct ProcessTree {
     /// The shell: leader of the group, and of the session if it has one.
     pub(crate) root: i32,
     /// The value of [`MARK`].
@@ -46,14 +46,14 @@ struct Process {
 
 impl Process {
     /// Whether it is our network broker: nothing that was started in a sandbox becomes our child.
-    fn keeps_a_gate(&self, own: i32) -> bool {
+    fn is_gate_keeper(&self, own: i32) -> bool {
         self.keeper && self.parent == own && self.session == self.member.pid
     }
 }
 
 /// A snapshot of the processes of a command.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct TreeProcesses {
     /// All that are alive, including the shell.
     pub(crate) alive: Vec<Member>,
     /// Living processes without a living parent among them: what a shell started in the background,
@@ -113,13 +113,13 @@ impl Table {
     }
 }
 
-impl Family {
+impl ProcessTree {
     /// The processes of the table that belong to this command.
-    pub(crate) fn census(&self, table: &Table) -> Census {
+    pub(crate) fn processes_in(&self, table: &Table) -> TreeProcesses {
         let Table { processes, own } = table;
         // Groups 0 and 1 are the system's own.
         if self.root <= 1 {
-            return Census::default();
+            return TreeProcesses::default();
         }
         let mut members: HashSet<i32> = processes
             .iter()
@@ -129,47 +129,47 @@ impl Family {
                     || process.session == self.root
                     || ((process.parent == *own || Some(process.parent) == self.reaper)
                         && !process.zombie
-                        && self.marked(process.member.pid))
+                        && self.has_mark(process.member.pid))
             })
             .map(|process| process.member.pid)
             .collect();
         members.remove(own);
         table.close(&mut members);
-        let mut census = Census::default();
+        let mut processes_in = TreeProcesses::default();
         for process in processes {
             let pid = process.member.pid;
             // It ends by itself with the last process that uses it.
-            let keeper = process.keeps_a_gate(*own);
+            let keeper = process.is_gate_keeper(*own);
             if keeper && process.zombie {
-                census.dead.push(pid);
+                processes_in.dead.push(pid);
             }
             if !members.contains(&pid) || keeper && process.zombie {
                 continue;
             }
             if process.zombie {
                 if process.parent == *own && pid != self.root {
-                    census.dead.push(pid);
+                    processes_in.dead.push(pid);
                 }
                 continue;
             }
-            census.alive.push(process.member);
+            processes_in.alive.push(process.member);
             if pid != self.root && !keeper && !members.contains(&process.parent) {
-                census.roots.push(pid);
+                processes_in.roots.push(pid);
             }
         }
         if cfg!(not(target_os = "linux")) && self.group_exists() {
-            census.roots.push(self.root);
+            processes_in.roots.push(self.root);
         }
-        census.roots.sort_unstable();
-        census
+        processes_in.roots.sort_unstable();
+        processes_in
     }
 
     /// Whether no process of the command is left.
-    pub(crate) fn is_gone(&self, census: &Census) -> bool {
-        if cfg!(target_os = "linux") { census.alive.is_empty() } else { !self.group_exists() }
+    pub(crate) fn has_exited(&self, processes_in: &TreeProcesses) -> bool {
+        if cfg!(target_os = "linux") { processes_in.alive.is_empty() } else { !self.group_exists() }
     }
 
-    fn marked(&self, pid: i32) -> bool {
+    fn has_mark(&self, pid: i32) -> bool {
         let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
         let wanted = format!("{MARK}={}", self.mark);
         environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
@@ -214,13 +214,13 @@ const STEP: Duration = Duration::from_millis(10);
 
 /// Ends commands and everything they started: terminates, waits at most 200 ms, and kills.
 /// Blocking.
-pub(crate) fn end(families: &[Family]) {
+pub(crate) fn end(trees: &[ProcessTree]) {
     let mut table = Table::read();
-    for family in families {
-        family.signal(&family.census(&table).alive, Signal::TERM);
+    for tree in trees {
+        tree.signal(&tree.processes_in(&table).alive, Signal::TERM);
     }
     let patience = Instant::now() + PATIENCE;
-    let gone = |table: &Table| families.iter().all(|family| family.is_gone(&family.census(table)));
+    let gone = |table: &Table| trees.iter().all(|tree| tree.has_exited(&tree.processes_in(table)));
     loop {
         std::thread::sleep(STEP);
         table = Table::read();
@@ -233,14 +233,14 @@ pub(crate) fn end(families: &[Family]) {
         if gone(&table) {
             break;
         }
-        for family in families {
-            family.signal(&family.census(&table).alive, Signal::KILL);
+        for tree in trees {
+            tree.signal(&tree.processes_in(&table).alive, Signal::KILL);
         }
         std::thread::sleep(STEP);
         table = Table::read();
     }
-    for family in families {
-        for pid in family.census(&table).dead {
+    for tree in trees {
+        for pid in tree.processes_in(&table).dead {
             collect(pid);
         }
     }
@@ -344,10 +344,10 @@ mod tests {
             line(21, "parallax-gate", 7, "Z"),
             line(22, "parallax-gate", 20, "S"),
         ];
-        let family = Family { root: 20, mark: "m".to_owned(), reaper: None };
-        let census = family.census(&Table { processes, own: 7 });
-        assert_eq!(census.dead, [21]);
+        let tree = ProcessTree { root: 20, mark: "m".to_owned(), reaper: None };
+        let processes_in = tree.processes_in(&Table { processes, own: 7 });
+        assert_eq!(processes_in.dead, [21]);
         // A sandboxed process that uses the name is an ordinary process.
-        assert_eq!(census.alive.len(), 2);
+        assert_eq!(processes_in.alive.len(), 2);
     }
 }

@@ -6,16 +6,16 @@ use parallax_http::Failure;
 use parallax_http::reqwest::{Method as Verb, RequestBuilder, header};
 use parallax_protocol::model::ModelError;
 
-use crate::classify::{Refusal, Verdict};
 use crate::client::Gemini;
+use crate::error_classification::{ErrorClass, ErrorResponse};
 use crate::headers::{HeaderParts, headers, user_agent};
 use crate::payload::Payload;
 use crate::retry::parse_retry_after;
 
 /// The user waits for the check.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum bytes of an error response.
-const MOST_ERROR: usize = 64 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// Vertex AI in express mode lists no models, but counts tokens for any key.
 const COUNTED_BY: &str = "gemini-2.5-flash";
 const COUNTED: &str = r#"{"contents":[{"role":"user","parts":[{"text":"a"}]}]}"#;
@@ -28,19 +28,19 @@ impl Gemini {
     /// [`ModelError::Auth`] when the service rejects the key, another error when it cannot be
     /// checked.
     pub async fn check(&self) -> Result<(), ModelError> {
-        let asked = tokio::time::timeout(PATIENCE, self.ask_for_check()).await;
+        let asked = tokio::time::timeout(TIMEOUT, self.send_check()).await;
         asked.unwrap_or_else(|_| {
-            Err(unreachable("timeout", &format!("no answer in {} s", PATIENCE.as_secs())))
+            Err(unreachable_error("timeout", &format!("no answer in {} s", TIMEOUT.as_secs())))
         })
     }
 
-    async fn ask_for_check(&self) -> Result<(), ModelError> {
+    async fn send_check(&self) -> Result<(), ModelError> {
         let inner = self.inner();
         let response = match self.check_request().await?.send().await {
             Ok(response) => response,
             Err(error) => {
                 let failure = Failure::from(error);
-                return Err(unreachable("network", &inner.redact(failure.message)));
+                return Err(unreachable_error("network", &inner.redact(failure.message)));
             }
         };
         let status = response.status();
@@ -55,21 +55,21 @@ impl Gemini {
         let mut body = Vec::new();
         // A partial body is enough.
         while let Ok(Some(bytes)) = response.chunk().await {
-            let room = MOST_ERROR.saturating_sub(body.len());
+            let room = MAX_ERROR_BYTES.saturating_sub(body.len());
             body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
-            if body.len() >= MOST_ERROR {
+            if body.len() >= MAX_ERROR_BYTES {
                 break;
             }
         }
         let mut payload = Payload::from_body(&body);
         payload.message = inner.redact(std::mem::take(&mut payload.message));
-        let refusal = Refusal { status: status.as_u16(), payload, retry_after };
-        match refusal.verdict() {
-            Verdict::Quota { .. } => Ok(()),
+        let refusal = ErrorResponse { status: status.as_u16(), payload, retry_after };
+        match refusal.classify() {
+            ErrorClass::Quota { .. } => Ok(()),
             _ if status.as_u16() == 429 => Ok(()),
             // A gateway may support only generation requests.
             _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => Ok(()),
-            verdict => Err(refusal.into_error(COUNTED_BY, verdict)),
+            classify => Err(refusal.into_error(COUNTED_BY, classify)),
         }
     }
 
@@ -96,7 +96,7 @@ impl Gemini {
     }
 }
 
-fn unreachable(class: &'static str, why: &str) -> ModelError {
+fn unreachable_error(class: &'static str, why: &str) -> ModelError {
     ModelError::Unavailable {
         status: None,
         delay: None,

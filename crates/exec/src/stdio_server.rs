@@ -12,17 +12,17 @@ use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use crate::command::Control;
-use crate::family::{self, Family};
+use crate::process_tree::{self, ProcessTree};
 use crate::registry::{Guard, Processes};
 use crate::start::session_helper;
-use crate::{Ending, StartError, confined};
+use crate::{Ending, StartError, shared_sandbox};
 
 /// How long a server may take to end after its input was closed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(500);
 
 /// A program to start.
 #[derive(Debug, Clone)]
-pub struct ServedProgram {
+pub struct StdioProgram {
     /// The program: a path, or a name that is looked up on its own `PATH`.
     pub program: OsString,
     /// Its arguments.
@@ -37,7 +37,7 @@ pub struct ServedProgram {
 
 /// The three streams of such a program.
 #[derive(Debug)]
-pub struct ServedStreams {
+pub struct StdioStreams {
     /// Its standard input.
     pub stdin: ChildStdin,
     /// Its standard output.
@@ -48,9 +48,9 @@ pub struct ServedStreams {
 
 /// A running program. Dropping it ends it with everything it started.
 #[derive(Debug)]
-pub struct Served {
+pub struct StdioServer {
     child: Child,
-    family: Family,
+    tree: ProcessTree,
     guard: Guard,
     processes: Processes,
 }
@@ -61,14 +61,14 @@ impl Processes {
     /// # Errors
     /// When the program or directory does not exist, its sandbox cannot be set up, or the system
     /// refuses.
-    pub async fn serve(
+    pub async fn start_stdio(
         &self,
-        program: ServedProgram,
-    ) -> Result<(Served, ServedStreams), StartError> {
+        program: StdioProgram,
+    ) -> Result<(StdioServer, StdioStreams), StartError> {
         if self.closing().is_cancelled() {
             return Err(StartError::Closed);
         }
-        let ServedProgram { program, arguments, directory, mut environment, sandbox } = program;
+        let StdioProgram { program, arguments, directory, mut environment, sandbox } = program;
         let shown = program.to_string_lossy().into_owned();
         let failed = |source| StartError::Spawn { program: shown.clone(), source };
         let path =
@@ -89,14 +89,14 @@ impl Processes {
             None => (found.into_os_string(), arguments),
             Some(plan) => {
                 let cell = self.cell();
-                let wrapping = move || confined::wrap(plan, &cell, false, &found, &arguments);
+                let wrapping = move || shared_sandbox::wrap(plan, &cell, false, &found, &arguments);
                 let wrapped = tokio::task::spawn_blocking(wrapping).await;
                 wrapped.map_err(|error| StartError::Sandbox(error.to_string()))??
             }
         };
         let mark = self.new_mark();
-        environment.retain(|(name, _)| name != family::MARK);
-        environment.push((family::MARK.into(), mark.clone().into()));
+        environment.retain(|(name, _)| name != process_tree::MARK);
+        environment.push((process_tree::MARK.into(), mark.clone().into()));
         #[expect(clippy::disallowed_methods, reason = "this is where servers are started")]
         let mut command = match &helper {
             Some(helper) => {
@@ -119,22 +119,22 @@ impl Processes {
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-        let family = Family { root, mark, reaper: None };
-        let guard = self.enter(family.clone(), Control::new().0);
+        let tree = ProcessTree { root, mark, reaper: None };
+        let guard = self.enter(tree.clone(), Control::new().0);
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(failed(io::Error::other("it has no streams")));
         };
-        let processes = self.unowned();
-        Ok((Served { child, family, guard, processes }, ServedStreams { stdin, stdout, stderr }))
+        let processes = self.without_owner();
+        Ok((StdioServer { child, tree, guard, processes }, StdioStreams { stdin, stdout, stderr }))
     }
 }
 
-impl Served {
+impl StdioServer {
     /// Its process, which leads its process group.
     pub fn pid(&self) -> i32 {
-        self.family.root
+        self.tree.root
     }
 
     /// Waits for its end. Cancel-safe.
@@ -143,29 +143,31 @@ impl Served {
     }
 
     /// Terminates its process group and waits for the given time.
-    pub async fn ask_to_end(&mut self, patience: Duration) -> Option<Ending> {
-        self.family.signal(&[], Signal::TERM);
+    pub async fn terminate(&mut self, patience: Duration) -> Option<Ending> {
+        self.tree.signal(&[], Signal::TERM);
         tokio::time::timeout(patience, self.wait()).await.ok()
     }
 
     /// Releases what the program, which has ended, left running.
-    pub(crate) fn let_go(mut self) {
+    pub(crate) fn release(mut self) {
         self.guard.leave();
-        self.processes.collect_later(self.family);
+        self.processes.reap_later(self.tree);
     }
 
     /// Ends it with everything it started. Its input should be closed before: it has half a second
     /// to end by itself, is then terminated, and finally killed.
     pub async fn end(mut self) -> Option<Ending> {
-        let ending = tokio::time::timeout(FAREWELL, self.wait()).await.ok();
-        let family = self.family.clone();
-        let ended = tokio::task::spawn_blocking(move || family::end(&[family])).await;
+        let ending = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
+        let tree = self.tree.clone();
+        let ended = tokio::task::spawn_blocking(move || process_tree::end(&[tree])).await;
         self.guard.leave();
         match ending {
             Some(ending) => Some(ending),
-            None if ended.is_ok() => {
-                tokio::time::timeout(FAREWELL, self.child.wait()).await.ok()?.ok().map(Ending::from)
-            }
+            None if ended.is_ok() => tokio::time::timeout(STDIN_CLOSE_GRACE, self.child.wait())
+                .await
+                .ok()?
+                .ok()
+                .map(Ending::from),
             None => None,
         }
     }
@@ -192,8 +194,8 @@ mod tests {
 
     use super::*;
 
-    fn program(script: &str) -> ServedProgram {
-        ServedProgram {
+    fn program(script: &str) -> StdioProgram {
+        StdioProgram {
             program: "sh".into(),
             arguments: vec!["-c".into(), script.into()],
             directory: "/".into(),
@@ -207,7 +209,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
         let script = "trap '' TERM; read a; echo got $a; while :; do sleep 60; done";
-        let (mut served, mut streams) = processes.serve(program(script)).await.expect("started");
+        let (mut served, mut streams) =
+            processes.start_stdio(program(script)).await.expect("started");
         streams.stdin.write_all(b"x\n").await.expect("written");
         let mut line = String::new();
         BufReader::new(streams.stdout).read_line(&mut line).await.expect("read");
@@ -216,15 +219,15 @@ mod tests {
         let pid = served.pid();
         assert!(tokio::time::timeout(Duration::from_millis(1), served.wait()).await.is_err());
         assert_eq!(served.end().await, Some(Ending::Signalled { signal: 9 }));
-        assert!(!family::is_alive(pid));
+        assert!(!process_tree::is_alive(pid));
     }
 
     #[tokio::test]
     async fn what_is_not_there_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
-        let missing = ServedProgram { program: "no-such-program".into(), ..program("") };
-        let error = processes.serve(missing).await.expect_err("nothing there").to_string();
+        let missing = StdioProgram { program: "no-such-program".into(), ..program("") };
+        let error = processes.start_stdio(missing).await.expect_err("nothing there").to_string();
         assert!(error.contains("no-such-program"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
 /// Shorter texts are not secrets, and replacing them would garble the line.
-const SHORTEST: usize = 8;
+const MIN_LENGTH: usize = 8;
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 
@@ -19,7 +19,7 @@ pub(crate) struct Secrets(Vec<Secret>);
 
 /// Kinds of parts whose texts belong together.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum PartKind {
     Text,
     Thought,
     Call,
@@ -28,7 +28,7 @@ enum Kind {
 
 impl Secrets {
     pub(crate) fn new(mut secrets: Vec<Secret>) -> Self {
-        secrets.retain(|secret| secret.expose().len() >= SHORTEST);
+        secrets.retain(|secret| secret.expose().len() >= MIN_LENGTH);
         // A secret that contains another goes first, so that nothing of it remains.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         Self(secrets)
@@ -58,13 +58,13 @@ impl Secrets {
     /// their signatures. Returns whether there was a secret.
     pub(crate) fn redact_parts(&self, parts: &mut [&mut Part]) -> bool {
         let mut found = false;
-        for kind in [Kind::Text, Kind::Thought, Kind::Call, Kind::Other] {
+        for kind in [PartKind::Text, PartKind::Thought, PartKind::Call, PartKind::Other] {
             found |= self.redact_kind(parts, kind);
         }
         found
     }
 
-    fn redact_kind(&self, parts: &mut [&mut Part], kind: Kind) -> bool {
+    fn redact_kind(&self, parts: &mut [&mut Part], kind: PartKind) -> bool {
         let mut pieces = Vec::new();
         for part in parts.iter().filter(|part| kind_of(part) == kind) {
             gather(part.object(), kind, &mut pieces);
@@ -80,7 +80,7 @@ impl Secrets {
         let mut pieces = pieces.into_iter();
         for part in parts.iter_mut().filter(|part| kind_of(part) == kind) {
             let mut object = part.object().clone();
-            if put_back(&mut object, kind, &mut pieces) {
+            if restore(&mut object, kind, &mut pieces) {
                 **part = Part::from(object);
             }
         }
@@ -88,28 +88,28 @@ impl Secrets {
     }
 }
 
-fn kind_of(part: &Part) -> Kind {
+fn kind_of(part: &Part) -> PartKind {
     match part.view() {
-        PartView::Text(_) => Kind::Text,
-        PartView::Thought(_) => Kind::Thought,
-        PartView::Call(_) => Kind::Call,
-        _ => Kind::Other,
+        PartView::Text(_) => PartKind::Text,
+        PartView::Thought(_) => PartKind::Thought,
+        PartView::Call(_) => PartKind::Call,
+        _ => PartKind::Other,
     }
 }
 
 /// Whether a value of a part contains texts of its kind, except the signature, which readers do
 /// not join.
-fn holds_text(kind: Kind, key: &str) -> bool {
+fn has_text_key(kind: PartKind, key: &str) -> bool {
     match kind {
-        Kind::Text | Kind::Thought => key == "text",
-        Kind::Call => key == "functionCall",
-        Kind::Other => key != "thoughtSignature",
+        PartKind::Text | PartKind::Thought => key == "text",
+        PartKind::Call => key == "functionCall",
+        PartKind::Other => key != "thoughtSignature",
     }
 }
 
-fn gather<'a>(object: &'a Object, kind: Kind, pieces: &mut Vec<&'a str>) {
-    for (_, value) in object.iter().filter(|(key, _)| holds_text(kind, key)) {
-        let value = if kind == Kind::Call { value.get("args") } else { Some(value) };
+fn gather<'a>(object: &'a Object, kind: PartKind, pieces: &mut Vec<&'a str>) {
+    for (_, value) in object.iter().filter(|(key, _)| has_text_key(kind, key)) {
+        let value = if kind == PartKind::Call { value.get("args") } else { Some(value) };
         if let Some(value) = value {
             gather_value(value, pieces);
         }
@@ -126,22 +126,18 @@ fn gather_value<'a>(value: &'a Value, pieces: &mut Vec<&'a str>) {
 }
 
 /// Sets the strings to the pieces, in the order of collection; returns whether any changed.
-fn put_back(object: &mut Object, kind: Kind, pieces: &mut impl Iterator<Item = String>) -> bool {
+fn restore(object: &mut Object, kind: PartKind, pieces: &mut impl Iterator<Item = String>) -> bool {
     let mut changed = false;
-    for (_, value) in object.iter_mut().filter(|(key, _)| holds_text(kind, key)) {
-        let value = if kind == Kind::Call { value.get_mut("args") } else { Some(value) };
+    for (_, value) in object.iter_mut().filter(|(key, _)| has_text_key(kind, key)) {
+        let value = if kind == PartKind::Call { value.get_mut("args") } else { Some(value) };
         if let Some(value) = value {
-            put_back_value(value, pieces, &mut changed);
+            restore_value(value, pieces, &mut changed);
         }
     }
     changed
 }
 
-fn put_back_value(
-    value: &mut Value,
-    pieces: &mut impl Iterator<Item = String>,
-    changed: &mut bool,
-) {
+fn restore_value(value: &mut Value, pieces: &mut impl Iterator<Item = String>, changed: &mut bool) {
     match value {
         Value::String(text) => {
             if let Some(piece) = pieces.next() {
@@ -151,12 +147,12 @@ fn put_back_value(
         }
         Value::Array(items) => {
             for item in items {
-                put_back_value(item, pieces, changed);
+                restore_value(item, pieces, changed);
             }
         }
         Value::Object(object) => {
             for item in object.values_mut() {
-                put_back_value(item, pieces, changed);
+                restore_value(item, pieces, changed);
             }
         }
         _ => {}

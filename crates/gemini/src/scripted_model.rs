@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parallax_protocol::model::{ModelError, Request};
 
-use crate::played::{Played, Source};
-use crate::script::{Reply, Script, ScriptError};
+use crate::playback::{PlaybackModel, ReplySource};
+use crate::script::{Script, ScriptError, ScriptReply};
 
 /// The flag that selected the script. All modes use the first unused line of the requested
 /// method, because a program with other utility requests than the recorded one cannot follow
@@ -34,11 +34,11 @@ impl ScriptMode {
 }
 
 /// The scripted model, see [`crate::script`].
-pub type ScriptedModel = Played<Scripted>;
+pub type ScriptedModel = PlaybackModel<ScriptReplies>;
 
 /// A script: a request uses the first matching line.
 #[derive(Debug, Clone)]
-pub struct Scripted {
+pub struct ScriptReplies {
     script: Arc<Script>,
     origin: &'static str,
     cwd: PathBuf,
@@ -63,7 +63,7 @@ impl ScriptedModel {
 
     fn of_script(script: Script, origin: &'static str) -> Self {
         let cwd = std::env::current_dir().unwrap_or_default();
-        Self::of(Scripted { script: Arc::new(script), origin, cwd })
+        Self::of(ScriptReplies { script: Arc::new(script), origin, cwd })
     }
 
     /// Sets the value of `${cwd}`; the default is the process's own directory.
@@ -74,8 +74,8 @@ impl ScriptedModel {
     }
 }
 
-impl Source for Scripted {
-    fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError> {
+impl ReplySource for ScriptReplies {
+    fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
         self.script
             .take(method, request, &self.cwd, &|_| true)?
             .ok_or_else(|| self.script.exhausted(method, request, self.origin))

@@ -9,20 +9,20 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::Processes;
-use crate::served::{Served, ServedProgram, ServedStreams};
 use crate::shell::Shell;
+use crate::stdio_server::{StdioProgram, StdioServer, StdioStreams};
 use crate::{Ending, StartError};
 
 /// Default limit of each output in bytes.
-pub const KEPT: usize = 1024 * 1024;
+pub const MAX_PIPED_OUTPUT: usize = 1024 * 1024;
 /// After the shell ended, its output is read for at most this long.
 const DRAIN: Duration = Duration::from_millis(100);
 /// How long a command that timed out may take to clean up before it is killed.
-const CLEAN_UP: Duration = Duration::from_secs(5);
+const CLEANUP_GRACE: Duration = Duration::from_secs(5);
 
 /// A command with its input.
 #[derive(Debug, Clone)]
-pub struct Fed {
+pub struct PipedCommand {
     /// The text for the shell.
     pub text: String,
     /// The working directory.
@@ -39,12 +39,12 @@ pub struct Fed {
     pub sandbox: Option<Plan>,
     /// Whether background processes that it leaves may continue, even after the session, if they
     /// closed the streams. Ignored in a sandbox, whose files and network end with the session.
-    pub lets_go: bool,
+    pub leaves_background: bool,
 }
 
 /// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FedEnd {
+pub struct PipedOutput {
     /// How it ended; `None`: we ended it.
     pub ending: Option<Ending>,
     /// Whether it timed out.
@@ -60,33 +60,43 @@ impl Processes {
     ///
     /// # Errors
     /// When the shell or the directory does not exist, or the system refuses.
-    pub async fn serve_shell(
+    pub async fn start_stdio_shell(
         &self,
         text: String,
         directory: PathBuf,
         environment: Vec<(OsString, OsString)>,
         sandbox: Option<Plan>,
-    ) -> Result<(Served, ServedStreams), StartError> {
+    ) -> Result<(StdioServer, StdioStreams), StartError> {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
         let looking = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
         let shell = looking.await.ok().flatten().ok_or(StartError::NoShell)?;
         let program = shell.program.into_os_string();
         let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
-        self.serve(ServedProgram { program, arguments, directory, environment, sandbox }).await
+        self.start_stdio(StdioProgram { program, arguments, directory, environment, sandbox }).await
     }
 
     /// Runs a command to its end, and ends everything it started that may not continue.
     ///
     /// # Errors
     /// When the shell or the directory does not exist, or the system refuses.
-    pub async fn feed(
+    pub async fn run_piped(
         &self,
-        command: Fed,
+        command: PipedCommand,
         cancel: &CancellationToken,
-    ) -> Result<FedEnd, StartError> {
-        let Fed { text, directory, environment, input, timeout, kept, sandbox, lets_go } = command;
-        let lets_go = lets_go && sandbox.is_none();
-        let (mut served, streams) = self.serve_shell(text, directory, environment, sandbox).await?;
+    ) -> Result<PipedOutput, StartError> {
+        let PipedCommand {
+            text,
+            directory,
+            environment,
+            input,
+            timeout,
+            kept,
+            sandbox,
+            leaves_background,
+        } = command;
+        let leaves_background = leaves_background && sandbox.is_none();
+        let (mut served, streams) =
+            self.start_stdio_shell(text, directory, environment, sandbox).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
         let feed = async {
@@ -132,17 +142,17 @@ impl Processes {
                 tokio::select! {
                     biased;
                     () = cancel.cancelled() => {}
-                    _ = served.ask_to_end(CLEAN_UP) => {}
+                    _ = served.terminate(CLEANUP_GRACE) => {}
                     () = listen => {}
                 }
             }
             (done.0, done.1, !talks)
         };
-        match lets_go && closed && ending.is_some() {
-            true => served.let_go(),
+        match leaves_background && closed && ending.is_some() {
+            true => served.release(),
             false => drop(served.end().await),
         }
-        Ok(FedEnd { ending, timed_out, stdout, stderr })
+        Ok(PipedOutput { ending, timed_out, stdout, stderr })
     }
 }
 
@@ -162,20 +172,20 @@ async fn keep(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>, most: usiz
 mod tests {
     use super::*;
 
-    async fn run(text: &str, input: &[u8], milliseconds: u64) -> FedEnd {
+    async fn run(text: &str, input: &[u8], milliseconds: u64) -> PipedOutput {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
-        let command = Fed {
+        let command = PipedCommand {
             text: text.to_owned(),
             directory: "/".into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             input: input.to_owned(),
             timeout: Duration::from_millis(milliseconds),
-            kept: KEPT,
+            kept: MAX_PIPED_OUTPUT,
             sandbox: None,
-            lets_go: false,
+            leaves_background: false,
         };
-        processes.feed(command, &CancellationToken::new()).await.expect("started")
+        processes.run_piped(command, &CancellationToken::new()).await.expect("started")
     }
 
     #[tokio::test]
@@ -205,7 +215,7 @@ mod tests {
         let end =
             run("head -c 3000000 /dev/zero; sleep 60 & exit 0", &[b'x'; 300_000], 20_000).await;
         assert_eq!(end.ending, Some(Ending::Exited { code: 0 }));
-        assert_eq!(end.stdout.len(), KEPT);
+        assert_eq!(end.stdout.len(), MAX_PIPED_OUTPUT);
     }
 
     #[tokio::test]
@@ -213,25 +223,28 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mark = |name: &str| folder.path().join(name);
         let late = |name: &str| format!("(sleep 1; touch {})", mark(name).display());
-        let fed = |text: String, lets_go: bool| Fed {
+        let fed = |text: String, leaves_background: bool| PipedCommand {
             text,
             directory: "/".into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             input: Vec::new(),
             timeout: Duration::from_millis(500),
-            kept: KEPT,
+            kept: MAX_PIPED_OUTPUT,
             sandbox: None,
-            lets_go,
+            leaves_background,
         };
         let away = ">/dev/null 2>&1 </dev/null &";
         let processes = Processes::new(folder.path().to_owned());
-        for (text, lets_go) in [
+        for (text, leaves_background) in [
             (format!("{} {away} echo well", late("stays")), true),
             (format!("{} {away} echo well", late("not-asked")), false),
             (format!("{} & echo well", late("holds")), true),
             (format!("{} {away} sleep 9", late("hangs")), true),
         ] {
-            processes.feed(fed(text, lets_go), &CancellationToken::new()).await.expect("started");
+            processes
+                .run_piped(fed(text, leaves_background), &CancellationToken::new())
+                .await
+                .expect("started");
         }
         processes.shutdown().await;
         let until = tokio::time::Instant::now() + Duration::from_secs(20);

@@ -8,7 +8,7 @@ use parallax_protocol::protected_names::{fold, is_secret_environment};
 /// samples, and templates), `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
 /// and spaces, with a `:stream` suffix, or in its 8.3 short form. `allow_node_modules` permits
 /// `node_modules`.
-pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
+pub fn is_protected_name(segment: &str, allow_node_modules: bool) -> bool {
     let name = fold(segment.split(':').next().unwrap_or_default());
     match name.as_str() {
         ".git" | ".env" => return true,
@@ -45,7 +45,7 @@ pub fn is_secret_file(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_kept_from_tools, is_secret_file};
+    use super::{is_protected_name, is_secret_file};
 
     #[test]
     fn copies_of_env_files_are_secret_too() {
@@ -79,7 +79,7 @@ mod tests {
             "GHA-CR~1.JSO",
             ".g\u{200c}it",
         ] {
-            assert!(is_kept_from_tools(name, false), "{name}");
+            assert!(is_protected_name(name, false), "{name}");
         }
     }
 
@@ -101,8 +101,8 @@ mod tests {
             "..",
             ".",
         ] {
-            assert!(!is_kept_from_tools(name, false), "{name}");
+            assert!(!is_protected_name(name, false), "{name}");
         }
-        assert!(!is_kept_from_tools("node_modules", true));
+        assert!(!is_protected_name("node_modules", true));
     }
 }

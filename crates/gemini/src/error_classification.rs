@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::payload::Payload;
 
 /// Maximum wait for a retry.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(300);
 /// The class of a model without capacity.
 pub(crate) const CAPACITY: &str = "capacity";
 /// The wait for a per-minute quota without a delay from the service.
@@ -19,7 +19,7 @@ const PER_MINUTE: Duration = Duration::from_secs(60);
 
 /// What to do about an error.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// Send again, not before the delay that the service asks for.
     Retry {
         delay: Option<Duration>,
@@ -41,7 +41,7 @@ pub(crate) enum Verdict {
 
 /// An error response: status, payload, and the `Retry-After` header.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: u16,
     pub(crate) payload: Payload,
     pub(crate) retry_after: Option<Duration>,
@@ -63,9 +63,9 @@ pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// Classifies the error, in the order of the table in the service's documentation.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn classify(&self) -> ErrorClass {
         let payload = &self.payload;
         let info = payload.detail("google.rpc.ErrorInfo");
         let reason = info.and_then(|info| info.get("reason")).and_then(Value::as_str);
@@ -74,40 +74,40 @@ impl Refusal {
             .and_then(Value::as_str)
             .is_some_and(|domain| domain.contains("cloudcode-pa"));
         match self.status {
-            404 => return Verdict::NotFound,
+            404 => return ErrorClass::NotFound,
             403 if reason == Some("VALIDATION_REQUIRED") => {
-                return Verdict::Verify { link: self.verification_link(info) };
+                return ErrorClass::Verify { link: self.verification_link(info) };
             }
-            401 | 403 => return Verdict::Auth,
+            401 | 403 => return ErrorClass::Auth,
             // An invalid key is reported as 400.
             400 if matches!(reason, Some("API_KEY_INVALID" | "API_KEY_EXPIRED"))
                 || payload.message.starts_with("API key not valid")
                 || payload.message.starts_with("API key expired") =>
             {
-                return Verdict::Auth;
+                return ErrorClass::Auth;
             }
             429 | 499 | 500.. => {}
-            _ => return Verdict::Bad,
+            _ => return ErrorClass::Bad,
         }
-        self.quota_verdict(reason, info, code_assist)
+        self.classify_quota(reason, info, code_assist)
     }
 
     /// The rows of the table for 429, 499, and 5xx.
-    fn quota_verdict(
+    fn classify_quota(
         &self,
         reason: Option<&str>,
         info: Option<&Object>,
         code_assist: bool,
-    ) -> Verdict {
+    ) -> ErrorClass {
         let payload = &self.payload;
         let quota_status = matches!(self.status, 429 | 499 | 503);
         let matches = |regex: &LazyLock<Option<Regex>>| {
             regex.as_ref().is_some_and(|regex| regex.is_match(&payload.message))
         };
         if quota_status && matches(&LIMIT_ZERO) {
-            return Verdict::Quota { daily: false, wait: None };
+            return ErrorClass::Quota { daily: false, wait: None };
         }
-        let said = self.said_delay();
+        let description = self.server_delay();
         let exhausted_capacity = quota_status && is_exhausted_capacity(&payload.message);
         let violations = payload.detail("google.rpc.QuotaFailure").and_then(|failure| {
             failure.get("violations").and_then(Value::as_array).map(Vec::as_slice)
@@ -116,7 +116,7 @@ impl Refusal {
             && violations.is_none()
             && payload.detail("google.rpc.RetryInfo").is_none()
         {
-            return match said {
+            return match description {
                 Some(delay) => self.waiting(delay),
                 // Capacity returns.
                 None if exhausted_capacity => self.capacity(None),
@@ -128,34 +128,41 @@ impl Refusal {
             .iter()
             .filter_map(|violation| violation.get("quotaId").and_then(Value::as_str))
             .collect();
-        let names_quota = |word: &str| quota_ids.iter().any(|id| id.contains(word));
-        if names_quota("PerDay") || names_quota("Daily") {
-            return Verdict::Quota { daily: true, wait: said.filter(|wait| *wait > LONGEST_WAIT) };
+        let has_quota = |word: &str| quota_ids.iter().any(|id| id.contains(word));
+        if has_quota("PerDay") || has_quota("Daily") {
+            return ErrorClass::Quota {
+                daily: true,
+                wait: description.filter(|wait| *wait > MAX_WAIT),
+            };
         }
         match reason {
             Some("MODEL_CAPACITY_EXHAUSTED" | "MODEL_CAPACITY_EXCEEDED") => {
-                return self.capacity(said);
+                return self.capacity(description);
             }
             Some("INSUFFICIENT_G1_CREDITS_BALANCE") => {
-                return Verdict::Quota { daily: false, wait: said };
+                return ErrorClass::Quota { daily: false, wait: description };
             }
             Some("QUOTA_EXHAUSTED") if code_assist => {
-                return Verdict::Quota { daily: false, wait: said };
+                return ErrorClass::Quota { daily: false, wait: description };
             }
             _ => {}
         }
-        if let Some(delay) = said {
+        if let Some(delay) = description {
             return self.waiting(delay);
         }
         if code_assist && reason == Some("RATE_LIMIT_EXCEEDED") {
-            return Verdict::Quota { daily: false, wait: None };
+            return ErrorClass::Quota { daily: false, wait: None };
         }
         let limit = info
             .and_then(|info| info.get("metadata"))
             .and_then(|metadata| metadata.get("quota_limit"))
             .and_then(Value::as_str);
-        if names_quota("PerMinute") || limit.is_some_and(|limit| limit.contains("PerMinute")) {
-            return Verdict::Retry { delay: Some(PER_MINUTE), guessed: true, class: self.class() };
+        if has_quota("PerMinute") || limit.is_some_and(|limit| limit.contains("PerMinute")) {
+            return ErrorClass::Retry {
+                delay: Some(PER_MINUTE),
+                guessed: true,
+                class: self.class(),
+            };
         }
         if exhausted_capacity {
             return self.capacity(None);
@@ -165,15 +172,15 @@ impl Refusal {
 
     /// The model is overloaded: retried like any other service failure, unless the wait is too
     /// long. It has its own class because a fallback may be preferred.
-    fn capacity(&self, said: Option<Duration>) -> Verdict {
-        match said {
-            Some(delay) if delay > LONGEST_WAIT => self.waiting(delay),
-            delay => Verdict::Retry { delay, guessed: false, class: CAPACITY },
+    fn capacity(&self, description: Option<Duration>) -> ErrorClass {
+        match description {
+            Some(delay) if delay > MAX_WAIT => self.waiting(delay),
+            delay => ErrorClass::Retry { delay, guessed: false, class: CAPACITY },
         }
     }
 
     /// The longest delay in the response: `RetryInfo`, the message text, the `Retry-After` header.
-    fn said_delay(&self) -> Option<Duration> {
+    fn server_delay(&self) -> Option<Duration> {
         let info = self.payload.detail("google.rpc.RetryInfo");
         let info = info
             .and_then(|info| info.get("retryDelay"))
@@ -186,16 +193,16 @@ impl Refusal {
         info.or(words).max(self.retry_after)
     }
 
-    fn waiting(&self, delay: Duration) -> Verdict {
-        if delay > LONGEST_WAIT {
-            Verdict::Quota { daily: false, wait: Some(delay) }
+    fn waiting(&self, delay: Duration) -> ErrorClass {
+        if delay > MAX_WAIT {
+            ErrorClass::Quota { daily: false, wait: Some(delay) }
         } else {
-            Verdict::Retry { delay: Some(delay), guessed: false, class: self.class() }
+            ErrorClass::Retry { delay: Some(delay), guessed: false, class: self.class() }
         }
     }
 
-    fn later(&self) -> Verdict {
-        Verdict::Retry { delay: None, guessed: false, class: self.class() }
+    fn later(&self) -> ErrorClass {
+        ErrorClass::Retry { delay: None, guessed: false, class: self.class() }
     }
 
     fn class(&self) -> &'static str {
@@ -215,7 +222,7 @@ impl Refusal {
     }
 
     /// Status, code, and the service's message on one line.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         let mut line = self.status.to_string();
         if let Some(status) = &self.payload.status {
             line.push(' ');
@@ -229,41 +236,43 @@ impl Refusal {
     }
 
     /// The error for the engine when no retry follows.
-    pub(crate) fn into_error(self, model: &str, verdict: Verdict) -> ModelError {
-        let said = self.said();
-        match verdict {
-            Verdict::Retry { delay, guessed, class } => ModelError::Unavailable {
+    pub(crate) fn into_error(self, model: &str, classify: ErrorClass) -> ModelError {
+        let description = self.description();
+        match classify {
+            ErrorClass::Retry { delay, guessed, class } => ModelError::Unavailable {
                 status: Some(self.status),
                 delay: delay.filter(|_| !guessed),
                 class,
-                message: format!("the service cannot answer for `{model}` now ({said})"),
+                message: format!("the service cannot answer for `{model}` now ({description})"),
             },
-            Verdict::Quota { daily, wait } => quota_error(self.status, model, &said, daily, wait),
-            Verdict::Auth => ModelError::Auth {
+            ErrorClass::Quota { daily, wait } => {
+                quota_error(self.status, model, &description, daily, wait)
+            }
+            ErrorClass::Auth => ModelError::Auth {
                 status: Some(self.status),
                 message: format!(
-                    "the service refused the credentials ({said}); check the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for Vertex AI) and what it may use"
+                    "the service refused the credentials ({description}); check the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for Vertex AI) and what it may use"
                 ),
             },
-            Verdict::Verify { link } => ModelError::Auth {
+            ErrorClass::Verify { link } => ModelError::Auth {
                 status: Some(self.status),
                 message: match link {
                     Some(link) => {
-                        format!("the account must be verified first: open {link} ({said})")
+                        format!("the account must be verified first: open {link} ({description})")
                     }
-                    None => format!("the account must be verified first ({said})"),
+                    None => format!("the account must be verified first ({description})"),
                 },
             },
-            Verdict::NotFound => ModelError::ModelNotFound {
+            ErrorClass::NotFound => ModelError::ModelNotFound {
                 model: model.to_owned(),
                 message: format!(
-                    "the service does not know the model `{model}` ({said}); choose another with `--model`, and check the base URL if one is set"
+                    "the service does not know the model `{model}` ({description}); choose another with `--model`, and check the base URL if one is set"
                 ),
             },
-            Verdict::Bad => ModelError::BadRequest {
+            ErrorClass::Bad => ModelError::BadRequest {
                 status: self.status,
                 code: self.payload.status.clone(),
-                message: format!("the service refused the request ({said})"),
+                message: format!("the service refused the request ({description})"),
             },
         }
     }
@@ -272,12 +281,12 @@ impl Refusal {
 fn quota_error(
     status: u16,
     model: &str,
-    said: &str,
+    description: &str,
     daily: bool,
     wait: Option<Duration>,
 ) -> ModelError {
     let reset = match (wait, daily) {
-        (Some(wait), _) => Some(format!("in {}", in_words(wait))),
+        (Some(wait), _) => Some(format!("in {}", duration_text(wait))),
         (None, true) => Some(pacific_midnight(&jiff::Timestamp::now())),
         (None, false) => None,
     };
@@ -290,7 +299,7 @@ fn quota_error(
         daily,
         status,
         message: format!(
-            "quota exhausted: the {kind} of `{model}` is spent{until} ({said}); use another model (`--model`) or another key"
+            "quota exhausted: the {kind} of `{model}` is spent{until} ({description}); use another model (`--model`) or another key"
         ),
         reset,
     }
@@ -305,14 +314,14 @@ fn pacific_midnight(now: &jiff::Timestamp) -> String {
     });
     match wait {
         Some(seconds) => {
-            format!("at midnight Pacific time (in {})", in_words(Duration::from_secs(seconds)))
+            format!("at midnight Pacific time (in {})", duration_text(Duration::from_secs(seconds)))
         }
         None => "at midnight Pacific time".to_owned(),
     }
 }
 
 /// A duration for display: `2 h 5 min`, `6 min`, `40 s`.
-fn in_words(duration: Duration) -> String {
+fn duration_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60) {
         (0, 0) => format!("{seconds} s"),
@@ -332,24 +341,24 @@ fn is_exhausted_capacity(message: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, message: &str, details: &str) -> Refusal {
+    fn refusal(status: u16, message: &str, details: &str) -> ErrorResponse {
         let message = serde_json::to_string(message).expect("json");
         let body = format!(r#"{{"error":{{"message":{message},"details":[{details}]}}}}"#);
-        Refusal { status, payload: Payload::from_body(body.as_bytes()), retry_after: None }
+        ErrorResponse { status, payload: Payload::from_body(body.as_bytes()), retry_after: None }
     }
 
-    fn capacity(seconds: impl Into<Option<u64>>) -> Verdict {
+    fn capacity(seconds: impl Into<Option<u64>>) -> ErrorClass {
         let delay = seconds.into().map(Duration::from_secs);
-        Verdict::Retry { delay, guessed: false, class: CAPACITY }
+        ErrorClass::Retry { delay, guessed: false, class: CAPACITY }
     }
 
-    fn retry(seconds: impl Into<Option<u64>>) -> Verdict {
+    fn retry(seconds: impl Into<Option<u64>>) -> ErrorClass {
         let delay = seconds.into().map(Duration::from_secs);
-        Verdict::Retry { delay, guessed: false, class: "rate_limit" }
+        ErrorClass::Retry { delay, guessed: false, class: "rate_limit" }
     }
 
-    fn quota(daily: bool, wait: Option<u64>) -> Verdict {
-        Verdict::Quota { daily, wait: wait.map(Duration::from_secs) }
+    fn quota(daily: bool, wait: Option<u64>) -> ErrorClass {
+        ErrorClass::Quota { daily, wait: wait.map(Duration::from_secs) }
     }
 
     #[test]
@@ -368,7 +377,7 @@ mod tests {
         };
         let assist = "cloudcode-pa.googleapis.com";
         for (status, message, details, want) in [
-            (404, "no", String::new(), Verdict::NotFound),
+            (404, "no", String::new(), ErrorClass::NotFound),
             (429, "limit: 0, model", String::new(), quota(false, None)),
             (429, "limit: 05", String::new(), retry(None)),
             (429, "Please retry in 2s", String::new(), retry(2)),
@@ -387,27 +396,27 @@ mod tests {
                 429,
                 "",
                 violation("TokensPerMinute"),
-                Verdict::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
+                ErrorClass::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
             ),
             (
                 429,
                 "",
                 info("RATE_LIMIT_EXCEEDED", "x", r#","metadata":{"quota_limit":"XPerMinuteY"}"#),
-                Verdict::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
+                ErrorClass::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
             ),
             (429, "", info("RATE_LIMIT_EXCEEDED", "x", ""), retry(None)),
-            (401, "who", String::new(), Verdict::Auth),
-            (403, "no", String::new(), Verdict::Auth),
-            (400, "API key not valid. Please pass", String::new(), Verdict::Auth),
-            (400, "bad", String::new(), Verdict::Bad),
+            (401, "who", String::new(), ErrorClass::Auth),
+            (403, "no", String::new(), ErrorClass::Auth),
+            (400, "API key not valid. Please pass", String::new(), ErrorClass::Auth),
+            (400, "bad", String::new(), ErrorClass::Bad),
             (
                 502,
                 "",
                 String::new(),
-                Verdict::Retry { delay: None, guessed: false, class: "server" },
+                ErrorClass::Retry { delay: None, guessed: false, class: "server" },
             ),
         ] {
-            assert_eq!(refusal(status, message, &details).verdict(), want, "{message} {details}");
+            assert_eq!(refusal(status, message, &details).classify(), want, "{message} {details}");
         }
     }
 
@@ -419,15 +428,15 @@ mod tests {
             r#"{"@type":"google.rpc.ErrorInfo","reason":"VALIDATION_REQUIRED","domain":"cloudcode-pa.googleapis.com"},
             {"@type":"google.rpc.Help","links":[{"url":"https://verify.example"}]}"#,
         );
-        let verdict = refusal.verdict();
-        assert!(refusal.into_error("m", verdict).to_string().contains("https://verify.example"));
+        let classify = refusal.classify();
+        assert!(refusal.into_error("m", classify).to_string().contains("https://verify.example"));
     }
 
     #[test]
     fn the_longest_wait_wins() {
         let mut refusal = refusal(429, "Please retry in 2.5s", "");
         refusal.retry_after = Some(Duration::from_secs(9));
-        assert_eq!(refusal.verdict(), retry(9));
+        assert_eq!(refusal.classify(), retry(9));
     }
 
     #[test]
@@ -437,8 +446,8 @@ mod tests {
             "spent",
             r#"{"@type":"google.rpc.QuotaFailure","violations":[{"quotaId":"PerDay"}]}"#,
         );
-        let verdict = refusal.verdict();
-        let text = refusal.into_error("m", verdict).to_string();
+        let classify = refusal.classify();
+        let text = refusal.into_error("m", classify).to_string();
         assert!(
             text.contains("daily") && text.contains("429") && text.contains("midnight"),
             "{text}"

@@ -12,11 +12,11 @@ use crate::StartError;
 /// The session's namespaces, started with the first sandboxed command. If they are not
 /// available, commands run without them; the plan's tier says what applies then.
 #[derive(Debug, Default)]
-pub(crate) struct SharedCell {
+pub(crate) struct SharedNamespaces {
     cell: Mutex<Option<Result<Arc<Cell>, String>>>,
 }
 
-impl SharedCell {
+impl SharedNamespaces {
     /// The namespaces, if they are available. Blocking: some milliseconds once.
     pub(crate) fn get(&self) -> Option<Arc<Cell>> {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ impl SharedCell {
 /// The program and arguments that run a program in its sandbox. Blocking.
 pub(crate) fn wrap(
     mut plan: Plan,
-    cell: &SharedCell,
+    cell: &SharedNamespaces,
     with_terminal: bool,
     program: &Path,
     arguments: &[OsString],

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The service of our own secrets.
-const OURS: &str = "parallax";
+const OUR_SERVICE: &str = "parallax";
 /// The reference's names: a service and its account.
 const API_KEYS: &str = "gemini-cli-api-key";
 const API_KEY: &str = "default-api-key";
@@ -14,25 +14,25 @@ const SECRET: &str = "__secret__";
 
 /// The location of a secret in a store.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SecretLocation<'a> {
     pub(crate) service: &'a str,
     pub(crate) account: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SecretLocation<'a> {
     /// A location of our own.
     pub(crate) fn ours(account: &'a str) -> Self {
-        Self { service: OURS, account }
+        Self { service: OUR_SERVICE, account }
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        self.service == OURS
+        self.service == OUR_SERVICE
     }
 }
 
 /// The name of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Name {
+pub enum SecretName {
     /// The API key of the model service.
     ApiKey,
     /// The OAuth tokens for this MCP server.
@@ -52,33 +52,33 @@ pub enum Name {
     Own(String),
 }
 
-impl From<&str> for Name {
+impl From<&str> for SecretName {
     fn from(name: &str) -> Self {
         Self::Own(name.to_owned())
     }
 }
 
-impl From<&String> for Name {
+impl From<&String> for SecretName {
     fn from(name: &String) -> Self {
         Self::Own(name.clone())
     }
 }
 
-impl Name {
+impl SecretName {
     /// The name in the system's store, unique within one home directory.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::ApiKey => "api-key".to_owned(),
             Self::SignIn(server) => format!("mcp-oauth {server}"),
             Self::ExtensionSetting { variable, .. } => {
-                format!("{} {variable}", self.of_family().0)
+                format!("{} {variable}", self.reference_location().0)
             }
             Self::Own(name) => name.clone(),
         }
     }
 
     /// Service and account as all compatible programs use them.
-    pub(crate) fn of_family(&self) -> (Cow<'static, str>, String) {
+    pub(crate) fn reference_location(&self) -> (Cow<'static, str>, String) {
         match self {
             Self::ApiKey => (API_KEYS.into(), API_KEY.to_owned()),
             Self::SignIn(server) => (SIGN_INS.into(), plain(server)),
@@ -90,7 +90,7 @@ impl Name {
                 }
                 (service.into(), format!("{SECRET}{variable}"))
             }
-            Self::Own(name) => (OURS.into(), name.clone()),
+            Self::Own(name) => (OUR_SERVICE.into(), name.clone()),
         }
     }
 }

@@ -17,8 +17,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::digest::Digest;
-use crate::redact::Secrets;
-use crate::regular::special;
+use crate::recording_redaction::Secrets;
+use crate::regular_file::special;
 
 /// The format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +60,10 @@ pub enum RecordError {
 #[derive(Clone)]
 pub struct Recorder {
     model: Arc<dyn Model>,
-    tape: Arc<Tape>,
+    tape: Arc<RecordingFile>,
 }
 
-struct Tape {
+struct RecordingFile {
     path: String,
     file: Mutex<File>,
     secrets: Secrets,
@@ -103,12 +103,12 @@ impl Recorder {
         }
         let file = options.open(path).map_err(failed)?;
         let secrets = Secrets::new(secrets);
-        let tape = Tape { path: path_text, file: Mutex::new(file), secrets, format };
+        let tape = RecordingFile { path: path_text, file: Mutex::new(file), secrets, format };
         Ok(Self { model, tape: Arc::new(tape) })
     }
 }
 
-impl Tape {
+impl RecordingFile {
     fn is_full(&self) -> bool {
         self.format == RecordFormat::Full
     }
@@ -118,7 +118,7 @@ impl Tape {
         self.is_full().then(|| Digest::of(request, &self.secrets))
     }
 
-    async fn append(self: Arc<Self>, call: Call) -> Result<(), ModelError> {
+    async fn append(self: Arc<Self>, call: RecordedCall) -> Result<(), ModelError> {
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || {
             let text = serde_json::to_string(&call.into_line(&self))?;
@@ -139,7 +139,7 @@ impl Tape {
 }
 
 /// A finished request.
-struct Call {
+struct RecordedCall {
     chunks: Vec<Chunk>,
     is_stream: bool,
     error: Option<RecordedError>,
@@ -147,8 +147,8 @@ struct Call {
     digest: Option<Digest>,
 }
 
-impl Call {
-    fn into_line(mut self, tape: &Tape) -> Line {
+impl RecordedCall {
+    fn into_line(mut self, tape: &RecordingFile) -> RecordingLine {
         let mut parts: Vec<_> =
             self.chunks.iter_mut().flat_map(|chunk| chunk.parts.iter_mut()).collect();
         tape.secrets.redact_parts(&mut parts);
@@ -158,20 +158,28 @@ impl Call {
         }
         let mut chunks = self.chunks.iter().map(|chunk| wire(chunk, tape.format));
         let response = if self.is_stream {
-            Response::Stream(chunks.collect())
+            RecordedResponse::Stream(chunks.collect())
         } else {
-            Response::Whole(chunks.next().unwrap_or_else(|| wire(&Chunk::default(), tape.format)))
+            RecordedResponse::Whole(
+                chunks.next().unwrap_or_else(|| wire(&Chunk::default(), tape.format)),
+            )
         };
         let method = if self.is_stream { "generateContentStream" } else { "generateContent" };
-        Line { method, response, error: self.error, retries: self.retries, request: self.digest }
+        RecordingLine {
+            method,
+            response,
+            error: self.error,
+            retries: self.retries,
+            request: self.digest,
+        }
     }
 }
 
 /// One line of a recording.
 #[derive(Serialize)]
-struct Line {
+struct RecordingLine {
     method: &'static str,
-    response: Response,
+    response: RecordedResponse,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RecordedError>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -182,7 +190,7 @@ struct Line {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Response {
+enum RecordedResponse {
     Stream(Vec<Box<RawValue>>),
     Whole(Box<RawValue>),
 }
@@ -357,16 +365,16 @@ impl RecordedError {
 }
 
 /// A stream being recorded.
-struct Taping {
+struct RecordedStream {
     stream: BoxStream<'static, Result<StreamEvent, ModelError>>,
-    tape: Arc<Tape>,
+    tape: Arc<RecordingFile>,
     /// Taken when the stream is over.
-    call: Option<Call>,
+    call: Option<RecordedCall>,
     /// Signals that a speculative response is used.
     adopted: Option<CancellationToken>,
 }
 
-impl Taping {
+impl RecordedStream {
     async fn next(&mut self) -> Option<Result<StreamEvent, ModelError>> {
         let call = self.call.as_mut()?;
         let next = futures_util::StreamExt::next(&mut self.stream).await;
@@ -407,7 +415,7 @@ impl Model for Recorder {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        let call = Call {
+        let call = RecordedCall {
             chunks: Vec::new(),
             is_stream: true,
             error: None,
@@ -416,7 +424,7 @@ impl Model for Recorder {
         };
         let adopted = request.adopted.clone();
         let stream = self.model.stream(request, cancel);
-        let taping = Taping { stream, tape: self.tape.clone(), call: Some(call), adopted };
+        let taping = RecordedStream { stream, tape: self.tape.clone(), call: Some(call), adopted };
         Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
             let next = taping.next().await?;
             Some((next, taping))
@@ -440,7 +448,8 @@ impl Model for Recorder {
                 Err(error) if tape.is_full() => (Vec::new(), Some(RecordedError::from(error))),
                 Err(_) => return result,
             };
-            let call = Call { chunks, is_stream: false, error, retries: Vec::new(), digest };
+            let call =
+                RecordedCall { chunks, is_stream: false, error, retries: Vec::new(), digest };
             match (tape.append(call).await, result) {
                 (Err(unwritten), Ok(_)) => Err(unwritten),
                 (_, result) => result,

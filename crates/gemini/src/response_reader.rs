@@ -13,11 +13,11 @@ use crate::payload::Payload;
 use crate::sse::{SseDecoder, SseError};
 
 /// Maximum bytes of a response.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// Why reading stopped.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ReadFailure {
     /// The service sent an error.
     Refused(Box<Payload>),
     /// The connection failed.
@@ -40,7 +40,7 @@ pub(crate) struct Reader {
     events: VecDeque<Vec<u8>>,
     /// The event whose blank line was missing: incomplete if it does not parse.
     last: Option<Vec<u8>>,
-    trouble: Option<Trouble>,
+    failure: Option<ReadFailure>,
     bytes: u64,
     idle: Duration,
     /// When the stream counts as silent; comments and empty events do not extend it.
@@ -54,7 +54,7 @@ impl Reader {
             decoder: Some(SseDecoder::default()),
             events: VecDeque::new(),
             last: None,
-            trouble: None,
+            failure: None,
             bytes: 0,
             idle,
             deadline: Instant::now() + idle,
@@ -62,31 +62,31 @@ impl Reader {
     }
 
     /// The next chunk; `None` at the end. Complete chunks before a failure are returned before it.
-    pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, Trouble> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, ReadFailure> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 let chunk = read_chunk(&event).map_err(|error| match error {
-                    ChunkError::NotJson => Trouble::NotJson,
-                    ChunkError::Refused(payload) => Trouble::Refused(payload),
+                    ChunkError::NotJson => ReadFailure::NotJson,
+                    ChunkError::Refused(payload) => ReadFailure::Refused(payload),
                 })?;
-                if says_something(&chunk) {
+                if has_content(&chunk) {
                     self.deadline = Instant::now() + self.idle;
                 }
                 return Ok(Some(chunk));
             }
             if let Some(event) = self.last.take() {
                 return read_chunk(&event).map(Some).map_err(|error| match error {
-                    ChunkError::NotJson => Trouble::Incomplete,
-                    ChunkError::Refused(payload) => Trouble::Refused(payload),
+                    ChunkError::NotJson => ReadFailure::Incomplete,
+                    ChunkError::Refused(payload) => ReadFailure::Refused(payload),
                 });
             }
-            if let Some(trouble) = self.trouble.take() {
-                return Err(trouble);
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
             }
             let Some(response) = &mut self.response else { return Ok(None) };
             match tokio::time::timeout_at(self.deadline, response.chunk()).await {
-                Err(_) => self.stop(Trouble::Silent(self.idle)),
-                Ok(Err(error)) => self.stop(Trouble::Network(error.into())),
+                Err(_) => self.stop(ReadFailure::Silent(self.idle)),
+                Ok(Err(error)) => self.stop(ReadFailure::Network(error.into())),
                 Ok(Ok(Some(bytes))) => self.take(&bytes),
                 Ok(Ok(None)) => self.end(),
             }
@@ -98,15 +98,17 @@ impl Reader {
         self.response = None;
         match self.decoder.take().map(SseDecoder::finish) {
             Some(Ok(last)) => self.last = last,
-            Some(Err(_)) => self.trouble = Some(Trouble::Incomplete),
+            Some(Err(_)) => self.failure = Some(ReadFailure::Incomplete),
             None => {}
         }
     }
 
     fn take(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        if self.bytes > MOST_BYTES {
-            self.stop(Trouble::TooLarge(format!("the answer is larger than {MOST_BYTES} bytes")));
+        if self.bytes > MAX_BYTES {
+            self.stop(ReadFailure::TooLarge(format!(
+                "the answer is larger than {MAX_BYTES} bytes"
+            )));
             return;
         }
         let Some(decoder) = &mut self.decoder else { return };
@@ -114,7 +116,7 @@ impl Reader {
         if let Err(error @ (SseError::TooLarge { .. } | SseError::Incomplete)) =
             decoder.push(bytes, |event| events.push_back(event))
         {
-            self.stop(Trouble::TooLarge(error.to_string()));
+            self.stop(ReadFailure::TooLarge(error.to_string()));
         } else if decoder.is_done() {
             // Some gateways leave the connection open after `[DONE]`.
             self.end();
@@ -122,15 +124,15 @@ impl Reader {
     }
 
     /// Closes the connection.
-    fn stop(&mut self, trouble: Trouble) {
+    fn stop(&mut self, failure: ReadFailure) {
         self.response = None;
         self.decoder = None;
-        self.trouble = Some(trouble);
+        self.failure = Some(failure);
     }
 }
 
 /// Whether a chunk contains anything.
-fn says_something(chunk: &Chunk) -> bool {
+fn has_content(chunk: &Chunk) -> bool {
     !chunk.parts.is_empty()
         || chunk.finish.is_some()
         || chunk.usage.is_some()
