@@ -127,7 +127,10 @@ pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
     let names = group.get_subcommands().map(clap::Command::get_name);
     match near(second, names).first() {
         Some(near) => Some(format!("Unknown command `{shown}`; did you mean `{near}`?")),
-        None if std::ptr::eq(group, &all) => Some(format!("Unknown command `{shown}`")),
+        // "help me" asks the model.
+        None if std::ptr::eq(group, &all) && !second.eq_ignore_ascii_case("me") => {
+            Some(format!("Unknown command `{shown}`"))
+        }
         None => None,
     }
 }
