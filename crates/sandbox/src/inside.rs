@@ -1,25 +1,25 @@
 //! The Linux side: what runs in the supervisor, its child and the cell.
 
 pub(crate) mod bubblewrap;
-pub(crate) mod cell;
 mod child;
 mod cover_keeper;
-mod covers;
 mod devices;
-mod ended;
+mod exit_status;
 mod failure;
 mod filtered;
-mod gate;
+pub(crate) mod host_environment;
 mod identity;
-mod keeper;
 mod kernel;
 mod layout;
 mod listening;
+mod network_broker;
+mod overmounts;
 mod privileges;
 pub(crate) mod probe;
+mod process_reaper;
 mod rules;
+pub(crate) mod session_namespaces;
 mod supervisor;
-pub(crate) mod surroundings;
 mod syscalls;
 
 pub(crate) use supervisor::supervise;

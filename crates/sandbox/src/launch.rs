@@ -139,7 +139,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     match role.to_str()? {
         SUPERVISOR => Some(supervisor(args)),
         #[cfg(target_os = "linux")]
-        CELL => Some(crate::inside::cell::serve()),
+        CELL => Some(crate::inside::session_namespaces::serve()),
         #[cfg(target_os = "linux")]
         INSIDE => Some(crate::inside::bubblewrap::serve(args)),
         PROBE => Some(crate::support::answer()),

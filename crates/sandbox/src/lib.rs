@@ -17,7 +17,7 @@ mod support;
 
 pub use error::{PlanError, StartError};
 #[cfg(target_os = "linux")]
-pub use inside::cell::Cell;
+pub use inside::session_namespaces::Cell;
 #[cfg(not(target_os = "linux"))]
 pub use launch::Cell;
 pub use launch::{Launcher, REFUSED, Refusal, main, reexec};

@@ -23,10 +23,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::UnshareFlags;
 
-use crate::inside::ended::Ended;
+use crate::inside::exit_status::ExitStatus;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::{self, Side};
-use crate::inside::{supervisor, surroundings};
+use crate::inside::{host_environment, supervisor};
 use crate::launch::{INSIDE, refuse};
 use crate::plan::Plan;
 use crate::support::Finding;
@@ -95,11 +95,11 @@ pub(crate) fn run(
     program: &OsStr,
     args: &[OsString],
     parent: &OwnedFd,
-) -> Outcome<Ended> {
+) -> Outcome<ExitStatus> {
     let Some(bwrap) = find() else {
         return Err(Failure::Unsupported("there is no `bwrap`".to_owned()));
     };
-    let around = surroundings::look(plan, program);
+    let around = host_environment::look(plan, program);
     let Arguments { words, trees, writable } = arguments::gather(plan, &around)?;
     let (report, its_report) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let (said, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
@@ -150,11 +150,11 @@ pub(crate) fn run(
         read.map(|_| bytes).refused("a pipe")
     };
     match told(report)?.split_first() {
-        Some((&STARTED, ended)) => match (Ended::decode(ended), Failure::decode(ended)) {
+        Some((&STARTED, ended)) => match (ExitStatus::decode(ended), Failure::decode(ended)) {
             (Some(ended), _) => Ok(ended),
             (None, Some(failure)) => Err(failure),
             // What is inside was killed from outside.
-            (None, None) => Ok(Ended::Signal(libc::SIGKILL)),
+            (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
         },
         _ => Err(Failure::Unsupported(one_line(&told(said)?))),
     }
@@ -223,7 +223,7 @@ fn inside(
     environment: Environment,
     program: &OsStr,
     args: &[OsString],
-) -> Outcome<Ended> {
+) -> Outcome<ExitStatus> {
     verify::is_as_planned(job)?;
     // What the command leaves without a parent stays below this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));

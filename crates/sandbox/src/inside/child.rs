@@ -10,18 +10,18 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::gate::NotifiedCalls;
+use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel;
-use crate::inside::surroundings::Surroundings;
+use crate::inside::network_broker::NotifiedCalls;
 use crate::inside::syscalls::{Filters, Neighbors, Sockets};
-use crate::inside::{covers, gate, layout, privileges, rules, syscalls};
+use crate::inside::{layout, network_broker, overmounts, privileges, rules, syscalls};
 use crate::launch::REFUSED;
 use crate::plan::Plan;
 
 /// What the child builds around itself.
 pub(crate) enum Confinement {
     Namespaces {
-        around: Surroundings,
+        around: HostEnvironment,
         /// A user that exists in the cell but not in the command's namespace.
         odd_user: Option<u32>,
         /// Whether root may stay root over files of others.
@@ -103,16 +103,16 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
         Confinement::Landlock { told } => {
             privileges::drop_all_but_files(true)?;
             rules::guard_all(plan)?;
-            let gated = gate::close_behind(plan, &wires.sync, *told, None)?;
+            let gated = network_broker::close_behind(plan, &wires.sync, *told, None)?;
             filter_beside_others(plan, gated && told.processes)?;
-            Ok(Some(covers::temporary_folder(plan)?))
+            Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            gate::close_behind(plan, &wires.sync, NotifiedCalls::needed(plan), None)?;
+            network_broker::close_behind(plan, &wires.sync, NotifiedCalls::needed(plan), None)?;
             filter_beside_others(plan, false)?;
-            Ok(Some(covers::temporary_folder(plan)?))
+            Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Nothing => Ok(None),
     }
@@ -125,10 +125,10 @@ fn filter_in_view(
     told: NotifiedCalls,
     stage: Option<&OwnedFd>,
 ) -> Outcome<()> {
-    let gated = gate::close_behind(plan, &wires.sync, told, stage)?;
+    let gated = network_broker::close_behind(plan, &wires.sync, told, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,
-        gated: gate::is_needed(plan),
+        gated: network_broker::is_needed(plan),
         group_bit_told: gated && told.group_bit,
         neighbors: Neighbors::Hidden,
     })
@@ -138,7 +138,7 @@ fn filter_in_view(
 fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
     syscalls::filter(Filters {
         sockets: Sockets::without_namespace(plan),
-        gated: gate::is_needed(plan),
+        gated: network_broker::is_needed(plan),
         group_bit_told: gated,
         neighbors: if gated { Neighbors::Gated } else { Neighbors::Visible },
     })

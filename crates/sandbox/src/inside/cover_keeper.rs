@@ -21,8 +21,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::inside::covers::Stage;
 use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::overmounts::Stage;
 use crate::inside::{kernel, layout};
 use crate::plan::Plan;
 use crate::replaced;

@@ -9,10 +9,10 @@ use rustix::mount::{
     fsopen,
 };
 
-use crate::inside::covers::Stage;
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::kernel::Restrict;
 use crate::inside::layout;
+use crate::inside::overmounts::Stage;
 
 /// The devices that programs expect and that reach nothing.
 pub(crate) const HARMLESS: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];

@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::thread::UnshareFlags;
 
-use crate::inside::covers::{self, Stage};
 use crate::inside::devices;
 use crate::inside::failure::{Explain as _, Failure, Outcome, is_missing};
 use crate::inside::filtered::{self, OpenedFilter};
+use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, Restrict};
-use crate::inside::surroundings::Surroundings;
+use crate::inside::overmounts::{self, Stage};
 use crate::plan::Plan;
 
 pub(crate) const READ_ONLY: Restrict = Restrict { read_only: true, ..WRITABLE };
@@ -64,7 +64,11 @@ pub(crate) struct Built {
 }
 
 /// Builds the view in a new mount namespace of this process.
-pub(crate) fn build(plan: &Plan, around: &Surroundings, odd_user: Option<u32>) -> Outcome<Built> {
+pub(crate) fn build(
+    plan: &Plan,
+    around: &HostEnvironment,
+    odd_user: Option<u32>,
+) -> Outcome<Built> {
     let root = own_mounts()?;
     let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
     let (mut steps, writable) = view.gather(around)?;
@@ -140,7 +144,7 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     /// Opens and clones everything that is to be shown.
-    fn gather(&self, around: &Surroundings) -> Outcome<(Vec<Place>, Vec<PathBuf>)> {
+    fn gather(&self, around: &HostEnvironment) -> Outcome<(Vec<Place>, Vec<PathBuf>)> {
         let plan = self.plan;
         let mut steps: Vec<Place> = Vec::new();
         let mut writable = Vec::new();
@@ -157,7 +161,7 @@ impl View<'_> {
             if plan.writable.contains(&real) || private.contains(&real) {
                 continue;
             }
-            let folder = covers::private_folder(&plan.temporary, name)?;
+            let folder = overmounts::private_folder(&plan.temporary, name)?;
             steps.push((real.clone(), Step::Show(clone(&folder, WRITABLE)?, true)));
             writable.push(real.clone());
             private.push(real);
@@ -168,7 +172,7 @@ impl View<'_> {
         }
         for path in &plan.overlays {
             let Ok(lower) = self.open(path) else { continue };
-            if let Some(tree) = covers::overlay(&plan.overlay_store, path, &lower) {
+            if let Some(tree) = overmounts::overlay(&plan.overlay_store, path, &lower) {
                 steps.push((path.clone(), Step::Show(tree, true)));
                 writable.push(path.clone());
                 continue;
@@ -340,11 +344,11 @@ pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBu
 }
 
 /// What is to be read although a private folder or a cover lies over it.
-pub(crate) fn shown(plan: &Plan, around: &Surroundings, private: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn shown(plan: &Plan, around: &HostEnvironment, private: &[PathBuf]) -> Vec<PathBuf> {
     let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
     let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
     let links = kept.clone().filter(|path| path.is_symlink());
-    links.for_each(|link| covers::copy_link(&link, &plan.temporary.join("run")));
+    links.for_each(|link| overmounts::copy_link(&link, &plan.temporary.join("run")));
     let around = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
     let all = around.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
     let open = |path: &Path| {

@@ -9,7 +9,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::{self, Side};
 use crate::inside::syscalls::{self, Filters, Neighbors, Sockets};
-use crate::inside::{bubblewrap, cell, covers, devices, gate, layout};
+use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, session_namespaces};
 use crate::support::{Finding, Support};
 
 /// Tries everything.
@@ -27,12 +27,12 @@ pub(crate) fn look() -> Support {
             neighbors: Neighbors::Visible,
         })
     }));
-    let gate = finding(apart(gate::try_it));
-    let namespaces = finding(apart(|| cell::make().map(drop)));
+    let gate = finding(apart(network_broker::try_it));
+    let namespaces = finding(apart(|| session_namespaces::make().map(drop)));
     let mounts = finding(apart(|| {
         enter()?;
         let root = layout::new_view()?;
-        covers::Stage::make(&root, None).map(drop)
+        overmounts::Stage::make(&root, None).map(drop)
     }));
     let own_proc = finding(apart(|| {
         enter()?;
@@ -59,7 +59,7 @@ fn finding(outcome: Outcome<()>) -> Finding {
 }
 
 fn enter() -> Outcome<()> {
-    let (_, pidfd) = cell::make()?;
+    let (_, pidfd) = session_namespaces::make()?;
     let spaces = ThreadNameSpaceType::USER | ThreadNameSpaceType::PROCESS_ID;
     move_into_thread_name_spaces(pidfd.as_fd(), spaces).unsupported("joining")
 }
@@ -73,7 +73,8 @@ fn overlay_works() -> Outcome<()> {
         rustix::fs::Mode::empty(),
     )
     .unsupported("a folder to try it in");
-    let tried = lower.map(|lower| covers::overlay(&place.join("store"), Path::new("/x"), &lower));
+    let tried =
+        lower.map(|lower| overmounts::overlay(&place.join("store"), Path::new("/x"), &lower));
     // The kernel made a folder in it that only its maker may remove, as here.
     let _ = std::fs::remove_dir_all(&place);
     match tried? {

@@ -12,10 +12,10 @@ use landlock::{
 };
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat};
 
-use crate::inside::covers;
 use crate::inside::devices::HARMLESS;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel;
+use crate::inside::overmounts;
 use crate::plan::{Network, Plan};
 
 /// The newest rules known; an older kernel enforces those it knows.
@@ -56,7 +56,7 @@ pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
     let Some(mut rules) = create(handled, scope)? else {
         return Err(Failure::Unsupported("Landlock is not available".to_owned()));
     };
-    let temporary = covers::temporary_folder(plan)?;
+    let temporary = overmounts::temporary_folder(plan)?;
     let hidden = hidden_paths(plan);
     for path in plan.writable.iter().chain([&temporary]) {
         if fs::canonicalize(path).ok().as_ref() != Some(path) {

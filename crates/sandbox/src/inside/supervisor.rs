@@ -15,12 +15,14 @@ use rustix::process::{
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use crate::inside::child::{self, Confinement, Wires};
-use crate::inside::ended::Ended;
+use crate::inside::exit_status::ExitStatus;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::gate::NotifiedCalls;
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
-use crate::inside::{bubblewrap, cell, gate, keeper, surroundings};
+use crate::inside::network_broker::NotifiedCalls;
+use crate::inside::{
+    bubblewrap, host_environment, network_broker, process_reaper, session_namespaces,
+};
 use crate::launch::refuse;
 use crate::plan::{Network, Plan, Tier};
 
@@ -55,7 +57,7 @@ fn attempt_all(
     program: &OsStr,
     args: &[OsString],
     parent: &OwnedFd,
-) -> Outcome<Ended> {
+) -> Outcome<ExitStatus> {
     let tiers: &[Tier] = match plan.tier {
         _ if !plan.confine => &[Tier::Nothing],
         Tier::Best => &[Tier::Namespaces, Tier::Bubblewrap, Tier::Landlock],
@@ -71,7 +73,7 @@ fn attempt_all(
         let outcome = match tier {
             Tier::Bubblewrap => bubblewrap::run(plan, program, args, parent),
             Tier::Namespaces => command.attempt(None),
-            _ => keeper::keep(parent, |waiting| command.attempt(Some(waiting))),
+            _ => process_reaper::keep(parent, |waiting| command.attempt(Some(waiting))),
         };
         match outcome {
             Err(Failure::Unsupported(why)) => last = Failure::Unsupported(why),
@@ -90,7 +92,7 @@ pub(crate) fn in_view(
     first: &OwnedFd,
     writable: Vec<PathBuf>,
     environment: Vec<(OsString, OsString)>,
-) -> Outcome<Ended> {
+) -> Outcome<ExitStatus> {
     let command = Command { plan, program, args, parent: first, tier: Tier::Bubblewrap };
     let told = NotifiedCalls::in_view(plan);
     command.run(Confinement::View { writable, environment, told }, None, None, None)
@@ -106,16 +108,16 @@ struct Command<'a> {
 
 impl Command<'_> {
     /// Builds and runs. `waiting` is a process whose end, too, is the end of all.
-    fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<Ended> {
+    fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<ExitStatus> {
         let mut apart = None;
         let (confinement, below) = match self.tier {
             Tier::Namespaces | Tier::Best => {
                 // Read while the machine's own processes and sockets are in view.
-                let around = surroundings::look(self.plan, self.program);
+                let around = host_environment::look(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
                 let told = NotifiedCalls::in_view(self.plan);
                 if !told.is_empty() {
-                    apart = Some(gate::Apart::start(self.plan, self.parent, &cell)?);
+                    apart = Some(network_broker::Apart::start(self.plan, self.parent, &cell)?);
                 }
                 join(self.plan, &cell)?;
                 let (below, odd) = Identity::below()?;
@@ -137,9 +139,9 @@ impl Command<'_> {
         &self,
         confinement: Confinement,
         below: Option<Identity>,
-        mut apart: Option<gate::Apart>,
+        mut apart: Option<network_broker::Apart>,
         waiting: Option<&OwnedFd>,
-    ) -> Outcome<Ended> {
+    ) -> Outcome<ExitStatus> {
         let (sync, child_sync) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,
@@ -172,7 +174,7 @@ impl Command<'_> {
                 }
             }
         }
-        let needed = gate::is_needed(self.plan) && self.tier != Tier::Nothing;
+        let needed = network_broker::is_needed(self.plan) && self.tier != Tier::Nothing;
         if needed || confinement.tells() {
             self.keep_gate(&pidfd, &sync, apart.as_mut())?;
         }
@@ -182,7 +184,7 @@ impl Command<'_> {
         let mut said = Vec::new();
         // Only a child that ran nothing has written, and it has ended.
         let mut report = std::fs::File::from(report);
-        if ended == Ended::Code(crate::launch::REFUSED)
+        if ended == ExitStatus::Code(crate::launch::REFUSED)
             && report.read_to_end(&mut said).is_ok()
             && let Some(failure) = Failure::decode(&said)
         {
@@ -197,20 +199,21 @@ impl Command<'_> {
         &self,
         child: &OwnedFd,
         sync: &OwnedFd,
-        apart: Option<&mut gate::Apart>,
+        apart: Option<&mut network_broker::Apart>,
     ) -> Outcome<()> {
-        let Some(offer) = gate::take(child, sync)? else { return Ok(()) };
+        let Some(offer) = network_broker::take(child, sync)? else { return Ok(()) };
         let kept = match apart {
             Some(apart) => apart.keep(&offer, child),
             None => self.keep_here(offer.listener),
         };
-        gate::release(sync, kept.is_ok());
+        network_broker::release(sync, kept.is_ok());
         kept
     }
 
     fn keep_here(&self, listener: OwnedFd) -> Outcome<()> {
         let viewed = self.tier == Tier::Bubblewrap;
-        let mut gate = gate::Gate::new(self.plan, listener, self.parent, viewed)?;
+        let mut gate =
+            network_broker::NetworkBroker::new(self.plan, listener, self.parent, viewed)?;
         if viewed {
             gate.know_own_network();
         }
@@ -222,7 +225,7 @@ impl Command<'_> {
 }
 
 /// Waits for the end of the child. The end of one of `others` is the end of all.
-pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<Ended> {
+pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<ExitStatus> {
     loop {
         let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
         fds.extend(others.iter().map(|process| PollFd::new(*process, PollFlags::IN)));
@@ -237,13 +240,13 @@ pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<
         }
         if ready.any(|ready| ready) {
             let _ = pidfd_send_signal(pidfd, Signal::KILL);
-            surroundings::kill_descendants();
+            host_environment::kill_descendants();
             kernel::leave(crate::launch::REFUSED);
         }
     }
 }
 
-fn reap(child: Pid) -> Outcome<Ended> {
+fn reap(child: Pid) -> Outcome<ExitStatus> {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Ok(Some((_, status))) => return Ok(status.into()),
@@ -260,7 +263,7 @@ fn cell_of(plan: &Plan) -> Outcome<OwnedFd> {
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .refused("the cell of the session"),
-        None => Ok(cell::make()?.1),
+        None => Ok(session_namespaces::make()?.1),
     }
 }
 

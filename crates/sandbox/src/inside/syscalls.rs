@@ -231,7 +231,7 @@ const SHARED_IPC: [libc::c_long; 13] = [
 fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
     let names_one = |argument| (argument, SeccompCmpOp::Ne, 0);
     let mut rules = Vec::new();
-    for call in crate::inside::gate::CALLS_BY_PROCESS {
+    for call in crate::inside::network_broker::CALLS_BY_PROCESS {
         rules.push((call, vec![rule(vec![names_one(0)])?]));
     }
     // Without new limits (a pointer) they are only read.

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::job::Tree;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
-use crate::inside::surroundings::Surroundings;
-use crate::inside::{covers, layout};
+use crate::inside::host_environment::HostEnvironment;
+use crate::inside::{layout, overmounts};
 use crate::plan::{Network, Plan, StandIn};
 
 /// What `bwrap` is told, and what is to be looked at inside.
@@ -61,7 +61,7 @@ pub(super) fn of_probe() -> Vec<OsString> {
 }
 
 /// Builds them, and makes the private folders.
-pub(super) fn gather(plan: &Plan, around: &Surroundings) -> Outcome<Arguments> {
+pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments> {
     let mut view = View { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
@@ -113,7 +113,7 @@ impl View<'_> {
     }
 
     /// What is shown, as it is or as something private.
-    fn show(&mut self, around: &Surroundings) -> Outcome<(Vec<Tree>, Vec<PathBuf>)> {
+    fn show(&mut self, around: &HostEnvironment) -> Outcome<(Vec<Tree>, Vec<PathBuf>)> {
         let plan = self.plan;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
         for path in &plan.writable {
@@ -129,7 +129,7 @@ impl View<'_> {
             if plan.writable.contains(&real) || private.contains(&real) {
                 continue;
             }
-            covers::private_folder(&plan.temporary, name)?;
+            overmounts::private_folder(&plan.temporary, name)?;
             self.step(&real, Step::ShowWritable(plan.temporary.join(name)));
             writable.push(real.clone());
             private.push(real);
@@ -243,7 +243,7 @@ fn make_places(plan: &Plan, steps: &[(PathBuf, Step)], private: &[PathBuf]) -> O
             if below.as_os_str().is_empty() {
                 continue;
             }
-            let folder = covers::private_folder(&plan.temporary, name)?;
+            let folder = overmounts::private_folder(&plan.temporary, name)?;
             layout::make_target(folder, below, from.is_dir())
                 .refused(format!("a place for `{}`", path.display()))?;
         }

@@ -83,7 +83,7 @@ fn six(rest: &[u8]) -> Address {
 const OF_NAMES: [u16; 2] = [53, 853];
 
 /// Who may be reached at an address of the internet.
-pub(super) trait Surroundings {
+pub(super) trait HostEnvironment {
     /// Whether the machine has this address.
     fn is_own(&self, host: IpAddr, scope: u32) -> bool;
     /// Whether the machine's settings name it as a name server.
@@ -99,7 +99,7 @@ pub(super) fn judge(
     host: IpAddr,
     port: u16,
     scope: u32,
-    around: &dyn Surroundings,
+    around: &dyn HostEnvironment,
 ) -> Result<(), Errno> {
     let loopback = host.is_loopback() || host.is_unspecified();
     match network {
@@ -141,7 +141,7 @@ mod tests {
 
     struct Around;
 
-    impl Surroundings for Around {
+    impl HostEnvironment for Around {
         fn is_own(&self, host: IpAddr, _: u32) -> bool {
             host.to_string() == "10.0.0.5"
         }

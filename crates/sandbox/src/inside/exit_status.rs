@@ -8,12 +8,12 @@ use crate::inside::kernel;
 
 /// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ExitStatus {
     Code(u8),
     Signal(i32),
 }
 
-impl From<WaitStatus> for Ended {
+impl From<WaitStatus> for ExitStatus {
     fn from(status: WaitStatus) -> Self {
         match (status.terminating_signal(), status.exit_status()) {
             (Some(signal), _) => Self::Signal(signal),
@@ -23,7 +23,7 @@ impl From<WaitStatus> for Ended {
     }
 }
 
-impl Ended {
+impl ExitStatus {
     /// Ends this process in the same way, or gives the exit code to end with.
     pub(crate) fn mirror(self) -> ExitCode {
         let signal = match self {
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn an_end_survives_the_pipe() {
-        for ended in [Ended::Code(0), Ended::Code(255), Ended::Signal(9)] {
-            assert_eq!(Ended::decode(&ended.encode()), Some(ended));
+        for ended in [ExitStatus::Code(0), ExitStatus::Code(255), ExitStatus::Signal(9)] {
+            assert_eq!(ExitStatus::decode(&ended.encode()), Some(ended));
         }
-        assert_eq!(Ended::decode(b"u\0x"), None);
+        assert_eq!(ExitStatus::decode(b"u\0x"), None);
     }
 }

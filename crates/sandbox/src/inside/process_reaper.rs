@@ -8,17 +8,17 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, wait};
 use rustix::thread::UnshareFlags;
 
-use crate::inside::ended::Ended;
+use crate::inside::exit_status::ExitStatus;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::host_environment;
 use crate::inside::kernel::{self, Side};
-use crate::inside::surroundings;
 
 /// Runs `what` in a keeper, which is a subreaper, and gives what it gave.
 /// `what` gets the process that waits for it.
 pub(crate) fn keep(
     parent: &OwnedFd,
-    what: impl FnOnce(&OwnedFd) -> Outcome<Ended>,
-) -> Outcome<Ended> {
+    what: impl FnOnce(&OwnedFd) -> Outcome<ExitStatus>,
+) -> Outcome<ExitStatus> {
     let waiting = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).refused("pidfd")?;
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
@@ -51,11 +51,11 @@ pub(crate) fn keep(
                 }
             };
             message.truncate(length);
-            match (Ended::decode(&message), Failure::decode(&message)) {
+            match (ExitStatus::decode(&message), Failure::decode(&message)) {
                 (Some(ended), _) => Ok(ended),
                 (None, Some(failure)) => Err(failure),
                 // The keeper was killed, and what it kept with it.
-                (None, None) => Ok(Ended::Signal(libc::SIGKILL)),
+                (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
             }
         }
     }
@@ -85,7 +85,7 @@ fn watch(parent: &OwnedFd) {
                 Err(_) => return,
             }
         }
-        let children: Vec<OwnedFd> = surroundings::children()
+        let children: Vec<OwnedFd> = host_environment::children()
             .into_iter()
             .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
             .collect();
@@ -96,7 +96,7 @@ fn watch(parent: &OwnedFd) {
         fds.extend(children.iter().map(|child| PollFd::new(child, PollFlags::IN)));
         let _ = poll(&mut fds, None);
         if fds.first().is_some_and(|parent| !parent.revents().is_empty()) {
-            surroundings::kill_descendants();
+            host_environment::kill_descendants();
             return;
         }
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, Mode, OFlags, openat, readlinkat};
 
-use crate::inside::surroundings;
+use crate::inside::host_environment;
 
 /// A longer table is not read to its end, and then nothing is known.
 const LONGEST_TABLE: u64 = 8 << 20;
@@ -126,7 +126,7 @@ impl Session {
                 }
             }
             Self::Descendants => {
-                let below = surroundings::below();
+                let below = host_environment::below();
                 Box::new(move |process| below.contains(&process))
             }
         }

@@ -7,8 +7,8 @@
 
 mod address;
 mod bound;
+mod broker_loop;
 mod caller;
-mod keeper;
 mod message;
 mod metadata;
 mod processes;
@@ -36,7 +36,7 @@ use crate::inside::kernel::{self, Side};
 use crate::plan::{Network, Plan};
 use crate::replaced;
 
-pub(crate) use keeper::Gate;
+pub(crate) use broker_loop::NetworkBroker;
 pub(crate) use processes::CALLS_BY_PROCESS;
 
 /// What the child writes before the number of the file that it offers.
@@ -195,9 +195,9 @@ impl Apart {
                 // Before the session's folder is out of sight.
                 let report = replaced::open(&plan.temporary).ok();
                 if let Ok((offer, child)) = receive(&its_wire)
-                    && let Ok(mut gate) = Gate::new(plan, offer.listener, parent, true)
+                    && let Ok(mut gate) = NetworkBroker::new(plan, offer.listener, parent, true)
                     && see_as(&child, cell).is_ok()
-                    && crate::inside::keeper::go_quiet().is_ok()
+                    && crate::inside::process_reaper::go_quiet().is_ok()
                 {
                     if let Some(stage) = offer.stage
                         && let Ok(proc) = gate.proc()
@@ -383,7 +383,7 @@ pub(crate) fn try_it() -> Outcome<()> {
             let child = handle_of(pid).unsupported("pidfd")?;
             let offer = take(&child, &sync)?
                 .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
-            let gate = Gate::new(&plan, offer.listener, &parent, false)?;
+            let gate = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
             // It ends with the child, which is the only one behind it.
             gate.keep();

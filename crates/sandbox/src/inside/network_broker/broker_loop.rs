@@ -36,7 +36,7 @@ const MOST_AT_ONCE: usize = 256;
 const MOST_MESSAGES: u64 = 64;
 
 /// A gate and what is needed to keep it.
-pub(crate) struct Gate {
+pub(crate) struct NetworkBroker {
     listener: OwnedFd,
     /// Its end is the end of all.
     parent: OwnedFd,
@@ -59,7 +59,7 @@ pub(crate) struct Gate {
     waiting: AtomicUsize,
 }
 
-impl Gate {
+impl NetworkBroker {
     /// Looks around while the machine is in view. `mounts`: whether the command
     /// has a view of files of its own.
     pub(crate) fn new(
@@ -365,11 +365,11 @@ impl Gate {
 }
 
 struct Around<'a> {
-    gate: &'a Gate,
+    gate: &'a NetworkBroker,
     caller: &'a Caller,
 }
 
-impl address::Surroundings for Around<'_> {
+impl address::HostEnvironment for Around<'_> {
     fn is_own(&self, host: IpAddr, scope: u32) -> bool {
         address::is_own(host, scope)
     }

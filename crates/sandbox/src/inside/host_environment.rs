@@ -14,7 +14,7 @@ use crate::plan::Plan;
 
 /// Things of the caller's world that the layout needs to know.
 #[derive(Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct HostEnvironment {
     /// Where the command starts.
     pub(crate) folder: PathBuf,
     /// Folders that must stay visible when they lie below a private one: the
@@ -25,7 +25,7 @@ pub(crate) struct Surroundings {
 }
 
 /// Looks around, from outside of the cell.
-pub(crate) fn look(plan: &Plan, program: &OsStr) -> Surroundings {
+pub(crate) fn look(plan: &Plan, program: &OsStr) -> HostEnvironment {
     let folder = env::current_dir().unwrap_or_default();
     let path = env::var_os("PATH").unwrap_or_default();
     let program = Path::new(program);
@@ -41,7 +41,7 @@ pub(crate) fn look(plan: &Plan, program: &OsStr) -> Surroundings {
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
     let listening = listening::elsewhere(plan, &visible);
-    Surroundings { folder, visible, listening }
+    HostEnvironment { folder, visible, listening }
 }
 
 /// Kills everything below this process, as far as the machine's `/proc` shows
