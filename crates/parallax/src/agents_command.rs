@@ -1,5 +1,4 @@
-//! `parallax agents`: which sub-agents there are, and a person's word for those of
-//! the project.
+//! `parallax agents`: lists the subagents and accepts those of the project.
 
 use std::fmt::Write as _;
 
@@ -16,18 +15,18 @@ use crate::extending::{Said, refused};
 pub(crate) enum AgentsAction {
     /// List the agents
     List,
-    /// Let agents of the project count as their files are now
+    /// Accept the project's agents as their files are now
     #[command(alias = "acknowledge")]
     Accept {
-        /// Their names; without one, all
+        /// Names of the agents [default: all]
         names: Vec<String>,
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// A name that no such agent has, a file that cannot be written.
+/// Fails on an unknown name or a file that cannot be written.
 pub(crate) fn run(launch: &Launch, action: &AgentsAction) -> Result<Said, Failure> {
     match action {
         AgentsAction::List => Ok(list(launch)),
@@ -45,7 +44,6 @@ fn list(launch: &Launch) -> Said {
                 (true, true) => "off",
                 (true, false) => "on",
             };
-            // Writing into a text cannot fail.
             let _ = writeln!(text, "{} ({}, {state})", agent.name, agent.tier.as_str());
             let _ = writeln!(text, "  {}", one_line(&agent.description));
             if let Some(file) = &agent.file {
@@ -76,7 +74,9 @@ fn accept(launch: &Launch, names: &[String]) -> Result<Said, Failure> {
     for name in names {
         if !set.unacknowledged.iter().chain(&set.agents).any(|agent| agent.name == *name) {
             let name = one_line(name);
-            return Err(refused(format!("there is no agent `{name}`; see `parallax agents list`")));
+            return Err(refused(format!(
+                "Unknown agent `{name}`. Run `parallax agents list` to list the agents."
+            )));
         }
     }
     let (mut text, mut accepted) = (String::new(), Vec::new());
@@ -88,7 +88,7 @@ fn accept(launch: &Launch, names: &[String]) -> Result<Said, Failure> {
         }
     }
     if accepted.is_empty() {
-        text.push_str("There is nothing to accept\n");
+        text.push_str("No agents to accept.\n");
     }
     Ok(Said::new(text, json!({"accepted": accepted})))
 }

@@ -1,5 +1,4 @@
-//! What was typed: the command line as clap reads it. What it means is decided
-//! in `invocation`.
+//! The command line as clap parses it. `invocation` decides what it means.
 
 use std::ffi::OsString;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -50,22 +49,22 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what an answer with tool calls looks like, without a model or a key
+    /// Run an offline demo: a scripted answer with tool calls, no model or key needed
     Demo,
-    /// See and say which folders are trusted
+    /// Manage trusted folders
     Trust(TrustArguments),
-    /// Give files back what they were before a turn of the last session
+    /// Undo the file changes of a turn
     Undo(UndoArguments),
-    /// See what the sandbox of commands holds here, or run a command in it
+    /// Show what the sandbox enforces here, or run a command in it
     Sandbox(SandboxArguments),
-    /// List, search, show, export, copy and move sessions of all projects
+    /// List, search, show, export, copy, and move sessions of all projects
     #[command(alias = "session")]
     Sessions(crate::sessions_arguments::SessionsArguments),
-    /// See the MCP servers, add and remove them, sign in to them
+    /// Manage MCP servers and sign in to them
     Mcp(crate::mcp_arguments::McpArguments),
-    /// See the rules, what they decide, and what is wrong with a rule file
+    /// List policy rules, explain decisions, and check rule files
     Policy(PolicyArguments),
-    /// Print a script that completes commands and flags in a shell
+    /// Print a completion script for a shell
     #[command(visible_alias = "completion")]
     Completions {
         /// The shell
@@ -84,7 +83,7 @@ pub(crate) struct PolicyArguments {
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum PolicyAction {
-    /// List the rules in the order in which they are tried
+    /// List the rules in evaluation order
     List {
         #[command(flatten)]
         rules: RuleArguments,
@@ -93,15 +92,15 @@ pub(crate) enum PolicyAction {
         #[arg(long)]
         json: bool,
     },
-    /// Say what is decided about a call, and by which rule
+    /// Show the decision about a tool call and the rule behind it
     Explain(ExplainArguments),
-    /// Look rule files over; the exit code is 1 when one has an error
+    /// Check rule files; exits 1 if any is invalid
     Lint {
         /// The files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
 
-        /// Whose rules they are to be
+        /// Tier to check the rules for
         #[arg(long, value_name = "TIER", value_parser = tiers(), default_value = "user")]
         tier: Tier,
 
@@ -109,20 +108,18 @@ pub(crate) enum PolicyAction {
         #[arg(long)]
         json: bool,
     },
-    /// Take the project's rules as they are now for your own, so that they may
-    /// also allow
+    /// Accept the project's rules as they are now, so that they may also allow tool calls
     Accept,
 }
 
-/// Which rules count, as for a session.
+/// The rules in effect, as for a session.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct RuleArguments {
-    /// Files or folders of rules, in place of the user's; comma-separated or
-    /// repeated
+    /// Rule files or directories to use instead of the user's; comma-separated or repeated
     #[arg(long, value_name = "PATHS")]
     pub(crate) policy: Vec<String>,
 
-    /// Rules of the administrator, where the machine has none of its own
+    /// Administrator rules, if the machine has none of its own; comma-separated or repeated
     #[arg(long, value_name = "PATHS")]
     pub(crate) admin_policy: Vec<String>,
 }
@@ -133,27 +130,27 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) rules: RuleArguments,
 
-    /// The tool that is called
+    /// Tool that is called
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) tool: Option<String>,
 
-    /// Its arguments
+    /// Arguments of the tool call
     #[arg(long, value_name = "JSON", requires = "tool")]
     pub(crate) args: Option<String>,
 
-    /// A shell command, instead of a tool and its arguments
+    /// Shell command, instead of a tool and its arguments
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) command: Option<String>,
 
-    /// The approval mode
+    /// Approval mode
     #[arg(long, value_name = "MODE", value_parser = approval_modes(), default_value = "default")]
     pub(crate) mode: ApprovalMode,
 
-    /// Details of a run in the terminal, where the user can be asked
+    /// Show details for an interactive run, where the user can approve calls
     #[arg(long)]
     pub(crate) interactive: bool,
 
-    /// Also list the rules that do not match, and why
+    /// Also list rules that do not match, and why
     #[arg(short = 'v', long)]
     pub(crate) verbose: bool,
 
@@ -165,27 +162,28 @@ pub(crate) struct ExplainArguments {
 /// `parallax undo`.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct UndoArguments {
-    /// The turn of this prompt, counted from 1; without it, the last that changed a file
+    /// Number of the prompt that started the turn, from 1 [default: the last turn that
+    /// changed a file]
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<u64>,
 
-    /// List what the turns changed, and change nothing
+    /// List the file changes by turn without undoing anything
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Also files that changed since; what is there now is lost
+    /// Also revert files that changed since, discarding their current contents
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Ask nothing; files that changed since are left alone
+    /// Do not ask; skip files that changed since
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
 
-    /// Take the last undo back
+    /// Redo the last undo
     #[arg(long, conflicts_with_all = ["prompt", "list"])]
     pub(crate) redo: bool,
 
-    /// The session; without it, the last that changed a file of this project
+    /// Session to use [default: the last one that changed a file of this project]
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
@@ -203,31 +201,31 @@ pub(crate) struct SandboxArguments {
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum SandboxAction {
-    /// Say what holds on this machine, what is weaker, and why
+    /// Show what the sandbox enforces on this machine, what is weaker, and why
     Explain {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Run a command as the agent's commands are run
+    /// Run a command in the same sandbox as the agent's commands
     Run {
-        /// The approval mode whose sandbox it gets
+        /// Approval mode that selects the sandbox
         #[arg(long, value_name = "MODE", value_parser = approval_modes(), default_value = "default")]
         mode: ApprovalMode,
 
-        /// Let it reach the network
+        /// Allow access to the network
         #[arg(long)]
         network: bool,
 
-        /// Let it reach servers of this machine
+        /// Allow access to servers on this machine
         #[arg(long)]
         host_loopback: bool,
 
-        /// Let it write this file or folder; repeated
+        /// Allow writing this file or directory; can be repeated
         #[arg(long, value_name = "PATH")]
         write: Vec<PathBuf>,
 
-        /// Let it read this hidden file or folder; repeated
+        /// Allow reading this hidden file or directory; can be repeated
         #[arg(long, value_name = "PATH")]
         read: Vec<PathBuf>,
 
@@ -250,88 +248,87 @@ pub(crate) struct TrustArguments {
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum TrustAction {
-    /// Say whether a folder is trusted, and why
+    /// Show whether a folder is trusted, and why
     Status {
-        /// The folder; without it, the working folder
+        /// The folder [default: the current directory]
         path: Option<PathBuf>,
     },
-    /// Show what a folder would bring if it were trusted; nothing of it is run
+    /// Show what a folder would bring if it were trusted, without running any of it
     Show {
-        /// The folder; without it, the working folder
+        /// The folder [default: the current directory]
         path: Option<PathBuf>,
     },
-    /// Trust a folder and all below it
+    /// Trust a folder and everything in it
     Add {
-        /// The folder; without it, the working folder
+        /// The folder [default: the current directory]
         path: Option<PathBuf>,
-        /// Trust the folder above it
+        /// Trust the parent folder instead
         #[arg(long)]
         parent: bool,
         /// Accept its settings that lower security, as they are now
         #[arg(long)]
         settings: bool,
     },
-    /// Forget what was said of a folder
+    /// Remove the trust rule of a folder
     Remove {
-        /// The folder; without it, the working folder
+        /// The folder [default: the current directory]
         path: Option<PathBuf>,
     },
-    /// Never trust a folder and what is below it
+    /// Never trust a folder or anything in it
     Deny {
-        /// The folder; without it, the working folder
+        /// The folder [default: the current directory]
         path: Option<PathBuf>,
     },
-    /// List all rules
+    /// List all trust rules
     List,
 }
 
-/// What the session is to be.
+/// Options of a session.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SessionArguments {
-    /// Answer this prompt and exit; text piped to stdin goes before it
-    // A prompt may begin with a dash (a list, say); a flag that was taken for
-    // one by accident is found afterwards.
+    /// Answer this prompt and exit; text piped to stdin is prepended
+    // A prompt may begin with a dash, as a list does. A flag that was taken for the prompt
+    // by accident is detected afterwards.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, alias = "print")]
     pub(crate) prompt: Option<String>,
 
-    /// Begin an interactive session with this prompt
+    /// Start an interactive session with this prompt
     #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt_interactive: Option<String>,
 
-    /// Show plain lines that a screen reader can follow
+    /// Print plain lines for screen readers
     #[arg(long)]
     pub(crate) screen_reader: bool,
 
-    /// Ask this model
+    /// Model to use
     #[arg(short, long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
-    /// Allow every tool call without asking, as `--approval-mode yolo` does
+    /// Approve every tool call; the same as `--approval-mode yolo`
     #[arg(short, long)]
     pub(crate) yolo: bool,
 
-    /// What may be done without asking
+    /// What runs without approval
     #[arg(long, value_name = "MODE", value_parser = approval_modes())]
     pub(crate) approval_mode: Option<ApprovalMode>,
 
-    /// The mode of the work on a plan where nobody can be asked about it
+    /// Mode after an approved plan in a headless run
     #[arg(long, value_name = "MODE", value_parser = work_modes())]
     pub(crate) plan_exit_mode: Option<ApprovalMode>,
 
-    /// Tools that run without asking, comma-separated or repeated (deprecated)
+    /// Tools that need no approval, comma-separated or repeated (deprecated)
     #[arg(long, value_name = "TOOLS")]
     pub(crate) allowed_tools: Vec<String>,
 
-    /// Tools the model is not given, comma-separated or repeated
+    /// Tools that are not available to the model, comma-separated or repeated
     #[arg(long, value_name = "TOOLS", alias = "disallowed-tools")]
     pub(crate) exclude_tools: Vec<String>,
 
-    /// The only MCP servers that start, comma-separated or repeated
+    /// MCP servers to start, and no others; comma-separated or repeated
     #[arg(long, value_name = "N")]
     pub(crate) allowed_mcp_server_names: Vec<String>,
 
-    /// The only extensions that count, comma-separated or repeated; `none` for
-    /// none
+    /// Extensions to load, and no others; comma-separated or repeated; `none` for none
     #[arg(short, long, value_name = "NAMES")]
     pub(crate) extensions: Vec<String>,
 
@@ -342,8 +339,8 @@ pub(crate) struct SessionArguments {
     #[command(flatten)]
     pub(crate) rules: RuleArguments,
 
-    /// Require the sandbox, or name one for the whole program: `--sandbox=docker`
-    // The value needs `=`: `-s fix it` has a prompt.
+    /// Require the sandbox, or run all of Parallax in the given one: `--sandbox=docker`
+    // The value needs `=`, because `-s fix it` has a prompt.
     #[arg(
         short,
         long,
@@ -363,15 +360,15 @@ pub(crate) struct SessionArguments {
     #[arg(long)]
     pub(crate) skip_trust: bool,
 
-    /// More directories to work in, comma-separated or repeated
+    /// Additional workspace directories, comma-separated or repeated
     #[arg(long, value_name = "DIRS", alias = "add-dir")]
     pub(crate) include_directories: Vec<String>,
 
-    /// Stop after this many requests to the model
+    /// Stop after this many model requests
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<NonZeroU32>,
 
-    /// Whether another model may answer when one cannot
+    /// Fallback policy when the model is unavailable
     #[arg(long, value_name = "WHEN", value_parser = fallbacks())]
     pub(crate) fallback: Option<FallbackPolicy>,
 
@@ -379,7 +376,7 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
-    /// Stop when the run has used this many tokens, cached ones included
+    /// Stop when the run has used this many tokens, including cached ones
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<NonZeroU64>,
 
@@ -387,16 +384,16 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Go on with a session: `latest` (also `-c`, `--continue`), its number in the list, its id,
-    /// or `pick` to choose
+    /// Resume a session: `latest` (also `-c`, `--continue`), its number in the list, its
+    /// id, or `pick` to choose
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest")]
     pub(crate) resume: Option<String>,
 
-    /// With `--resume`: go on in a copy that ends before this prompt, counted from 1
+    /// With `--resume`: continue in a copy that ends before this prompt, counted from 1
     #[arg(long, value_name = "MESSAGE")]
     pub(crate) at: Option<NonZeroU64>,
 
-    /// Go on with a session from this file, as a new session
+    /// Start a new session with the contents of this session file
     #[arg(long, value_name = "FILE")]
     pub(crate) session_file: Option<PathBuf>,
 
@@ -408,15 +405,16 @@ pub(crate) struct SessionArguments {
     #[arg(long)]
     pub(crate) list_sessions: bool,
 
-    /// Text to put behind the system prompt
+    /// Text to append to the system prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append_system_prompt: Option<String>,
 
-    /// Delete a session, by its number in the list or its id, and exit
+    /// Delete a session by its number in the list or its id, and exit
     #[arg(long, value_name = "SESSION")]
     pub(crate) delete_session: Option<String>,
 
-    /// Read no plain `.env` file of the project (only those in `.parallax` and `.gemini`)
+    /// Ignore the project's plain `.env` file (those in `.parallax` and `.gemini` are still
+    /// read)
     #[arg(long)]
     pub(crate) ignore_env: bool,
 
@@ -425,32 +423,31 @@ pub(crate) struct SessionArguments {
     pub(crate) debug: bool,
 }
 
-/// How it is printed.
+/// Output options.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PrintingArguments {
-    /// How the answer is printed
+    /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output_format: Option<Format>,
 
-    /// Where prompts come from: the command line and stdin as text, or JSON
-    /// lines on stdin, several prompts in one run
+    /// Input format: a text prompt from the command line and stdin, or JSON lines on stdin
+    /// with several prompts in one run
     #[arg(long, value_name = "FORMAT")]
     pub(crate) input_format: Option<InputFormat>,
 
-    /// The version of stream-json; 2 tells more and sooner
+    /// stream-json version; 2 adds more detailed, earlier events
     #[arg(long, value_name = "VERSION", value_parser = PossibleValuesParser::new(["1", "2"]).map(|text| if text == "2" { 2u8 } else { 1 }))]
     pub(crate) stream_version: Option<u8>,
 
-    /// Add `messages`, `tool_calls` and `exit_reason` to the json output
+    /// Add `messages`, `tool_calls`, and `exit_reason` to the JSON output
     #[arg(long)]
     pub(crate) verbose_json: bool,
 
-    /// The final answer must be JSON that matches the JSON Schema in this file
+    /// Require the final answer to be JSON that matches the JSON Schema in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
 
-    /// Print the model's text as it comes where stdout is no terminal, too; else
-    /// a message is printed when it is whole
+    /// Print text as it arrives even if stdout is not a terminal, instead of whole messages
     #[arg(long)]
     pub(crate) stream_text: bool,
 
@@ -458,27 +455,27 @@ pub(crate) struct PrintingArguments {
     #[arg(long)]
     pub(crate) raw_output: bool,
 
-    /// Keep them, and do not warn
+    /// Keep control sequences in the model's text without a warning
     #[arg(long)]
     pub(crate) accept_raw_output_risk: bool,
 
-    /// Print nothing but errors on stderr
+    /// Print only errors on stderr
     #[arg(long)]
     pub(crate) quiet: bool,
 }
 
-/// Stand-ins for the model.
+/// Options that record the model's responses or replay them.
 #[derive(Debug, Default, Args)]
 pub(crate) struct DoubleArguments {
-    /// Record all requests and answers of the model in this file
+    /// Record all model requests and responses in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Answer from such a recording instead of a model
+    /// Replay the responses of a recording instead of calling a model
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
 
-    /// The same, also where requests differ from the recorded ones
+    /// Replay a recording even if requests differ from the recorded ones
     #[arg(long, value_name = "FILE")]
     pub(crate) replay_non_strict: Option<PathBuf>,
 
@@ -505,7 +502,7 @@ pub(crate) enum InputFormat {
     StreamJson,
 }
 
-/// What `--sandbox` may be; not all of them work everywhere.
+/// The values of `--sandbox`; not all of them work on every system.
 const SANDBOXES: [&str; 8] =
     ["true", "false", "docker", "podman", "runsc", "sandbox-exec", "lxc", "windows-native"];
 
@@ -538,10 +535,12 @@ fn work_modes() -> impl TypedValueParser<Value = ApprovalMode> {
 fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim().trim_start_matches('$').parse::<f64>().ok();
     let amount = amount.filter(|amount| amount.is_finite() && *amount > 0.0);
-    amount.ok_or_else(|| "give an amount of US dollars above zero, as `0.50`".to_owned())
+    amount.ok_or_else(|| {
+        "expected an amount of US dollars greater than zero, such as `0.50`".to_owned()
+    })
 }
 
-/// A length of time: seconds, or a number with `s`, `m` or `h`.
+/// A duration: seconds, or a number with `s`, `m`, or `h`.
 fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
@@ -550,7 +549,9 @@ fn time(text: &str) -> Result<Duration, String> {
     let seconds = number.parse::<f64>().ok().map(|number| number * factor);
     let time = seconds.filter(|seconds| *seconds > 0.0);
     let time = time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or_else(|| "give a length of time above zero, as `90s`, `10m` or `1h`".to_owned())
+    time.ok_or_else(|| {
+        "expected a duration greater than zero, such as `90s`, `10m`, or `1h`".to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! `parallax commands`: which custom slash commands there are, and what is wrong
-//! with their files.
+//! `parallax commands`: lists custom slash commands and checks their files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,26 +17,26 @@ use crate::extending::{InScope, Said, refused};
 pub(crate) enum CommandsAction {
     /// List the commands by source, with their files
     List,
-    /// Say which file a name means, and which others have it
+    /// Show the file behind a name, and the other files with that name
     Which {
-        /// The name, with or without the slash
+        /// Name of the command, with or without the slash
         name: String,
     },
-    /// Look all files over; the exit code is 1 when one is broken
+    /// Check all command files; exits 1 if any is invalid
     Check,
-    /// Write a template for a command
+    /// Create a command from a template
     New {
-        /// The name: `git:commit` is `git/commit.toml`
+        /// Name of the command; `git:commit` creates `git/commit.toml`
         name: String,
         #[command(flatten)]
         scope: InScope,
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// A name that nothing has, a file that cannot be written.
+/// Fails on an unknown name or a file that cannot be written.
 pub(crate) fn run(launch: &Launch, action: &CommandsAction) -> Result<Said, Failure> {
     let catalog = launch.command_catalog();
     match action {
@@ -47,7 +46,7 @@ pub(crate) fn run(launch: &Launch, action: &CommandsAction) -> Result<Said, Fail
         CommandsAction::New { name, scope } => {
             let path = launch.new_command(name, (*scope).into())?;
             let shown = one_line(&path.display().to_string());
-            Ok(Said::new(format!("Written: {shown}\n"), json!({"file": path.to_string_lossy()})))
+            Ok(Said::new(format!("Created {shown}\n"), json!({"file": path.to_string_lossy()})))
         }
     }
 }
@@ -78,7 +77,6 @@ fn list(catalog: &Catalog) -> Said {
     sources.sort();
     sources.dedup();
     for group in &sources {
-        // Writing into a text cannot fail.
         let _ = writeln!(text, "{}:", one_line(group));
         for command in catalog.commands().iter().filter(|command| source(command) == *group) {
             let usage = format!("/{} {}", command.name, command.argument_hint);
@@ -88,7 +86,7 @@ fn list(catalog: &Catalog) -> Said {
         }
     }
     if text.is_empty() {
-        text.push_str("There are no custom commands; `parallax commands new NAME` begins one\n");
+        text.push_str("No custom commands. Create one with `parallax commands new NAME`.\n");
     }
     for notice in catalog.notices() {
         let _ = writeln!(text, "{}", one_line(notice));
@@ -108,9 +106,12 @@ fn which(catalog: &Catalog, name: &str) -> Result<Said, Failure> {
     let Some(command) = catalog.find(name) else {
         let near: Vec<String> =
             catalog.near(name).iter().map(|name| format!("`/{name}`")).collect();
-        let near =
-            if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
-        return Err(refused(format!("There is no custom command `/{name}`{near}")));
+        let near = if near.is_empty() {
+            String::new()
+        } else {
+            format!(". Similar commands: {}", near.join(", "))
+        };
+        return Err(refused(format!("Unknown custom command `/{name}`{near}")));
     };
     let file = |command: &CommandInfo| one_line(&command.path.display().to_string());
     let mut text = format!("/{} is {} ({})\n", name, file(command), source(command));
@@ -141,12 +142,12 @@ fn check(catalog: &Catalog) -> Said {
     for command in catalog.commands().iter().filter(|command| !command.unused.is_empty()) {
         let path: PathBuf = command.path.clone();
         let fields = command.unused.join("`, `");
-        let line = format!("{}: these fields have no meaning here: `{fields}`", path.display());
+        let line = format!("{}: ignored fields: `{fields}`", path.display());
         let _ = writeln!(text, "{}", one_line(&line));
     }
     if text.is_empty() {
         let count = catalog.commands().len();
-        text = format!("{count} command(s), nothing wrong\n");
+        text = format!("{count} command(s) checked, no problems found\n");
     }
     let unused: Vec<Value> = catalog
         .commands()

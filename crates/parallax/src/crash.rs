@@ -37,16 +37,16 @@ pub(crate) fn install() {
         let _ = match write_report(&text) {
             Some(path) => writeln!(
                 stderr,
-                "parallax: internal error, this is a defect; report: {}",
+                "parallax: internal error (this is a bug); report: {}",
                 path.display()
             ),
-            None => writeln!(stderr, "parallax: internal error, this is a defect: {text}"),
+            None => writeln!(stderr, "parallax: internal error (this is a bug): {text}"),
         };
     }));
 }
 
 fn describe(panic: &PanicHookInfo<'_>) -> String {
-    let place = panic.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
+    let place = panic.location().map_or_else(|| "unknown location".to_owned(), ToString::to_string);
     let message = panic.payload_as_str().unwrap_or("no message");
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
     format!(

@@ -21,7 +21,7 @@ pub(crate) async fn run() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody can be told when stderr is gone.
-            let _ = writeln!(io::stderr(), "the demonstration failed: {error}");
+            let _ = writeln!(io::stderr(), "Demo failed: {error}");
             ExitCode::GENERAL
         }
     }
@@ -99,12 +99,12 @@ impl Screen {
     }
 
     fn intro(&mut self, folder: &str) -> io::Result<()> {
-        self.line("1", "Parallax demonstration")?;
+        self.line("1", "Parallax demo")?;
         self.line(
             "2",
-            "The model's words are scripted (no key, no network). Everything else is real:",
+            "The model's answers are scripted (no key, no network). Everything else is real:",
         )?;
-        self.line("2", &format!("the engine, the policy and the tools, at work in {folder}"))?;
+        self.line("2", &format!("the engine, the policy, and the tools run in {folder}"))?;
         self.line("", "")
     }
 
@@ -216,7 +216,9 @@ impl Screen {
                 let seconds = duration_ms as f64 / 1000.0;
                 self.line(
                     "2",
-                    &format!("Done in {seconds:.1} s. Now with your own project and key:"),
+                    &format!(
+                        "Done in {seconds:.1} s. To try it on your own project with your own key:"
+                    ),
                 )?;
                 self.line("", "  GEMINI_API_KEY=… parallax -p \"What does this project do?\"")
             }

@@ -1,5 +1,5 @@
-//! Subcommands for what people add to the program: extensions, custom commands,
-//! skills, sub-agents, hooks.
+//! Subcommands for what users add: extensions, custom commands, skills, subagents, and
+//! hooks.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -28,14 +28,14 @@ pub(crate) enum Extending {
         #[command(flatten)]
         printing: Json,
     },
-    /// See, check and begin custom slash commands
+    /// List, check, and create custom slash commands
     Commands {
         #[command(subcommand)]
         action: CommandsAction,
         #[command(flatten)]
         printing: Json,
     },
-    /// See and manage skills
+    /// Manage skills
     #[command(alias = "skill")]
     Skills {
         #[command(subcommand)]
@@ -43,7 +43,7 @@ pub(crate) enum Extending {
         #[command(flatten)]
         printing: Json,
     },
-    /// See the sub-agents, and agree to those of the project
+    /// List subagents, and accept those of the project
     #[command(alias = "agent")]
     Agents {
         #[command(subcommand)]
@@ -51,7 +51,7 @@ pub(crate) enum Extending {
         #[command(flatten)]
         printing: Json,
     },
-    /// See, accept and switch hooks
+    /// Manage hooks
     #[command(alias = "hook")]
     Hooks {
         #[command(subcommand)]
@@ -67,41 +67,41 @@ pub(crate) struct Json {
     #[arg(long, global = true)]
     json: bool,
 
-    /// Write what happens into a log below `~/.parallax/logs`
+    /// Write a log to `~/.parallax/logs`
     #[arg(short = 'd', long, global = true)]
     debug: bool,
 }
 
-/// For which projects a change holds.
+/// The projects that a change applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scope {
-    /// All of yours
+    /// All your projects
     User,
-    /// This one
+    /// This project
     #[value(alias = "project")]
     Workspace,
 }
 
-/// The option that says so.
+/// The `--scope` option, for all projects by default.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct InScope {
-    /// For which projects
+    /// Projects that the change applies to
     #[arg(long, value_enum, default_value_t = Scope::User)]
     scope: Scope,
 }
 
-/// The option of what is switched for one project, where nothing else is said.
+/// The `--scope` option, for this project by default.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct InProject {
-    /// For which projects
+    /// Projects that the change applies to
     #[arg(short = 's', long, value_enum, default_value_t = Scope::Workspace)]
     pub(crate) scope: Scope,
 }
 
-/// The option of what is switched where it was switched before, else.
+/// The `--scope` option of `enable`, which by default undoes every `disable`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WhereItIs {
-    /// For which projects; without it, wherever it is off
+    /// Projects that the change applies to [default: wherever it is disabled]
     #[arg(short = 's', long, value_enum)]
     pub(crate) scope: Option<Scope>,
 }
@@ -121,21 +121,21 @@ impl From<Scope> for SettingScope {
     }
 }
 
-/// The same for people and for programs.
+/// The result of a subcommand, as text and as JSON.
 pub(crate) struct Said {
     pub(crate) text: String,
     pub(crate) json: Value,
-    /// What failed, for people.
+    /// Errors for the text format.
     pub(crate) errors: String,
-    /// What people are told beside a document for programs, which has no place for it.
+    /// A note on stderr beside a JSON document that has no field for it.
     pub(crate) beside: String,
     pub(crate) code: ExitCode,
-    /// Whether the text is a document, printed as it is in any format.
+    /// Whether the text is a document, printed unchanged in every format.
     pub(crate) raw: bool,
 }
 
 impl Said {
-    /// What went well.
+    /// The result of a success.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
         Self {
             text: text.into(),
@@ -148,19 +148,19 @@ impl Said {
     }
 }
 
-/// What is said when something of a kind was switched on or off in a file.
+/// The result of enabling or disabling something in a file.
 pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> Said {
     let word = if on { "on" } else { "off" };
     let place = one_line(&file.display().to_string());
-    let text = format!("The {kind} `{}` is {word} ({place})\n", one_line(name));
+    let text = format!("The {kind} `{}` is {word} ({place}).\n", one_line(name));
     Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()}))
 }
 
 impl Extending {
-    /// Does it, prints it, and gives the exit code.
+    /// Runs the subcommand, prints its result, and returns the exit code.
     ///
     /// # Errors
-    /// Words that cannot be used, files that cannot be read or written.
+    /// Fails on arguments that cannot be used and files that cannot be read or written.
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let launch = launch()?;
         let said = match self {
@@ -177,13 +177,14 @@ impl Extending {
     pub(crate) fn code_of(&self, failure: &Failure) -> ExitCode {
         match self {
             Self::Extensions { .. } => extensions_command::code_of(failure),
-            // As the same words end where extensions come and go.
+            // `skills` shares its exit codes with `extensions` where it installs or
+            // removes.
             Self::Skills { action, .. } if action.moves() => extensions_command::code_of(failure),
             _ => ExitCode::of(failure),
         }
     }
 
-    /// How it is printed, failures too.
+    /// The output format, also for failures.
     pub(crate) fn format(&self) -> OutputFormat {
         let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
         if self.printing().json || asked { OutputFormat::Json } else { OutputFormat::Text }
@@ -198,7 +199,7 @@ impl Extending {
         printing
     }
 
-    /// Whether what happens is written down.
+    /// Whether a log is written.
     pub(crate) fn is_logged(&self) -> bool {
         self.printing().debug
     }
@@ -209,10 +210,10 @@ impl Extending {
     }
 }
 
-/// Prints what was said; a reader that has gone away is no failure.
+/// Prints a result. A closed pipe is not a failure.
 pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     let mut stdout = io::stdout();
-    // Programs read it in the document. Nobody is there when this fails.
+    // In the other formats, the document has the errors. A failed write cannot be reported.
     if format == OutputFormat::Text {
         let _ = io::stderr().write_all(said.errors.as_bytes());
     }
@@ -229,13 +230,12 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     }
 }
 
-/// Reads the settings. Of a folder that is not trusted nothing is read, and
-/// nothing of it is shown.
+/// Reads the settings. Nothing of an untrusted folder is read or shown.
 pub(crate) fn launch() -> Result<Launch, Failure> {
     prepared(launch_options()?)
 }
 
-/// The same with these options; what is wrong with the settings is told.
+/// Prepares a launch with these options and prints warnings about the settings.
 pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
     let launch = Launch::prepare(options)?;
     if LOGS.swap(false, Ordering::Relaxed) {
@@ -245,26 +245,26 @@ pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
     Ok(launch)
 }
 
-/// Whether `--skip-trust` stood before the subcommand.
+/// Whether `--skip-trust` came before the subcommand.
 static SKIPS_TRUST: AtomicBool = AtomicBool::new(false);
 
-/// The folder is trusted for this run of a subcommand.
+/// Trusts the folder for this run of a subcommand.
 pub(crate) fn skip_trust() {
     SKIPS_TRUST.store(true, Ordering::Relaxed);
 }
 
-/// Whether `--debug` stood beside the subcommand, and no log was begun yet.
+/// Whether `--debug` was given and the log has not started yet.
 static LOGS: AtomicBool = AtomicBool::new(false);
 
-/// What happens in this run of a subcommand is written down.
+/// Writes a log of this run of a subcommand.
 pub(crate) fn log_it() {
     LOGS.store(true, Ordering::Relaxed);
 }
 
-/// How subcommands read them: nothing is begun, and no session is kept.
+/// The launch options of subcommands, which start nothing and save no session.
 pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir()
-        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+        .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
     Ok(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),
@@ -277,16 +277,16 @@ pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     })
 }
 
-/// Tells on standard error what the person should know of their settings.
+/// Prints warnings about the settings on stderr.
 pub(crate) fn warn(warnings: &[String]) {
     let mut stderr = io::stderr();
     for warning in warnings {
-        // Nobody can be told when stderr is gone.
+        // A failed write to stderr cannot be reported.
         let _ = writeln!(stderr, "parallax: {}", one_line(warning));
     }
 }
 
-/// A failure that the person can mend.
+/// A failure that the user can fix.
 pub(crate) fn refused(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

@@ -1,4 +1,4 @@
-//! `parallax extensions`: installing what others made, and taking it away.
+//! `parallax extensions`: installs, updates, checks, and removes extensions.
 
 mod asking;
 mod upkeep;
@@ -20,7 +20,7 @@ use crate::extensions_words::{described, listed, reviewed};
 pub(crate) use asking::Person;
 use upkeep::Sync;
 
-/// How a list is printed.
+/// The output format of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormat {
     Text,
@@ -29,136 +29,136 @@ pub(crate) enum ListFormat {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExtensionsAction {
-    /// Install an extension from an address of git, a folder or an archive
+    /// Install an extension from a Git URL, a directory, or an archive
     Install {
-        /// The address, folder or archive
+        /// Git URL, directory, or archive
         source: String,
-        /// The branch, tag or commit
+        /// Branch, tag, or commit
         #[arg(long = "ref", value_name = "REF")]
         reference: Option<String>,
-        /// Update it at the start of sessions in the terminal
+        /// Update it automatically at the start of interactive sessions
         #[arg(long)]
         auto_update: bool,
-        /// Releases that are not final count too
+        /// Include pre-releases
         #[arg(long)]
         pre_release: bool,
-        /// Agree without being asked
+        /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
-        /// Do not ask for its settings
+        /// Do not ask for the values of its settings
         #[arg(long)]
         skip_settings: bool,
         #[command(flatten)]
         values: Values,
     },
-    /// Use the extension of a folder where it is
+    /// Use an extension in place, without copying it
     Link {
-        /// The folder
+        /// Directory of the extension
         path: PathBuf,
-        /// Agree without being asked
+        /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
         #[command(flatten)]
         values: Values,
     },
-    /// Make the folder of a new extension
+    /// Create an extension
     New {
-        /// The folder, named as the extension
+        /// Directory to create, which gives the extension its name
         path: PathBuf,
-        /// What it begins as
+        /// Template to start from
         #[arg(value_parser = clap::builder::PossibleValuesParser::new(TEMPLATES))]
         template: Option<String>,
     },
     /// List the extensions
     List {
-        /// How they are printed
+        /// Output format
         #[arg(short, long, value_enum, default_value_t = ListFormat::Text)]
         output_format: ListFormat,
     },
-    /// Bring extensions up to date
+    /// Update extensions
     Update {
-        /// The extension
+        /// Name of the extension
         #[arg(required_unless_present = "all")]
         name: Option<String>,
-        /// All of them
+        /// Update all extensions
         #[arg(long, conflicts_with = "name")]
         all: bool,
-        /// Agree to what newer versions may do beyond the old ones
+        /// Agree to permissions that a new version adds
         #[arg(long, visible_alias = "yes")]
         consent: bool,
         #[command(flatten)]
         values: Values,
     },
-    /// Have the extensions that a lock file names, with just the files that it names
+    /// Install exactly the extensions and files of a lock file
     Sync {
-        /// The lock file; without it `~/.parallax/extensions.lock.json`
+        /// Lock file [default: `~/.parallax/extensions.lock.json`]
         file: Option<PathBuf>,
-        /// Agree without being asked
+        /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
-        /// Take away what the file does not name
+        /// Remove extensions that are not in the lock file
         #[arg(long)]
         prune: bool,
         #[command(flatten)]
         values: Values,
     },
-    /// Put the version before the last update back
+    /// Restore the version before the last update
     Rollback {
-        /// The extension
+        /// Name of the extension
         name: String,
     },
-    /// Remove extensions, by name or source
+    /// Uninstall extensions by name or source
     #[command(alias = "remove")]
     Uninstall {
-        /// The extensions
+        /// Names or sources of the extensions
         #[arg(required_unless_present = "all")]
         names: Vec<String>,
-        /// All of them
+        /// Uninstall all extensions
         #[arg(long)]
         all: bool,
     },
-    /// Switch an extension on
+    /// Enable an extension
     Enable {
-        /// The extension
+        /// Name of the extension
         name: String,
-        /// For which projects; without it, everywhere
+        /// Projects that the change applies to [default: all, including this one]
         #[arg(long, value_enum, ignore_case = true)]
         scope: Option<Scope>,
     },
-    /// Switch an extension off
+    /// Disable an extension
     Disable {
-        /// The extension
+        /// Name of the extension
         name: String,
-        /// For which projects
+        /// Projects that the change applies to
         #[arg(long, value_enum, ignore_case = true, default_value_t = Scope::User)]
         scope: Scope,
     },
-    /// Look a folder over: whether it is an extension, and what it may do
+    /// Check whether a directory is a valid extension, and show what it may do
     Validate {
-        /// The folder
+        /// Directory of the extension
         path: PathBuf,
     },
-    /// Look for what does not work: servers, commands that are hidden, settings,
-    /// rules, files
+    /// Find problems of installed extensions: servers, hidden commands, settings, rules,
+    /// and files
     Doctor {
-        /// The extension; without it all that are on
+        /// Name of the extension [default: all enabled extensions]
         name: Option<String>,
     },
-    /// Run the tests in the folder of an extension: sessions with recorded answers
+    /// Run the tests of an extension: sessions with recorded responses
     Test {
-        /// The folder
+        /// Directory of the extension
         path: PathBuf,
-        /// The tests; without them all
+        /// Names of the tests [default: all]
         names: Vec<String>,
     },
-    /// Give settings of extensions their values; the value is asked for, or
-    /// read from stdin
+    /// Set values for the settings of extensions; reads each value from a prompt or from
+    /// stdin
     Config {
-        /// The extension
+        /// Name of the extension
         name: Option<String>,
-        /// The setting, or its variable
+        /// Name of the setting or of its variable
         setting: Option<String>,
-        /// For which projects
+        /// Projects that the value applies to
         #[arg(long, value_enum, ignore_case = true, default_value_t = Scope::User)]
         scope: Scope,
         #[command(flatten)]
@@ -166,10 +166,10 @@ pub(crate) enum ExtensionsAction {
     },
 }
 
-/// The option of what answers the questions for settings.
+/// The option for values that would otherwise be asked for.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Values {
-    /// Values of settings, in place of questions: JSON, or lines `NAME=value`
+    /// File with values of settings, as JSON or as `NAME=value` lines
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
 }
@@ -179,7 +179,7 @@ impl ExtensionsAction {
         Self::List { output_format: ListFormat::Text }
     }
 
-    /// The values that a file gives.
+    /// The values in the file.
     fn values(&self) -> Result<Vec<(String, String)>, Failure> {
         let (Self::Install { values, .. }
         | Self::Link { values, .. }
@@ -198,11 +198,11 @@ impl ExtensionsAction {
     }
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// A source that cannot be used, an extension that is not there, nobody who
-/// agrees.
+/// Fails if the source cannot be used, the extension is unknown, or the user does not
+/// agree.
 pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
     launch.tidy_extensions();
     let mut person = Person::new(action.values()?);
@@ -246,7 +246,8 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             let folder = launch.new_extension(path, template.as_deref())?;
             let shown = one_line(&folder.display().to_string());
             let text = format!(
-                "Made a new extension in {shown}.\nUse it with: parallax extensions link {shown}\n"
+                "Created an extension in {shown}.\nTo use it, run: parallax extensions link \
+                 {shown}\n"
             );
             Ok(Said::new(text, json!({"folder": folder.to_string_lossy()})))
         }
@@ -266,7 +267,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         ExtensionsAction::Rollback { name } => {
             let version = launch.roll_extension_back(name)?;
             let text =
-                format!("Extension \"{name}\" is at version {} again.\n", one_line(&version));
+                format!("Extension \"{name}\" restored to version {}.\n", one_line(&version));
             Ok(Said::new(text, json!({"name": name, "version": version})))
         }
         ExtensionsAction::Uninstall { names, all } => Ok(uninstall(launch, names, *all)),
@@ -290,14 +291,13 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                             || setting.eq_ignore_ascii_case(&value.setting.name)
                     });
                     let variable = &value.setting.variable;
-                    // Of a file only what it names.
+                    // With a file of values, only the settings that it names.
                     if !wanted || values.settings.is_some() && !person.has(variable) {
                         continue;
                     }
                     let given = person.value(extension.name(), &value.setting)?;
                     launch.set_extension_value(extension, variable, scope, Some(&given))?;
-                    let word = if given.is_empty() { "is unset" } else { "is set" };
-                    // Writing into a text cannot fail.
+                    let word = if given.is_empty() { "cleared" } else { "set" };
                     let _ = writeln!(text, "{}: `{variable}` {word}", extension.name());
                     set.push(json!({"extension": extension.name(), "variable": variable}));
                 }
@@ -306,7 +306,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                 launch.set_extension_value(extension, setting, scope, None)?;
             }
             if set.is_empty() {
-                text.push_str("There are no settings to be set\n");
+                text.push_str("No settings to set.\n");
             }
             Ok(Said::new(text, json!({"set": set})))
         }
@@ -317,7 +317,7 @@ fn done(text: String, name: &str, what: &str) -> Said {
     Said::new(text, json!({"name": name, "done": what}))
 }
 
-/// Asks for the settings that have no value; says what is still missing.
+/// Asks for the settings without a value, and returns a note about those still missing.
 fn ask_settings(
     launch: &Launch,
     name: &str,
@@ -341,8 +341,8 @@ fn ask_settings(
             None => {
                 let _ = writeln!(
                     missing,
-                    "The setting \"{}\" has no value yet: parallax extensions config {name} \
-                     {variable}",
+                    "Setting \"{}\" has no value. To set it, run: parallax extensions config \
+                     {name} {variable}",
                     one_line(&value.setting.name)
                 );
             }
@@ -355,7 +355,7 @@ fn list(launch: &Launch) -> Said {
     let extensions = launch.extensions();
     let (mut text, mut json) = (String::new(), Vec::new());
     for extension in &extensions.all {
-        // All files are read: once.
+        // Checking the files is expensive, so it happens once per extension.
         let intact = launch.extension_is_intact(extension);
         text.push_str(&listed(launch, extension, intact));
         json.push(described(launch, extension, intact));
@@ -389,7 +389,7 @@ fn update(
     }
     if !beyond.is_empty() || moved.is_some() {
         let mut shown = format!(
-            "Version {to} of \"{name}\" may do what you did not agree to with version {}:\n",
+            "Version {to} of \"{name}\" asks for more than you agreed to with version {}:\n",
             one_line(from)
         );
         for line in beyond {
@@ -402,10 +402,7 @@ fn update(
     }
     let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(from));
     if extension.home == parallax_sdk::extensions::ExtensionHome::Gemini {
-        text.push_str(
-            "It was installed by Gemini CLI, whose copy stays as it is: Parallax has a copy of \
-             its own now.\n",
-        );
+        text.push_str("The copy of Gemini CLI stays unchanged; Parallax now has its own copy.\n");
     }
     text.push_str(&ask_settings(launch, name, false, person)?);
     Ok(Said::new(
@@ -414,7 +411,7 @@ fn update(
     ))
 }
 
-/// What fails with one keeps no other from being updated.
+/// A failed update does not stop the others.
 fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
@@ -460,8 +457,8 @@ fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
             Ok(Uninstalled::SwitchedOff(folder)) => {
                 let _ = writeln!(
                     text,
-                    "Extension \"{shown}\" belongs to Gemini CLI ({}), whose files are left \
-                     alone: it is disabled in Parallax.",
+                    "Extension \"{shown}\" is managed by Gemini CLI ({}), so its files stay. It \
+                     is now disabled in Parallax.",
                     one_line(&folder.display().to_string())
                 );
                 list.push(json!({"name": name, "done": "disabled"}));
@@ -502,7 +499,7 @@ fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
     let mut notes = review.notes.clone();
     notes.extend(manifest.unknown.iter().cloned());
     if !is_version(&manifest.version) {
-        notes.push(format!("its version `{}` is not of the form `1.2.3`", manifest.version));
+        notes.push(format!("its version `{}` does not have the form `1.2.3`", manifest.version));
     }
     for note in &notes {
         let _ = writeln!(text, "warning: {}", one_line(note));
@@ -520,20 +517,20 @@ fn is_version(version: &str) -> bool {
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// The exit code of a failure. Scripts that were written for Gemini CLI know 1; what
-/// it has no word for has a code of its own.
+/// The exit code of a failure: 1 as in Gemini CLI, and separate codes for failures that it
+/// does not have.
 pub(crate) fn code_of(failure: &Failure) -> ExitCode {
     match failure.kind {
         FailureKind::Input => ExitCode::GENERAL,
-        // It is refused for what it brings, or is not what it should be.
+        // The extension is blocked for its contents or is invalid.
         FailureKind::Blocked => ExitCode::TOOL,
-        // Its source cannot be reached: later it may.
+        // The source is unreachable, which may be temporary.
         FailureKind::Api => ExitCode::QUOTA,
         _ => ExitCode::of(failure),
     }
 }
 
-/// Nobody agreed.
+/// The user did not agree.
 pub(super) fn not_agreed(why: &str) -> Failure {
     refused(why.to_owned())
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// What a person agrees to.
 pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source: &str) -> String {
     let mut text = format!(
-        "The extension \"{}\" {} of {} would be {what}.\n",
+        "Extension \"{}\" {} from {} would be {what}.\n",
         manifest.name,
         one_line(&manifest.version),
         one_line(source)
@@ -23,9 +23,9 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
     }
     let lines = review.told();
     if lines.is_empty() {
-        text.push_str("It brings nothing.\n");
+        text.push_str("It adds nothing.\n");
     } else {
-        text.push_str("It brings:\n");
+        text.push_str("It adds:\n");
     }
     for line in &lines {
         let _ = writeln!(text, "  {}", code_text(line));
@@ -34,8 +34,9 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
         let _ = writeln!(text, "  note: {}", one_line(note));
     }
     text.push_str(
-        "Extensions are made by others. Nobody looked this one over: its programs run with your \
-         rights, and its texts tell the agent what to do. Install only what you trust.\n",
+        "Extensions are third-party code that nobody has reviewed for you: their programs run \
+         with your permissions, and their texts instruct the agent. Install only extensions that \
+         you trust.\n",
     );
     text
 }
@@ -65,7 +66,7 @@ pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool
     row("Enabled (User)", &extension.enabled_for_user.to_string());
     row("Enabled (Workspace)", &extension.enabled_here.to_string());
     if intact == Some(false) {
-        row("Changed", "its files are not those that were installed");
+        row("Changed", "its files differ from the installed ones");
     }
     let context = extension.context_files();
     let skills = launch.skills_of(extension);

@@ -1,4 +1,4 @@
-//! `parallax hooks`: which hooks there are, which run, and why others do not.
+//! `parallax hooks`: lists hooks and says why some do not run, accepts and tries them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 
 use crate::extending::{InScope, Said, Scope, refused, switched};
 
-/// What keeps hooks of the project from being seen.
-const UNTRUSTED: &str = "the folder is not trusted, so hooks of the project are neither read nor run: \
-    `parallax trust add` trusts it, then `parallax hooks accept` accepts them";
+/// Why the hooks of the project are not listed.
+const UNTRUSTED: &str = "The folder is not trusted, so its hooks are neither read nor run. Run \
+                         `parallax trust add` to trust it and `parallax hooks accept` to accept \
+                         its hooks.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksAction {
@@ -27,54 +28,54 @@ pub(crate) enum HooksAction {
     /// Accept the project's hooks as they are now, so that they run
     #[command(alias = "trust")]
     Accept,
-    /// Run the hooks of an event with an input of yours, and say what they answer
+    /// Run the hooks of an event with a test input, and show their results
     Test {
-        /// The event: `BeforeTool`, or another agent's name for it
+        /// Event: `BeforeTool`, or another agent's name for it
         event: String,
-        /// A file with the JSON that they read; without it an empty object
+        /// File with the JSON input of the hooks [default: an empty object]
         #[arg(long)]
         input: Option<PathBuf>,
-        /// What matchers look at: a tool, a source; of an input with `tool_name`
-        /// or `source` that
+        /// Value for the matchers, such as a tool name [default: `tool_name` or `source` of
+        /// the input]
         #[arg(long)]
         subject: Option<String>,
     },
-    /// Show which hooks ran, how long they took, and what they answered
+    /// Show which hooks ran, how long they took, and their results
     Trace {
-        /// The session; without it the last in which a hook ran
+        /// Session to show [default: the last one in which a hook ran]
         #[arg(long)]
         session: Option<String>,
     },
-    /// Take over the hooks of another agent
+    /// Copy the hooks of another agent
     Migrate {
-        /// Those of Claude Code (`.claude/settings.json`)
+        /// Copy the hooks of Claude Code (`.claude/settings.json`)
         #[arg(long, required = true)]
         from_claude: bool,
-        /// Into which settings, and from which folder; without it the project's,
-        /// and where there is nothing to take over yours
+        /// Settings to copy from and to [default: the project's, or yours if the project
+        /// has none]
         #[arg(long, value_enum)]
         scope: Option<Scope>,
     },
-    /// Switch a hook on
+    /// Enable a hook
     Enable {
-        /// Its name, or its command
+        /// Name or command of the hook
         name: String,
         #[command(flatten)]
         scope: InScope,
     },
-    /// Switch a hook off
+    /// Disable a hook
     Disable {
-        /// Its name, or its command
+        /// Name or command of the hook
         name: String,
         #[command(flatten)]
         scope: InScope,
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// Settings that cannot be read or written.
+/// Fails on settings that cannot be read or written.
 pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure> {
     match action {
         HooksAction::List => list(launch),
@@ -84,7 +85,7 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
                 return Err(Failure { kind: FailureKind::Untrusted, message, status: None });
             }
             let count = launch.accept_hooks()?;
-            let text = format!("{count} hook(s) of the project are accepted as they are now\n");
+            let text = format!("Accepted {count} hook(s) of the project as they are now.\n");
             Ok(Said::new(text, json!({"accepted": count})))
         }
         HooksAction::Test { event, input, subject } => {
@@ -104,14 +105,13 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
         let matcher = if hook.matcher.is_empty() { "*" } else { &hook.matcher };
         let name = code_text(hook.title());
         let (event, source) = (hook.event.as_str(), hook.source.as_str());
-        // Writing into a text cannot fail.
         let _ =
             writeln!(text, "{event} {}: {name} ({source}, {})", code_text(matcher), state(hook));
         let _ = writeln!(text, "  {}", code_text(&hook.command));
         let _ = writeln!(text, "  {}", one_line(&hook.file.display().to_string()));
     }
     if text.is_empty() {
-        text.push_str("There are no hooks\n");
+        text.push_str("No hooks.\n");
     }
     if !launch.trusted() {
         let _ = writeln!(text, "note: {UNTRUSTED}");
@@ -130,13 +130,12 @@ fn trace(launch: &Launch, session: Option<&str>) -> Result<Said, Failure> {
     let entries = launch.hook_trace(session)?;
     let mut text = String::new();
     for entry in &entries {
-        // Writing into a text cannot fail.
         let _ = writeln!(text, "{}  {}", entry.time, one_line(&entry.line()));
     }
     Ok(Said::new(text, json!(entries)))
 }
 
-/// Whether it runs, or why not.
+/// Whether the hook runs, or why not.
 fn state(hook: &Hook) -> &'static str {
     match hook {
         Hook { disabled: true, .. } => "off",
@@ -170,15 +169,17 @@ fn test(
 ) -> Result<Said, Failure> {
     let event = HookEvent::parse(event).or_else(|| our_event(event)).ok_or_else(|| {
         let names = HookEvent::ALL.map(HookEvent::as_str).join("`, `");
-        refused(format!("there is no event `{}`; there are `{names}`", one_line(event)))
+        refused(format!("Unknown event `{}`. Events: `{names}`", one_line(event)))
     })?;
     let input = match input {
         None => Object::new(),
         Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| refused(format!("`{}`: {error}", file.display())))?;
-            serde_json::from_str(&text)
-                .map_err(|error| refused(format!("`{}`: {error}", file.display())))?
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                refused(format!("Failed to read `{}`: {error}", file.display()))
+            })?;
+            serde_json::from_str(&text).map_err(|error| {
+                refused(format!("Failed to parse `{}`: {error}", file.display()))
+            })?
         }
     };
     let of_input = ["tool_name", "source", "reason", "trigger", "notification_type"]
@@ -198,12 +199,11 @@ fn test(
         HookDecision::Deny => "deny",
     });
     let mut text = String::new();
-    // Writing into a text cannot fail.
     for name in &trial.ran {
         let _ = writeln!(text, "ran: {}", one_line(name));
     }
     if trial.ran.is_empty() {
-        let _ = writeln!(text, "no hook of `{}` matches and runs", event.as_str());
+        let _ = writeln!(text, "no enabled hook of `{}` matches", event.as_str());
     }
     let _ = writeln!(text, "decision: {}", decision.unwrap_or("none"));
     if !outcome.reason.is_empty() {
@@ -254,13 +254,13 @@ fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
         Some(file) => {
             let _ = writeln!(text, "written: {}", one_line(&file.display().to_string()));
         }
-        None => text.push_str("There is nothing to take over\n"),
+        None => text.push_str("No hooks to copy.\n"),
     }
     if done.file.is_some() && matches!(scope, Scope::Workspace) {
-        text.push_str("They run when you have accepted them: `parallax hooks accept`\n");
+        text.push_str("Run `parallax hooks accept` to accept them; they do not run before.\n");
     }
     for why in &done.left_out {
-        let _ = writeln!(text, "left out: {}", one_line(why));
+        let _ = writeln!(text, "skipped: {}", one_line(why));
     }
     let shown = |file: &PathBuf| file.to_string_lossy().into_owned();
     let added: serde_json::Map<String, Value> =

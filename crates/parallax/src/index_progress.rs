@@ -38,11 +38,11 @@ impl IndexProgress {
             self.told.set(Some(now));
             // Nobody needs to read it.
             let _ = match self.in_terminal {
-                true => write!(io::stderr(), "\rreading sessions for the search: {read} of {of} "),
+                true => write!(io::stderr(), "\rIndexing sessions for the search: {read} of {of} "),
                 false => writeln!(
                     io::stderr(),
-                    "reading sessions for the search: {read} of {of}; only what is new is read \
-                     the next time"
+                    "Indexing sessions for the search: {read} of {of}. The next search indexes \
+                     only new content."
                 ),
             };
         }

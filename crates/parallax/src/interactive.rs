@@ -61,7 +61,7 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
         Left::Signal(number) => Ok(ExitCode::signal(number)),
         Left::NoTerminal => Err(Failure {
             kind: FailureKind::Input,
-            message: "the terminal cannot be used".to_owned(),
+            message: "Failed to initialize the terminal".to_owned(),
             status: None,
         }),
     }

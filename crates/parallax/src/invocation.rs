@@ -276,8 +276,8 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     }
     if first.is_some() && !typed.words.is_empty() {
         return Err(input_failure(
-            "Cannot use both a positional prompt and the --prompt-interactive (-i) flag together\n\
-             quote the prompt: parallax -i \"…\"",
+            "Cannot use both a positional prompt and the --prompt-interactive (-i) flag \
+             together\nQuote the prompt: parallax -i \"…\"",
         ));
     }
     if session.prompt.is_none()
@@ -297,12 +297,15 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         && let Some(hint) = other_agents::word(word)
     {
         let message = format!("Unknown command `{word}`: {hint}");
-        let as_prompt = format!("to send the word to the model: parallax -p {word}");
+        let as_prompt = format!("To send the word to the model: parallax -p {word}");
         return Err(Usage::new(message, as_prompt).into());
     }
     if let Some(directory) = session.cd.take() {
         std::env::set_current_dir(&directory).map_err(|error| {
-            input_failure(format!("Cannot work in `{}`: {error}", directory.display()))
+            input_failure(format!(
+                "Failed to change to the directory `{}`: {error}",
+                directory.display()
+            ))
         })?;
     }
     let is_printed = session.prompt.is_some() || printing.format.is_some();
@@ -314,10 +317,9 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     let mut settings = settings(session, typed.doubles, around)?;
     let mut printing = printing;
     if settings.allowed_tools.is_some() {
-        printing.warnings.push(
-            "`--allowed-tools` is deprecated; put the tools into the setting `tools.allowed`"
-                .to_owned(),
-        );
+        printing
+            .warnings
+            .push("`--allowed-tools` is deprecated; use the setting `tools.allowed`".to_owned());
     }
     if list {
         return Ok(Invocation::ListSessions { settings, format: printing.format });
@@ -329,8 +331,8 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     if streams {
         if prompt.is_some() {
             return Err(Usage::new(
-                "`--input-format stream-json` takes its prompts from stdin",
-                "leave the prompt out, or the option",
+                "`--input-format stream-json` reads its prompts from stdin",
+                "Omit the prompt or the option.",
             )
             .into());
         }
@@ -345,14 +347,15 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     }
     if first.is_some() && !around.stdout_is_terminal {
         return Err(input_failure(
-            "The --prompt-interactive flag needs a terminal on stdout; use `--prompt`",
+            "The --prompt-interactive flag requires a terminal on stdout; use `--prompt`",
         ));
     }
     if first.is_some() || (!is_printed && !around.is_headless()) {
         let mut warnings = printing.warnings;
         if as_words {
             warnings.push(
-                "words on the command line begin an interactive session; `-p` answers and exits"
+                "Words on the command line start an interactive session; use `-p` to print an \
+                 answer and exit"
                     .to_owned(),
             );
         }
@@ -364,8 +367,8 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     let goes_on = matches!(settings.session, SessionChoice::Resume(_));
     if prompt.is_none() && !around.is_headless() && !goes_on {
         return Err(input_failure(
-            "There is no prompt\ngive one with `parallax -p \"…\"`, pipe one to stdin, or begin \
-             an interactive session with `parallax`",
+            "No prompt given\nUse `parallax -p \"…\"`, pipe a prompt to stdin, or start an \
+             interactive session with `parallax`.",
         ));
     }
     Ok(Invocation::Prompt { prompt, settings, printing })
@@ -385,8 +388,7 @@ fn help_of(words: &[String]) -> Option<String> {
 }
 
 fn exclusive(one: &str, other: &str) -> Refusal {
-    Usage::new(format!("`{one}` and `{other}` cannot be used together"), "leave one of them out")
-        .into()
+    Usage::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.").into()
 }
 
 fn prompt_of(
@@ -395,8 +397,8 @@ fn prompt_of(
 ) -> Result<Option<String>, Refusal> {
     match (session.prompt.take(), words.is_empty()) {
         (Some(_), false) => Err(Usage::new(
-            "a prompt cannot be given both with `--prompt` and as words",
-            "if the words belong to the prompt, quote it: parallax -p \"…\"",
+            "The prompt cannot be given both with `--prompt` and as words",
+            "If the words belong to the prompt, quote it: parallax -p \"…\"",
         )
         .into()),
         (Some(prompt), true) => Ok(Some(prompt)),
@@ -441,14 +443,14 @@ fn settings(
                 Ok(SessionChoice::WithId(SessionId::new(id)))
             } else {
                 Err(input_failure(format!(
-                    "`{id}` cannot be a session id: use letters, digits, `-` and `_`, at most 128"
+                    "Invalid session id `{id}`: use at most 128 letters, digits, `-`, and `_`"
                 )))
             }
         })
         .transpose()?;
     if typed.at.is_some() && typed.resume.is_none() {
-        let hint = "give the session with `--resume SESSION`";
-        return Err(Usage::new("`--at` says from where in a session one goes on", hint).into());
+        let hint = "Use it as in `--resume SESSION --at PROMPT`.";
+        return Err(Usage::new("`--at` requires `--resume`", hint).into());
     }
     let resumed = typed.resume.map(|from| match typed.at {
         Some(before) => SessionChoice::Fork { from, before: before.get() },
@@ -550,11 +552,11 @@ fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
             Some(format) if format == needs => {}
             Some(_) => {
                 return Err(Usage::new(
-                    format!("`{flag}` does not fit `{asked_by}`"),
+                    format!("`{flag}` cannot be used with `{asked_by}`"),
                     match needs {
-                        Format::Json => "it needs `--output-format json`",
-                        Format::Text => "it needs `--output-format text`",
-                        _ => "it needs `--output-format stream-json`",
+                        Format::Json => "It requires `--output-format json`.",
+                        Format::Text => "It requires `--output-format text`.",
+                        _ => "It requires `--output-format stream-json`.",
                     },
                 )
                 .into());
@@ -564,8 +566,8 @@ fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
     let mut warnings = Vec::new();
     if typed.raw_output && !typed.accept_raw_output_risk {
         warnings.push(
-            "`--raw-output` lets the model's text control your terminal; \
-             `--accept-raw-output-risk` hides this warning"
+            "`--raw-output` lets the model's text control your terminal; use \
+             `--accept-raw-output-risk` to hide this warning"
                 .to_owned(),
         );
     }

@@ -91,7 +91,7 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
                 Err(error) => Err(Failed {
                     failure: Failure {
                         kind: FailureKind::Internal,
-                        message: format!("The runtime cannot be started: {error}"),
+                        message: format!("Failed to start the runtime: {error}"),
                         status: None,
                     },
                     format: OutputFormat::Text,
@@ -264,7 +264,7 @@ async fn hurry(interrupted: bool, hooks: Vec<String>) {
                 .collect();
             let _ = writeln!(
                 std::io::stderr(),
-                "waiting for hooks of the session's end: {}; Ctrl+C leaves without them",
+                "Waiting for session-end hooks: {}. Press Ctrl+C to exit without waiting.",
                 names.join(", ")
             );
         }

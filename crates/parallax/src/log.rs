@@ -24,7 +24,7 @@ pub(crate) fn begin(launch: &Launch) {
         .with_ansi(false)
         .with_writer(std::sync::Mutex::new(file))
         .try_init();
-    tracing::debug!(version = env!("CARGO_PKG_VERSION"), "log begins");
+    tracing::debug!(version = env!("CARGO_PKG_VERSION"), "log started");
 }
 
 /// Collects what is logged for the console of the interactive face; with

@@ -12,130 +12,132 @@ pub(crate) struct McpArguments {
     #[command(subcommand)]
     pub(crate) action: McpAction,
 
-    /// Write what happens into a log below `~/.parallax/logs`
+    /// Write a log to `~/.parallax/logs`
     #[arg(short = 'd', long, global = true)]
     pub(crate) debug: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum McpAction {
-    /// Write a server into your settings or the project's
-    // Read by `AddArguments`: what it does not know belongs to the server.
+    /// Add an MCP server to the user or project settings
+    // `AddArguments` parses these words; options that it does not know belong to the
+    // server.
     #[command(disable_help_flag = true)]
     Add {
         /// See `parallax mcp add --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
-    /// Write a server that is given as JSON
+    /// Add an MCP server from JSON
     AddJson {
-        /// What it is called
+        /// Name of the server
         name: String,
-        /// Its object, as it stands under `mcpServers`
+        /// Server object, as under `mcpServers`
         json: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(short, long, value_parser = scopes(), default_value = "project")]
         scope: McpScope,
     },
-    /// Take a server out of the settings
+    /// Remove an MCP server from the settings
     Remove {
-        /// The server
+        /// Name of the server
         name: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(short, long, value_parser = scopes(), default_value = "project")]
         scope: McpScope,
     },
-    /// Show a server as it is configured
+    /// Show the configuration of an MCP server
     Get {
-        /// The server
+        /// Name of the server
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List the servers and try each
+    /// List the MCP servers and try to connect to each
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Switch a server on again
+    /// Enable an MCP server
     Enable {
-        /// The server
+        /// Name of the server
         name: String,
-        /// Only for a session (within one)
+        /// Only for a session (works inside a session)
         #[arg(long)]
         session: bool,
     },
-    /// Switch a server off
+    /// Disable an MCP server
     Disable {
-        /// The server
+        /// Name of the server
         name: String,
-        /// Only for a session (within one)
+        /// Only for a session (works inside a session)
         #[arg(long)]
         session: bool,
     },
-    /// Sign in to a server, or forget the sign-in
+    /// Sign in to an MCP server, or sign out
     Auth {
-        /// The server
+        /// Name of the server
         name: String,
-        /// Forget the tokens instead
+        /// Sign out: delete the saved tokens
         #[arg(long)]
         forget: bool,
-        /// Print the address and read the redirect from stdin; open no browser
+        /// Print the URL and read the redirect URL from stdin instead of opening a browser
         #[arg(long)]
         no_browser: bool,
     },
 }
 
-/// `parallax mcp add`, its words put in order.
+/// `parallax mcp add`, with its words in order.
 #[derive(Debug, Parser)]
 #[command(
     name = "parallax mcp add",
-    about = "Write a server into your settings or the project's",
+    about = "Add an MCP server to the user or project settings",
     override_usage = "parallax mcp add [OPTIONS] NAME COMMAND_OR_URL [ARGS]...",
-    after_help = "Options that are not listed here belong to the server, and all words behind `--`",
+    after_help = "Options that are not listed here, and everything after `--`, are arguments of \
+                  the server",
     max_term_width = 100
 )]
 pub(crate) struct AddArguments {
-    /// What it is called
+    /// Name of the server
     pub(crate) name: String,
-    /// The program, or the address
+    /// Program to run, or URL of the server
     pub(crate) command_or_url: String,
-    /// The arguments of the program
+    /// Arguments of the program
     pub(crate) args: Vec<String>,
-    /// Whose settings
+    /// Settings file to change
     #[arg(short, long, value_parser = scopes(), default_value = "project")]
     pub(crate) scope: McpScope,
-    /// How it is reached
+    /// Transport of the connection
     #[arg(short, long, visible_alias = "type", value_name = "TRANSPORT", default_value = "stdio",
         value_parser = PossibleValuesParser::new(["stdio", "sse", "http"]))]
     pub(crate) transport: String,
-    /// A variable for the program: `NAME=value`; repeated
+    /// Environment variable of the program, `NAME=value`; can be repeated
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// A header for each request: `Name: value`; repeated
+    /// HTTP header for each request, `Name: value`; can be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
-    /// How long a request may take, in milliseconds
+    /// Timeout of a request in milliseconds
     #[arg(long, value_name = "MS")]
     pub(crate) timeout: Option<u64>,
-    /// Its tools run without questions
+    /// Run its tools without approval
     #[arg(long)]
     pub(crate) trust: bool,
-    /// What it is for
+    /// Description of the server
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// The only tools that count, comma-separated or repeated
+    /// Tools to offer, and no others; comma-separated or repeated
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(crate) include_tools: Vec<String>,
-    /// Tools that do not count, comma-separated or repeated
+    /// Tools not to offer; comma-separated or repeated
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(crate) exclude_tools: Vec<String>,
-    /// Write what happens into a log below `~/.parallax/logs`
+    /// Write a log to `~/.parallax/logs`
     #[arg(short, long)]
     pub(crate) debug: bool,
-    /// Where the program runs
+    /// Working directory of the program
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cwd: Option<PathBuf>,
 }
@@ -158,11 +160,10 @@ const VALUED: [&str; 14] = [
 ];
 
 impl AddArguments {
-    /// Reads the words behind `add`: known options wherever they stand, the
-    /// rest in order.
+    /// Parses the words after `add`: known options in any position, the rest in order.
     ///
     /// # Errors
-    /// What clap says.
+    /// The error of clap.
     pub(crate) fn read(words: &[String]) -> Result<Self, clap::Error> {
         let (mut options, mut rest) = (vec!["add".to_owned()], Vec::new());
         let mut words = words.iter();
@@ -175,7 +176,7 @@ impl AddArguments {
                 "--trust" | "--trust=true" => options.push("--trust".to_owned()),
                 "--trust=false" | "--no-trust" => options.retain(|option| option != "--trust"),
                 "--help" | "-h" | "--debug" | "-d" if rest.len() < 2 => options.push(word.clone()),
-                // A value may begin with a dash: it is bound to its option.
+                // A value may begin with a dash, so it is attached to its option.
                 _ if VALUED.contains(&word.as_str()) => match words.next() {
                     Some(value) if word.starts_with("--") => {
                         options.push(format!("{word}={value}"));
@@ -184,7 +185,7 @@ impl AddArguments {
                     None => options.push(word.clone()),
                 },
                 _ if name.starts_with("--") && VALUED.contains(&name) => options.push(word.clone()),
-                // `-s=user` too.
+                // The form `-s=user`, too.
                 _ if VALUED.contains(&name) => options.push(word.replacen('=', "", 1)),
                 _ => rest.push(word.clone()),
             }

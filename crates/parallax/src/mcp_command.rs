@@ -36,10 +36,10 @@ pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
         },
         McpAction::AddJson { name, json, scope } => {
             let value: Value = serde_json::from_str(&json)
-                .map_err(|error| refused(format!("the server is not valid JSON: {error}")))?;
+                .map_err(|error| refused(format!("Invalid JSON: {error}")))?;
             let server = value
                 .as_object()
-                .ok_or_else(|| refused("the server must be an object".to_owned()))?;
+                .ok_or_else(|| refused("The server must be a JSON object".to_owned()))?;
             write(&name, scope, server)
         }
         McpAction::Remove { name, scope } => remove(&name, scope),
@@ -79,7 +79,7 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
     if add.transport == "stdio" {
         if ["http://", "https://"].iter().any(|start| add.command_or_url.starts_with(start)) {
             return Err(refused(format!(
-                "`{}` is an address, no program: add it with `--transport http` (or `sse`)",
+                "`{}` is a URL, not a program; use `--transport http` or `--transport sse`",
                 one_line(&add.command_or_url)
             )));
         }
@@ -94,15 +94,17 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
             set("cwd", json!(cwd.to_string_lossy()));
         }
         if !add.header.is_empty() {
-            return Err(refused("`--header` is for `--transport http` and `sse`".to_owned()));
+            return Err(refused(
+                "`--header` requires `--transport http` or `--transport sse`".to_owned(),
+            ));
         }
     } else {
         if !add.args.is_empty() {
             let words = add.args.join(" ");
-            return Err(refused(format!("a server with an address takes no arguments: `{words}`")));
+            return Err(refused(format!("A server with a URL takes no arguments: `{words}`")));
         }
         if !add.env.is_empty() || add.cwd.is_some() {
-            return Err(refused("`--env` and `--cwd` are for programs".to_owned()));
+            return Err(refused("`--env` and `--cwd` apply only to programs".to_owned()));
         }
         set("url", json!(add.command_or_url));
         set("type", json!(add.transport));
@@ -134,7 +136,7 @@ fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
         let (name, value) = text
             .split_once(sign)
             .filter(|(name, _)| !name.trim().is_empty())
-            .ok_or_else(|| refused(format!("`{}` must look like `{form}`", one_line(text))))?;
+            .ok_or_else(|| refused(format!("`{}` must have the form `{form}`", one_line(text))))?;
         Ok((name.trim().to_owned(), json!(if sign == ':' { value.trim() } else { value })))
     };
     texts.iter().map(pair).collect()
@@ -143,15 +145,17 @@ fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
 fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failure> {
     if name.starts_with('-') {
         return Err(refused(format!(
-            "`{}` is no name for a server: a name does not begin with `-`",
+            "Invalid server name `{}`: it must not begin with `-`",
             one_line(name)
         )));
     }
     McpServer::read(name, &Value::Object(server.clone()), McpSource::User)
         .map_err(|error| refused(error.to_string()))?;
     let launch = quiet_launch()?;
-    let file = scope_file(scope, launch.config_homes(), launch.directory(), name)
-        .ok_or_else(|| refused("the home folder is no project: use `--scope user`".to_owned()))?;
+    let file =
+        scope_file(scope, launch.config_homes(), launch.directory(), name).ok_or_else(|| {
+            refused("The home directory is not a project; use `--scope user`".to_owned())
+        })?;
     let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
     let verb = if edited == Edited::Updated { "updated in" } else { "added to" };
     let mut text = format!(
@@ -162,8 +166,8 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
     );
     if scope == McpScope::Project && server.get("trust") == Some(&Value::Bool(true)) {
         text.push_str(
-            "The `trust` of a project's server counts when you accept the project's settings: \
-             `parallax trust add --settings`.\n",
+            "Its `trust` takes effect after you accept the project's settings: `parallax trust \
+             add --settings`.\n",
         );
     }
     let settings = launch.mcp_servers();
@@ -173,8 +177,8 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
     {
         let _ = writeln!(
             text,
-            "Your own settings have a server \"{}\" too: a project cannot replace it, so the \
-             project's does not count.",
+            "The user settings also have a server \"{}\", which takes precedence over the \
+             project's.",
             one_line(&there.name)
         );
     }
@@ -202,7 +206,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
         // Writing into a text cannot fail.
         let _ = writeln!(
             text,
-            "It stands in {}, so it stays: take it out there, or switch it off with `parallax mcp \
+            "It is still configured in {}. Remove it there, or disable it with `parallax mcp \
              disable {name}`.",
             left.join(" and in ")
         );
@@ -210,8 +214,8 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     for file in unread {
         let _ = writeln!(
             text,
-            "It stands in `{}`, which does not count, since the folder is not trusted: take it out \
-             there.",
+            "It is still configured in `{}`, which is ignored because the folder is not trusted. \
+             Remove it there.",
             one_line(&file.display().to_string())
         );
     }
@@ -244,7 +248,7 @@ pub(crate) fn find(launch: &Launch, name: &str) -> Result<McpServer, Failure> {
     let found = launch.mcp_servers();
     found.servers.into_iter().find(|server| same_name(name, &server.name)).ok_or_else(|| {
         refused(format!(
-            "there is no MCP server `{}`; `parallax mcp list` lists them",
+            "Unknown MCP server `{}`. Run `parallax mcp list` to list the servers.",
             one_line(name)
         ))
     })
@@ -269,7 +273,7 @@ fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
         let _ = writeln!(text, "  description: {}", one_line(description));
     }
     text.push_str(match server.trust {
-        true => "  trust: true (its tools run without questions)\n",
+        true => "  trust: true (its tools run without approval)\n",
         false => "  trust: false\n",
     });
     for note in &server.notes {
@@ -329,7 +333,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
         return Ok(say("No MCP servers configured.\n"));
     }
     if !launch.trusted() {
-        warn("the folder is not trusted: no MCP server is started (see `parallax trust`)");
+        warn("The folder is not trusted, so no MCP servers are started (see `parallax trust`)");
     }
     let mut text = "Configured MCP servers:\n\n".to_owned();
     for probe in &probes {
@@ -351,11 +355,11 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
         }
         if probe.state == ProbeState::NeedsSignIn {
             let name = one_line(&probe.server.name);
-            let _ = writeln!(text, "    sign in: parallax mcp auth {name}");
+            let _ = writeln!(text, "    To sign in, run: parallax mcp auth {name}");
         }
     }
     for error in &unusable {
-        let _ = writeln!(text, "✗ {} - Cannot be used", one_line(&error.name));
+        let _ = writeln!(text, "✗ {} - Invalid configuration", one_line(&error.name));
         let _ = writeln!(text, "    {}", one_line(&error.why));
     }
     for (name, file) in &unread {
@@ -369,7 +373,7 @@ fn words(state: ProbeState) -> (&'static str, &'static str) {
     match state {
         ProbeState::Connected => ("✓", "Connected"),
         ProbeState::Disconnected => ("✗", "Disconnected"),
-        ProbeState::NeedsSignIn => ("✗", "Needs a sign-in"),
+        ProbeState::NeedsSignIn => ("✗", "Authentication required"),
         ProbeState::Disabled => ("○", "Disabled"),
         ProbeState::Blocked => ("⛔", "Blocked"),
     }
@@ -389,7 +393,7 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     let verb = if on { "enable" } else { "disable" };
     if session {
         return Err(refused(format!(
-            "`--session` is about the session that runs: say `/mcp {verb} {name} --session` in it"
+            "`--session` works only inside a session: use `/mcp {verb} {name} --session` there"
         )));
     }
     let launch = quiet_launch()?;
@@ -400,7 +404,7 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     let blocked = server.gate == parallax_config::mcp::Gate::Blocked;
     if on && blocked {
         text.push_str(
-            "It still does not start: the settings `mcp.allowed` or `mcp.excluded` keep it out.\n",
+            "It still does not start, because `mcp.allowed` or `mcp.excluded` blocks it.\n",
         );
     }
     Ok(say(&text))

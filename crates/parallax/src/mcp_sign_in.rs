@@ -23,20 +23,21 @@ pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<E
     let files = launch.token_files();
     if forget {
         let forgotten = files.forget(&server.name);
-        let forgotten = forgotten.map_err(|error| refused(format!("the tokens stay: {error}")))?;
+        let forgotten =
+            forgotten.map_err(|error| refused(format!("Failed to delete the tokens: {error}")))?;
         return Ok(say(&match forgotten {
-            true => format!("The sign-in to \"{name}\" is forgotten.\n"),
-            false => format!("There is no sign-in to \"{name}\".\n"),
+            true => format!("Signed out of \"{name}\".\n"),
+            false => format!("Not signed in to \"{name}\".\n"),
         }));
     }
     if server.gate == Gate::Untrusted {
-        return Err(refused("the folder is not trusted (see `parallax trust`)".to_owned()));
+        return Err(refused("The folder is not trusted (see `parallax trust`)".to_owned()));
     }
     let port = launch.oauth_port();
     let face = Terminal { no_browser: no_browser || launch.without_browser() };
     parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
         .await
-        .map_err(|why| refused(format!("`{name}`: {why}")))?;
+        .map_err(|why| refused(format!("Failed to sign in to `{name}`: {why}")))?;
     Ok(say(&format!("Signed in to \"{name}\".\n")))
 }
 
@@ -47,8 +48,8 @@ struct Terminal {
 impl SignIn for Terminal {
     fn show(&self, address: &str) {
         let how = match self.no_browser {
-            true => "open this address, then paste the address that the browser ends up at",
-            false => "open this address if no browser does",
+            true => "open this URL, then paste the URL that the browser is redirected to",
+            false => "open this URL if no browser opens",
         };
         // Where stderr is gone nobody can be told.
         let _ = writeln!(io::stderr(), "To sign in, {how}:\n\n{}\n", one_line(address));

@@ -41,7 +41,7 @@ pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
         PolicyAction::Lint { files, tier, json } => Ok(look_over(files, *tier, *json)),
         PolicyAction::Accept => {
             let count = launch()?.accept_project_rules().map_err(refused)?;
-            Ok(say(&format!("The project's rules are accepted ({count} files).\n")))
+            Ok(say(&format!("Accepted the project's rules ({count} files).\n")))
         }
     }
 }
@@ -72,7 +72,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     let (tool, args) = wanted(typed)?;
     let root = std::env::current_dir()
         .and_then(|folder| folder.canonicalize())
-        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+        .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
     let kind = kind_of(tool);
     let effects = effects(tool, kind, &args, &root);
     let roots = [root];
@@ -120,14 +120,15 @@ fn wanted(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
     }
     let Some(tool) = typed.tool.as_deref() else {
         return Err(refused(
-            "say which call: `--command \"…\"`, or `--tool NAME` with `--args JSON`".to_owned(),
+            "Specify the tool call: `--command \"…\"`, or `--tool NAME` with `--args JSON`"
+                .to_owned(),
         ));
     };
     let args = match typed.args.as_deref().map(serde_json::from_str) {
         None => Object::new(),
         Some(Ok(Value::Object(args))) => args,
         Some(Ok(_)) => return Err(refused("`--args` must be a JSON object".to_owned())),
-        Some(Err(error)) => return Err(refused(format!("`--args` is no JSON: {error}"))),
+        Some(Err(error)) => return Err(refused(format!("Invalid JSON in `--args`: {error}"))),
     };
     Ok((tool, args))
 }
@@ -188,7 +189,7 @@ fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
     let text = if json {
         pretty(serde_json::to_value(&problems))
     } else if problems.is_empty() {
-        "No problems.\n".to_owned()
+        "No problems found.\n".to_owned()
     } else {
         problems.iter().fold(String::new(), |mut text, problem| {
             let severity = match problem.severity {
@@ -219,7 +220,7 @@ fn read(path: &Path) -> Result<String, String> {
     let count =
         file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if count as u64 > LARGEST {
-        return Err(format!("it is larger than {LARGEST} bytes"));
+        return Err(format!("larger than {LARGEST} bytes"));
     }
     Ok(text)
 }
@@ -248,10 +249,11 @@ fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments
     let explanation = if typed.interactive { terminal } else { headless };
     let verdict = &explanation.verdict;
     if let Some(trouble) = &explanation.trouble {
-        let _ = writeln!(text, "The line cannot be judged by its commands: {}", one_line(trouble));
+        let _ = writeln!(text, "The command line cannot be analyzed: {}", one_line(trouble));
     }
     if !verdict.grants.is_empty() {
-        let _ = writeln!(text, "Beyond the sandbox: {}", verdict.grants.words().join(", "));
+        let _ =
+            writeln!(text, "Permissions beyond the sandbox: {}", verdict.grants.words().join(", "));
     }
     if !explanation.checks.is_empty() {
         text.push_str("\nChecks:\n");
@@ -270,18 +272,18 @@ fn told(terminal: &Explanation, headless: &Explanation, typed: &ExplainArguments
         considered(&mut text, &command.rules, typed.verbose);
     }
     if explanation.commands.is_empty() {
-        text.push_str(if typed.verbose { "\nRules:\n" } else { "\nRules that match:\n" });
+        text.push_str(if typed.verbose { "\nRules:\n" } else { "\nMatching rules:\n" });
         considered(&mut text, &explanation.rules, typed.verbose);
     }
     if !typed.verbose {
-        text.push_str("\n-v also lists the rules that do not match.\n");
+        text.push_str("\nUse -v to list the rules that do not match, too.\n");
     }
     text
 }
 
 fn considered(text: &mut String, rules: &[Considered], all: bool) {
     for rule in rules.iter().filter(|rule| all || rule.why_not.is_none()) {
-        let outcome = rule.why_not.unwrap_or("it matches");
+        let outcome = rule.why_not.unwrap_or("matches");
         let _ = writeln!(text, "  {}: {outcome}", one_line(&rule.rule));
     }
 }

@@ -35,14 +35,14 @@ pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bo
         match chunk {
             Ok(chunk) => bytes.extend_from_slice(&chunk),
             Err(error) => {
-                warnings.push(format!("Stdin cannot be read to its end: {error}"));
+                warnings.push(format!("Failed to read stdin: {error}"));
                 break;
             }
         }
         if bytes.len() > MAX_STDIN {
             bytes.truncate(MAX_STDIN);
             cut_at_character(&mut bytes);
-            warnings.push("Stdin is longer than 8 MiB; the rest is left out".to_owned());
+            warnings.push("Stdin is longer than 8 MiB; the rest was ignored".to_owned());
             break;
         }
         next = chunks.recv().await;
@@ -50,7 +50,7 @@ pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bo
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            warnings.push("Stdin is not UTF-8; what cannot be read is replaced".to_owned());
+            warnings.push("Stdin is not valid UTF-8; invalid bytes were replaced".to_owned());
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         }
     };
@@ -107,9 +107,7 @@ pub(crate) fn assemble(stdin: &str, prompt: Option<&str>) -> Result<String, Fail
         None => stdin.to_owned(),
     };
     if text.trim().is_empty() {
-        return refuse(
-            "There is no prompt: give one with `-p \"…\"` or pipe one to stdin".to_owned(),
-        );
+        return refuse("No prompt given; use `-p \"…\"` or pipe one to stdin".to_owned());
     }
     Ok(text)
 }

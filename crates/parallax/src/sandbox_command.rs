@@ -50,11 +50,11 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             // With stderr gone nobody is there to be told.
             for path in put_back.restored {
                 let path = one_line(&path.to_string_lossy());
-                let _ = writeln!(io::stderr(), "put back, since it is protected: {path}");
+                let _ = writeln!(io::stderr(), "Restored protected path: {path}");
             }
             for (path, why) in put_back.lost {
                 let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
-                let _ = writeln!(io::stderr(), "protected, but not put back: {path} ({why})");
+                let _ = writeln!(io::stderr(), "Failed to restore protected path: {path} ({why})");
             }
             Ok(Done::Ran(ExitCode(code)))
         }
@@ -74,10 +74,10 @@ fn explain(json: bool) -> Result<String, Failure> {
     let findings = [
         ("landlock", "Landlock", &support.landlock),
         ("seccomp", "Seccomp", &support.seccomp),
-        ("gate", "Network apart from this machine's servers", &support.gate),
+        ("gate", "Network separate from servers on this machine", &support.gate),
         ("namespaces", "Namespaces", &support.namespaces),
-        ("mounts", "Own view of the disk", &support.mounts),
-        ("ownProc", "Own /proc", &support.own_proc),
+        ("mounts", "Private view of the file system", &support.mounts),
+        ("ownProc", "Private /proc", &support.own_proc),
         ("overlay", "Private package caches", &support.overlay),
         ("bubblewrap", "bubblewrap", &support.bubblewrap),
     ];
@@ -96,12 +96,12 @@ fn explain(json: bool) -> Result<String, Failure> {
         }
         return Ok(json_document(&object));
     }
-    let mut text = format!("Commands of the agent run in: {}\n\n", sentence(tier));
+    let mut text = format!("Sandbox for the agent's commands: {}\n\n", sentence(tier));
     for (key, name, Finding { works, why }) in findings {
         let mark = if *works { "yes" } else { "no " };
         let unused = *works && is_unused(key, tier);
         let why = match (why.is_empty(), unused) {
-            (_, true) => ": works, but is not used, as PARALLAX_SANDBOX_TIER asks".to_owned(),
+            (_, true) => ": available, but not used because of PARALLAX_SANDBOX_TIER".to_owned(),
             (true, false) => String::new(),
             (false, false) => format!(": {why}"),
         };
@@ -117,7 +117,7 @@ fn explain(json: bool) -> Result<String, Failure> {
     if tier == Tier::Landlock && !support.gate.works {
         let _ = writeln!(
             text,
-            "Weaker: owners, modes and times of your files elsewhere can be changed."
+            "Limit: owners, modes, and times of your files outside the workspace can be changed."
         );
     }
     Ok(text)
@@ -135,10 +135,9 @@ fn is_unused(finding: &str, tier: Tier) -> bool {
 
 fn servers(apart: bool) -> &'static str {
     if apart {
-        "Servers of this machine: a permission of their own, without and beside the network."
+        "Local servers: require a separate permission, independent of the network."
     } else {
-        "Weaker: with the network given, servers of this machine are in reach as well, and the \
-         other way round."
+        "Limit: a permission for the network also covers servers on this machine, and vice versa."
     }
 }
 
@@ -154,11 +153,11 @@ fn word(tier: Tier) -> &'static str {
 
 fn sentence(tier: Tier) -> &'static str {
     match tier {
-        Tier::Best | Tier::Namespaces => "namespaces, Landlock and seccomp",
-        Tier::Bubblewrap => "namespaces made by `bwrap`, Landlock and seccomp",
+        Tier::Best | Tier::Namespaces => "namespaces, Landlock, and seccomp",
+        Tier::Bubblewrap => "namespaces created by `bwrap`, Landlock, and seccomp",
         Tier::Landlock => "Landlock and seccomp",
-        Tier::Seccomp => "seccomp alone",
-        Tier::Nothing => "no sandbox",
+        Tier::Seccomp => "seccomp only",
+        Tier::Nothing => "none",
     }
 }
 
@@ -166,35 +165,39 @@ fn sentence(tier: Tier) -> &'static str {
 fn holds(tier: Tier) -> &'static [&'static str] {
     match tier {
         Tier::Best | Tier::Namespaces => &[
-            "Writes: the workspace without its protected paths, and a private temporary folder.",
-            "Hidden: keys, tokens and `.env` files are refused, whoever runs the program.",
-            "Network: a network of its own; the machine's only where a mode, rule or answer gives it.",
-            "Processes: nothing that a command starts outlives the session.",
+            "Writes: only the workspace without its protected paths, and a private temporary \
+             directory.",
+            "Hidden: keys, tokens, and `.env` files cannot be read by any program.",
+            "Network: isolated; the host network only if a mode, rule, or approval allows it.",
+            "Processes: no process started by a command outlives the session.",
         ],
         Tier::Bubblewrap => &[
-            "Mechanism: this program may make no namespaces here, and `bwrap` may; Landlock and \
-             seccomp come on top.",
-            "Writes: the workspace without its protected paths, and a private temporary folder.",
-            "Hidden: keys, tokens and `.env` files are refused.",
-            "Network: a loopback for each command; the machine's only where a mode, rule or answer \
-             gives it.",
-            "Weaker: what a command leaves running ends with that command, no other command reaches \
-             its servers, and package caches are read-only.",
+            "Mechanism: this program cannot create namespaces here, but `bwrap` can; Landlock and \
+             seccomp are added.",
+            "Writes: only the workspace without its protected paths, and a private temporary \
+             directory.",
+            "Hidden: keys, tokens, and `.env` files cannot be read.",
+            "Network: a loopback interface per command; the host network only if a mode, rule, or \
+             approval allows it.",
+            "Limit: background processes end with their command, other commands cannot reach \
+             their servers, and package caches are read-only.",
         ],
         Tier::Landlock => &[
-            "Writes: the workspace and a private temporary folder. Protected paths in the workspace \
-             are put back after each command instead of being read-only.",
-            "Hidden: keys and tokens of the home are refused; `.env` files of the workspace are not.",
-            "Network: no sockets of the network, and no unix sockets, unless the network is given.",
-            "Processes: those of the session are ended with it; others of the user stay visible.",
+            "Writes: only the workspace and a private temporary directory. Protected paths in the \
+             workspace are writable, and are restored after each command.",
+            "Hidden: keys and tokens in the home directory cannot be read; `.env` files in the \
+             workspace can.",
+            "Network: no network or Unix sockets unless the network is allowed.",
+            "Processes: those of the session end with it; other processes of the user are visible.",
         ],
-        Tier::Seccomp => &[
-            "Writes outside and hidden files cannot be refused here, so commands do not run before \
-             somebody lets each run outside the sandbox, or `security.toolSandboxing` is `false`.",
-        ],
+        Tier::Seccomp => {
+            &["Writes outside the workspace and access to hidden files cannot be blocked here. \
+               Commands therefore require approval to run outside the sandbox, unless \
+               `security.toolSandboxing` is `false`."]
+        }
         Tier::Nothing => {
-            &["Nothing can be confined here, so commands do not run before somebody lets each run \
-             outside the sandbox, or `security.toolSandboxing` is `false`."]
+            &["No sandbox is available here. Commands therefore require approval to run outside \
+               the sandbox, unless `security.toolSandboxing` is `false`."]
         }
     }
 }

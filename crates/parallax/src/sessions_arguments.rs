@@ -1,4 +1,4 @@
-//! `parallax sessions` as it is typed.
+//! The command line of `parallax sessions`.
 
 use std::path::PathBuf;
 
@@ -18,84 +18,87 @@ pub(crate) struct SessionsArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsAction {
-    /// List sessions of all projects, the last used first
+    /// List sessions of all projects, most recently used first
     List {
-        /// Only of this project
+        /// Only sessions of this project
         #[arg(long)]
         here: bool,
-        /// Copies below what they are copies of
+        /// Show copies below their originals
         #[arg(long)]
         tree: bool,
-        /// At most so many
+        /// Maximum number of sessions
         #[arg(long, value_name = "N", value_parser = above_zero, default_value = "100")]
         limit: usize,
     },
-    /// Show what was said in a session
+    /// Show the transcript of a session
     Show {
-        /// Its id or the beginning of it; of this project also its number or `latest`
+        /// Session id or its beginning; for this project also a number or `latest`
         session: String,
     },
-    /// Find sessions by what was said in them
+    /// Search the transcripts of all sessions
     Search {
-        /// Words that must all be there, the last perhaps only begun; \"so\" as they stand
+        /// Words that must all occur, the last one as a prefix; quote a \"phrase\" to match
+        /// it exactly
         #[arg(required = true)]
         words: Vec<String>,
-        /// Only in this project
+        /// Search only this project
         #[arg(long)]
         here: bool,
-        /// At most so many
+        /// Maximum number of results
         #[arg(long, value_name = "N", value_parser = above_zero, default_value = "20")]
         limit: usize,
-        /// Make the index anew first
+        /// Rebuild the index first
         #[arg(long)]
         rebuild: bool,
     },
-    /// Write a session as a document, or all sessions
+    /// Export a session, or all sessions
     Export {
-        /// Its id or the beginning of it; of this project also its number or `latest`
+        /// Session id or its beginning; for this project also a number or `latest`
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         session: Option<String>,
-        /// Export the sessions of all projects, a directory for each project
+        /// Export the sessions of all projects, with a directory for each project
         #[arg(long, requires = "out")]
         all: bool,
-        /// With `--all`: the directory to write to
+        /// With `--all`: output directory
         #[arg(long, value_name = "DIR", requires = "all", conflicts_with = "output")]
         out: Option<PathBuf>,
-        /// The form; without it, as the file's ending says, else Markdown
+        /// Export format [default: from the file extension, otherwise Markdown]
         #[arg(long, value_enum)]
         format: Option<Form>,
-        /// The file, which must not be there; without it, stdout
+        /// Output file, which must not exist yet [default: stdout]
         #[arg(short = 'f', long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Import a session file of Parallax, Gemini CLI, Claude Code or Codex into this project
+    /// Import a session file of Parallax, Gemini CLI, Claude Code, or Codex into this
+    /// project
     Import {
         /// The file
         file: PathBuf,
     },
-    /// Make a copy of a session in this project
+    /// Copy a session within this project
     Fork {
-        /// Its id or the beginning of it; of this project also its number or `latest`
+        /// Session id or its beginning; for this project also a number or `latest`
         session: String,
-        /// Only what came before this prompt
+        /// Copy only what came before this prompt
         #[arg(long, value_name = "PROMPT")]
         at: Option<u64>,
     },
-    /// Move a session to another project, or all of a project that has another folder now
+    /// Move a session to another project, or all sessions of a project whose directory has
+    /// moved
     Move {
-        /// The session; without it, all of `--from`
+        /// The session; omit it to move all sessions of `--from`
         #[arg(required_unless_present = "from", conflicts_with = "from")]
         session: Option<String>,
-        /// The folder as it was
+        /// Former directory of the project
         #[arg(long, value_name = "FOLDER")]
         from: Option<PathBuf>,
-        /// The folder; without it, this one
+        /// New directory of the project [default: the current directory]
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
-    /// Let old sessions of all projects go, as the settings say
+    /// Delete old sessions of all projects according to the retention settings
     Gc {
-        /// Only tell which
+        /// Only list the sessions that would be deleted
         #[arg(long)]
         dry_run: bool,
     },
@@ -106,17 +109,17 @@ pub(crate) enum Form {
     /// Markdown
     #[value(alias = "markdown")]
     Md,
-    /// One JSON document, which Gemini CLI loads too
+    /// One JSON document, which Gemini CLI can load, too
     Json,
-    /// A journal
+    /// A journal, one JSON object per line
     Jsonl,
-    /// A page that needs nothing else
+    /// A self-contained page
     Html,
-    /// A transcript as Claude Code keeps it
+    /// A transcript of Claude Code
     Claude,
-    /// A rollout as Codex keeps it
+    /// A rollout file of Codex
     Codex,
-    /// A record as Gemini CLI keeps it, with the tokens and the model of each answer
+    /// A session record of Gemini CLI, with the tokens and model of each answer
     GeminiJson,
 }
 
@@ -136,5 +139,5 @@ impl From<Form> for ExportForm {
 
 fn above_zero(text: &str) -> Result<usize, String> {
     let number = text.trim().parse::<usize>().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "give a number above zero".to_owned())
+    number.ok_or_else(|| "expected a number greater than zero".to_owned())
 }

@@ -92,7 +92,7 @@ fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
     let json = sessions.iter().map(facts).collect::<Vec<_>>().into();
     let more = match all.saturating_sub(limit) {
         0 => String::new(),
-        more => format!("and {more} more; `--limit {all}` lists them\n"),
+        more => format!("… {more} more; use `--limit {all}` to list all\n"),
     };
     if sessions.is_empty() {
         return Said::new("No sessions.\n", json);
@@ -256,7 +256,7 @@ fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
     });
     let json: Value = json.collect();
     if hits.is_empty() {
-        let said = Said::new("Nothing found.\n", json);
+        let said = Said::new("No results.\n", json);
         return Ok(Said { code: ExitCode::GENERAL, errors, ..said });
     }
     let mut text = String::new();
@@ -282,8 +282,8 @@ fn export(
             ExportForm::of_file(file).ok_or_else(|| {
                 let ending = file.extension().unwrap_or_default().display();
                 let message = format!(
-                    "the ending `.{ending}` names no form: give `--format`, or a file that ends in \
-                     {ENDINGS}"
+                    "Unknown export format for `.{ending}`: use `--format`, or a file name that \
+                     ends in {ENDINGS}"
                 );
                 Failure { kind: FailureKind::Input, message, status: None }
             })?
@@ -328,7 +328,7 @@ fn made(new: &NewSession, how: &str) -> Said {
     for notice in &new.notices {
         let _ = writeln!(text, "  {}", one_line(notice));
     }
-    let _ = writeln!(text, "go on with: parallax --resume {}", new.id);
+    let _ = writeln!(text, "To resume it, run: parallax --resume {}", new.id);
     let json = json!({
         "id": new.id, "path": new.path.to_string_lossy(), "contents": new.contents, "notices": new.notices,
     });
@@ -341,10 +341,10 @@ fn moved(moved: &Moved) -> Said {
         let _ = writeln!(text, "{id}: {}", path.display());
     }
     for (id, why) in &moved.kept {
-        let _ = writeln!(text, "{} stays: {}", one_line(id), one_line(why));
+        let _ = writeln!(text, "{} was not moved: {}", one_line(id), one_line(why));
     }
     if moved.other_files > 0 {
-        let _ = writeln!(text, "and {} other files", moved.other_files);
+        let _ = writeln!(text, "{} other files moved", moved.other_files);
     }
     let pair =
         |name: &'static str| move |(id, what): (&String, String)| json!({"id": id, name: what});
@@ -368,11 +368,11 @@ fn collected(collected: &Collected, dry: bool) -> Said {
     }
     let count = collected.sessions.len();
     let _ = match dry {
-        true => writeln!(text, "{count} would go into the trash"),
+        true => writeln!(text, "{count} sessions would be moved to the trash"),
         false => writeln!(
             text,
-            "{count} went into the trash, {} left it for good; {} folders of outputs without a \
-             session are gone",
+            "{count} sessions moved to the trash, {} deleted permanently; {} output directories \
+             without a session deleted",
             collected.emptied, collected.stray_outputs
         ),
     };

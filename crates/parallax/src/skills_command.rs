@@ -1,4 +1,4 @@
-//! `parallax skills`: which skills there are, and which the agent may use.
+//! `parallax skills`: lists, installs, and removes skills, and enables or disables them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,50 +17,50 @@ use crate::extensions_command::Person;
 pub(crate) enum SkillsAction {
     /// List the skills
     List {
-        /// Also those that are switched off
+        /// Include disabled skills
         #[arg(long)]
         all: bool,
     },
-    /// Install skills from a folder or a git address
+    /// Install skills from a directory or a Git URL
     Install {
-        /// The folder or address
+        /// Directory or Git URL
         source: String,
-        /// The folder in it
+        /// Subdirectory of the source
         #[arg(long, value_name = "FOLDER")]
         path: Option<PathBuf>,
         #[command(flatten)]
         scope: InScope,
-        /// Agree without being asked
+        /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
     },
-    /// Use the skills of a folder where they are
+    /// Use the skills of a directory in place, without copying them
     Link {
-        /// The folder
+        /// Directory with the skills
         folder: String,
         #[command(flatten)]
         scope: InScope,
-        /// Agree without being asked
+        /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
     },
-    /// Remove a skill that was installed or linked
+    /// Remove an installed or linked skill
     Uninstall {
-        /// The skill
+        /// Name of the skill
         name: String,
         #[command(flatten)]
         scope: InScope,
     },
-    /// Switch a skill on
+    /// Enable a skill
     Enable {
-        /// The skill
+        /// Name of the skill
         name: String,
         #[command(flatten)]
         scope: WhereItIs,
     },
-    /// Switch a skill off
+    /// Disable a skill
     Disable {
-        /// The skill
+        /// Name of the skill
         name: String,
         #[command(flatten)]
         scope: InProject,
@@ -68,16 +68,16 @@ pub(crate) enum SkillsAction {
 }
 
 impl SkillsAction {
-    /// Whether it brings skills from elsewhere, or takes them away again.
+    /// Whether the action installs or removes skills.
     pub(crate) fn moves(&self) -> bool {
         matches!(self, Self::Install { .. } | Self::Link { .. } | Self::Uninstall { .. })
     }
 }
 
-/// Does it.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// A source that cannot be used, a skill that is not there, nobody who agrees.
+/// Fails if the source cannot be used, the skill is unknown, or the user does not agree.
 pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failure> {
     match action {
         SkillsAction::List { all } => Ok(list(launch, *all)),
@@ -89,7 +89,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
             let mut said = done("Installed", &skills, &folders);
             for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.replaced) {
                 let name = one_line(&skill.name);
-                let _ = writeln!(said.text, "`{name}` was there already: it was replaced");
+                let _ = writeln!(said.text, "Replaced the existing skill `{name}`.");
             }
             Ok(said)
         }
@@ -101,7 +101,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
         }
         SkillsAction::Uninstall { name, scope } => {
             let folder = launch.uninstall_skill(name, (*scope).into())?;
-            let said = format!("Removed: {}\n", one_line(&folder.display().to_string()));
+            let said = format!("Removed {}\n", one_line(&folder.display().to_string()));
             Ok(Said::new(said, json!({"removed": folder.to_string_lossy()})))
         }
         SkillsAction::Enable { name, scope } => switch(launch, name, true, scope.scope),
@@ -115,13 +115,12 @@ fn list(launch: &Launch, all: bool) -> Said {
     let listed = || found.skills.iter().filter(|skill| all || !skill.disabled);
     for skill in listed() {
         let off = if skill.disabled { ", off" } else { "" };
-        // Writing into a text cannot fail.
         let _ = writeln!(text, "{} ({}{off})", one_line(&skill.name), skill.tier.as_str());
         let _ = writeln!(text, "  {}", one_line(&skill.description));
         let _ = writeln!(text, "  {}", one_line(&skill.place()));
     }
     if text.is_empty() {
-        text.push_str("There are no skills; `parallax skills install SOURCE` gets some\n");
+        text.push_str("No skills. Install some with `parallax skills install SOURCE`.\n");
     }
     for warning in &found.warnings {
         let _ = writeln!(text, "note: {}", one_line(warning));
@@ -140,14 +139,15 @@ fn list(launch: &Launch, all: bool) -> Said {
     Said::new(text, json!({"skills": skills, "warnings": found.warnings}))
 }
 
-/// What a person agrees to.
+/// The text that the user agrees to.
 fn shown(skills: &FetchedSkills, what: &str, source: &str) -> String {
-    let mut text = format!("These skills of {} would be {what}:\n", one_line(source));
+    let mut text = format!("These skills from {} would be {what}:\n", one_line(source));
     for skill in &skills.skills {
         let _ = writeln!(text, "  {}: {}", one_line(&skill.name), one_line(&skill.description));
     }
     text.push_str(
-        "A skill tells the agent what to do, and may bring scripts that the agent runs.\n",
+        "Skills instruct the agent and can contain scripts that the agent runs. Install only \
+         skills that you trust.\n",
     );
     text
 }
@@ -166,8 +166,8 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
 fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
     if scope == Some(Scope::Workspace) && !launch.trusted() {
         return Err(refused(
-            "the folder is not trusted, so nothing is set for it: `--scope user` sets it for all \
-             your projects, `parallax trust add` trusts the folder"
+            "The folder is not trusted, so no setting can be changed for it. Use `--scope user` \
+             to change it for all your projects, or run `parallax trust add` to trust the folder."
                 .to_owned(),
         ));
     }
@@ -178,7 +178,7 @@ fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result
     };
     let mut said = switched("skill", name, on, &file);
     if !known {
-        said.text.push_str("There is no skill of that name now\n");
+        said.text.push_str("No skill has this name at the moment.\n");
     }
     Ok(said)
 }

@@ -31,7 +31,7 @@ pub(crate) struct Started {
 pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir().map_err(|error| Failure {
         kind: FailureKind::Input,
-        message: format!("the working folder cannot be used: {error}"),
+        message: format!("Failed to read the current directory: {error}"),
         status: None,
     })?;
     Ok(LaunchOptions {
@@ -152,12 +152,15 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Pro
         ("commit", _) => COMMIT.to_owned(),
         ("commit:no-push", _) => COMMIT_NO_PUSH.to_owned(),
         ("commit:pr", _) => COMMIT_PR.to_owned(),
-        ("parallax", "") => return Err(input("Say what to reach: `/parallax GOAL`".to_owned())),
+        ("parallax", "") => return Err(input("No goal given: use `/parallax GOAL`".to_owned())),
         ("parallax", goal) => coordination(goal),
         ("init", _) => match launch.init()? {
             Init::Prompt(text) => text.to_owned(),
             Init::There(path) => {
-                return Err(input(format!("`{}` is there: nothing was done", path.display())));
+                return Err(input(format!(
+                    "`{}` already exists; nothing was changed",
+                    path.display()
+                )));
             }
         },
         _ => return Ok(None),
@@ -193,7 +196,7 @@ impl Typed {
     async fn expand(self, text: String) -> Result<Expanded, Failure> {
         let Some(task) = planned(&text) else { return self.expand_text(text).await };
         if !self.launch.has_plan_mode() {
-            let message = "Plan mode is disabled. Set `general.plan.enabled` to use `/plan`";
+            let message = "Plan mode is disabled. Enable `general.plan.enabled` to use `/plan`.";
             return Err(input(message.to_owned()));
         }
         let mut expanded = self.expand_text(task.to_owned()).await?;
@@ -258,9 +261,13 @@ pub(crate) fn list_sessions(launch: &Launch) -> String {
     if sessions.is_empty() {
         let others = match launch.all_sessions().len() {
             0 => String::new(),
-            1 => "Another project has 1 session: see `parallax sessions list`.\n".to_owned(),
+            1 => "Another project has 1 session. Run `parallax sessions list` to list it.\n"
+                .to_owned(),
             count => {
-                format!("Other projects have {count} sessions: see `parallax sessions list`.\n")
+                format!(
+                    "Other projects have {count} sessions. Run `parallax sessions list` to list \
+                     them.\n"
+                )
             }
         };
         return format!("No previous sessions found for this project.\n{others}");

@@ -18,7 +18,7 @@ use crate::arguments::TrustAction;
 /// A folder or file that cannot be used.
 pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
     let here = std::env::current_dir()
-        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+        .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
     let said = match action {
         TrustAction::Status { path } => status(&Place::at(&here, path)?),
         TrustAction::Show { path } => show(&Place::at(&here, path)?),
@@ -63,9 +63,9 @@ impl Place {
     fn at(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
         let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
         let real = std::fs::canonicalize(&folder)
-            .map_err(|error| refused(format!("`{}` cannot be used: {error}", folder.display())))?;
+            .map_err(|error| refused(format!("Failed to open `{}`: {error}", folder.display())))?;
         if !real.is_dir() {
-            return Err(refused(format!("`{}` is not a folder", folder.display())));
+            return Err(refused(format!("`{}` is not a directory", folder.display())));
         }
         Self::of(here, real)
     }
@@ -103,25 +103,25 @@ fn status(place: &Place) -> Said {
     let trust = &place.standing.trust;
     let (reason, why) = match &trust.reason {
         TrustReason::Flag => ("flag", "`--skip-trust`".to_owned()),
-        TrustReason::Variable => ("variable", "`GEMINI_CLI_TRUST_WORKSPACE` says so".to_owned()),
+        TrustReason::Variable => ("variable", "set by `GEMINI_CLI_TRUST_WORKSPACE`".to_owned()),
         TrustReason::FeatureOff => {
             ("setting", "the setting `security.folderTrust.enabled` is off".to_owned())
         }
         TrustReason::Rule { file, folder } => (
             "rule",
             format!(
-                "the rule for `{}` in `{}` says so",
+                "set by the rule for `{}` in `{}`",
                 one_line(folder),
                 one_line(&file.display().to_string())
             ),
         ),
-        TrustReason::Unknown => ("unknown", "nothing is said of it".to_owned()),
+        TrustReason::Unknown => ("unknown", "no rule".to_owned()),
     };
     let word = if trust.trusted { "trusted" } else { "not trusted" };
     let mut text = format!("`{}` is {word}: {why}\n", place.name());
     if trust.reason == TrustReason::Unknown {
         text.push_str(
-            "`parallax trust show` says what it would bring, `parallax trust add` trusts it\n",
+            "`parallax trust show` shows what it would bring; `parallax trust add` trusts it\n",
         );
     }
     let mut json = json!({
@@ -151,7 +151,8 @@ fn show(place: &Place) -> Said {
 /// terminal as a control.
 fn shown(survey: &Survey) -> String {
     if survey.is_empty() {
-        return "It brings no settings, commands or other files that count.\n".to_owned();
+        return "It brings no settings, commands, or other files that would take effect.\n"
+            .to_owned();
     }
     let mut text = String::new();
     let mut list = |title: &str, items: Vec<String>| {
@@ -178,9 +179,9 @@ fn shown(survey: &Survey) -> String {
     list("Rules", survey.policies.clone());
     list("Context files", survey.context_files.clone());
     list("`.env` files", survey.env_files.clone());
-    list("Not looked into", survey.problems.clone());
+    list("Not checked", survey.problems.clone());
     if survey.cut {
-        text.push_str("There is more than is listed here.\n");
+        text.push_str("The list is not complete.\n");
     }
     text
 }
@@ -213,7 +214,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
             let _ = writeln!(said.text, "accepted: {}", code_text(entry));
         }
         if accepted.is_empty() {
-            said.text.push_str("none of its settings lowers security\n");
+            said.text.push_str("None of its settings lowers security.\n");
         }
     } else {
         let survey = parallax_config::survey(&place.folder, &place.standing.outer);
@@ -221,8 +222,8 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
             let list: Vec<String> = survey.loosening.iter().map(|key| one_line(key)).collect();
             let _ = writeln!(
                 said.text,
-                "these settings of it lower security and do not count: {}; `parallax trust add \
-                 --settings` accepts them as they are now",
+                "These settings lower security and are ignored: {}. Run `parallax trust add \
+                 --settings` to accept them as they are now.",
                 list.join(", ")
             );
         }
@@ -240,8 +241,8 @@ fn remove(mut place: Place) -> Result<Said, Failure> {
         && file != place.standing.files.ours()
     {
         said.text.push_str(
-            "that file belongs to another program and is not changed; `parallax trust deny` \
-             overrules it\n",
+            "The file belongs to another program and was not changed. Run `parallax trust deny` \
+             to override it.\n",
         );
     }
     Ok(said)
@@ -260,7 +261,7 @@ fn list(place: &Place) -> Result<Said, Failure> {
         );
     }
     if rules.is_empty() {
-        text.push_str("nothing is said of any folder\n");
+        text.push_str("No trust rules.\n");
     }
     let rules = rules.iter().map(|rule| {
         json!({

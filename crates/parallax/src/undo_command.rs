@@ -22,7 +22,7 @@ const PROMPT: usize = 100;
 pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     let directory = std::env::current_dir().map_err(|error| Failure {
         kind: FailureKind::Input,
-        message: format!("the working folder cannot be used: {error}"),
+        message: format!("Failed to read the current directory: {error}"),
         status: None,
     })?;
     let undo =
@@ -73,7 +73,7 @@ fn confirmed(undone: &Undone) -> bool {
     for (path, why) in undone.kept.iter().take(SHOWN) {
         text.push_str(&format!("  {}: {}\n", one_line(&path.to_string_lossy()), one_line(why)));
     }
-    text.push_str("Restore these too, and lose what is there now? [y/N] ");
+    text.push_str("Also revert these files and discard their current contents? [y/N] ");
     if stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).is_err() {
         return false;
     }
@@ -101,7 +101,7 @@ fn turn_json(
 
 /// Whose changes they are.
 fn heading(prompt: Option<u64>) -> String {
-    prompt.map_or_else(|| "A prompt taken back".to_owned(), |number| format!("Turn {number}"))
+    prompt.map_or_else(|| "A rewound prompt".to_owned(), |number| format!("Turn {number}"))
 }
 
 fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
@@ -130,10 +130,10 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
             }
         }
         if let Some(more) = turn.files.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-            text.push_str(&format!("  and {more} more\n"));
+            text.push_str(&format!("  … {more} more\n"));
         }
         if !turn.undone.is_empty() {
-            text.push_str(&format!("  undone: {} files\n", turn.undone.len()));
+            text.push_str(&format!("  already undone: {} files\n", turn.undone.len()));
         }
     }
     text
@@ -151,7 +151,7 @@ fn shortened(prompt: &str) -> String {
 fn told(undone: &Undone, by_force: &str) -> String {
     let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
     if !undone.kept.is_empty() {
-        text.push_str(&format!(", {} left alone", count(undone.kept.len())));
+        text.push_str(&format!(", {} skipped", count(undone.kept.len())));
     }
     text.push_str(".\n");
     for path in undone.restored.iter().take(SHOWN) {
@@ -159,15 +159,15 @@ fn told(undone: &Undone, by_force: &str) -> String {
     }
     for (path, why) in undone.kept.iter().take(SHOWN) {
         text.push_str(&format!(
-            "  left alone: {} ({})\n",
+            "  skipped: {} ({})\n",
             one_line(&path.to_string_lossy()),
             one_line(why)
         ));
     }
     if undone.force_helps {
         text.push_str(&format!(
-            "`parallax undo {by_force}` restores what changed since too, and loses what is there \
-             now.\n"
+            "Use `parallax undo {by_force}` to also revert files that changed since, discarding \
+             their current contents.\n"
         ));
     }
     text

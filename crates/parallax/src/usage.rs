@@ -43,21 +43,21 @@ pub(crate) fn lacks_value(error: &clap::Error, flag: &str) -> bool {
         && text(ContextKind::InvalidArg).starts_with(flag)
 }
 
-const SEE_HELP: &str = "see `parallax --help`";
+const SEE_HELP: &str = "See `parallax --help`.";
 
 /// Puts clap's finding into our words.
 pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
     if argv.get(1).is_some_and(|word| word == "demo") {
         return Usage::new(
             "`demo` takes no arguments",
-            "to send these words to the model, quote the prompt: parallax -p \"demo …\"",
+            "To send these words to the model, quote the prompt: parallax -p \"demo …\"",
         );
     }
     let is_trust = argv.get(1).is_some_and(|word| word == "trust");
     if is_trust && error.kind() == ErrorKind::InvalidSubcommand {
         return Usage::new(
-            "`trust` has no such action",
-            "see `parallax trust --help`; to send these words to the model, quote the prompt: \
+            "Unknown subcommand of `trust`",
+            "See `parallax trust --help`. To send these words to the model, quote the prompt: \
              parallax -p \"trust …\"",
         );
     }
@@ -68,20 +68,20 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
         ErrorKind::UnknownArgument => {
             let hint = match (other_agents::flag(&argument), near_flag(argv, &argument)) {
                 (Some(hint), _) => hint.to_owned(),
-                (None, Some(near)) => format!("did you mean `--{near}`?"),
+                (None, Some(near)) => format!("Did you mean `--{near}`?"),
                 (None, None) => SEE_HELP.to_owned(),
             };
-            Usage::new(format!("there is no option `{argument}`"), hint)
+            Usage::new(format!("Unknown option `{argument}`"), hint)
         }
         ErrorKind::InvalidValue if value.is_empty() => {
-            Usage::new(format!("`{argument}` needs a value"), choices(error))
+            Usage::new(format!("`{argument}` requires a value"), choices(error))
         }
         ErrorKind::InvalidValue => {
-            Usage::new(format!("`{value}` is no value for `{argument}`"), choices(error))
+            Usage::new(format!("Invalid value `{value}` for `{argument}`"), choices(error))
         }
         ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            Usage::new(format!("`{value}` is no value for `{argument}`: {why}"), SEE_HELP)
+            Usage::new(format!("Invalid value `{value}` for `{argument}`: {why}"), SEE_HELP)
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
@@ -90,7 +90,7 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
                 }
                 _ => argument,
             };
-            Usage::new(format!("{missing} is missing"), usage_line(error))
+            Usage::new(format!("Missing {missing}"), usage_line(error))
         }
         _ => {
             let rendered = error.to_string();
@@ -108,7 +108,7 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     let mut command = Arguments::command();
     command.build();
     let group = command.find_subcommand_mut(argv.get(1)?)?;
-    let mut told = format!("error: there is no `parallax {} {name}`", group.get_name());
+    let mut told = format!("error: unknown command `parallax {} {name}`", group.get_name());
     let known: Vec<&str> = group.get_subcommands().map(clap::Command::get_name).collect();
     if let Some(near) = near(&name, known.into_iter()).first() {
         told.push_str(&format!("; did you mean `{near}`?"));
@@ -157,13 +157,13 @@ fn near_flag(argv: &[OsString], argument: &str) -> Option<String> {
 fn usage_line(error: &clap::Error) -> String {
     let rendered = error.to_string();
     let line = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
-    line.map_or_else(|| SEE_HELP.to_owned(), |line| format!("it is written `{}`", line.trim()))
+    line.map_or_else(|| SEE_HELP.to_owned(), |line| format!("Usage: `{}`", line.trim()))
 }
 
 fn choices(error: &clap::Error) -> String {
     match error.get(ContextKind::ValidValue) {
         Some(values @ ContextValue::Strings(list)) if !list.is_empty() => {
-            format!("choose one of: {}", words(values))
+            format!("Choose one of: {}", words(values))
         }
         _ => SEE_HELP.to_owned(),
     }
@@ -190,8 +190,8 @@ pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
         let next = words.peek()?;
         if next.len() > 1 && next.starts_with('-') && !next.contains(char::is_whitespace) {
             return Some(Usage::new(
-                format!("`{word}` needs a text, and `{next}` looks like an option"),
-                format!("if it is the prompt, write `--prompt={next}`"),
+                format!("`{word}` requires a value, and `{next}` looks like an option"),
+                format!("If it is the prompt, use `--prompt={next}`."),
             ));
         }
         words.next();
@@ -205,7 +205,7 @@ pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
     // Where stderr is gone nobody can be told.
     let _ = writeln!(
         io::stderr(),
-        "warning: `{}` means nothing to `parallax {subcommand}` and is left out",
+        "warning: ignored `{}`, which `parallax {subcommand}` does not support",
         one_line(&flags)
     );
 }

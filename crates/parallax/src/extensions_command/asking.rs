@@ -55,10 +55,11 @@ impl Person {
         match self.line() {
             Some(answer) => match answer.trim().to_lowercase().as_str() {
                 "" | "y" | "yes" => Ok(()),
-                _ => Err(not_agreed("Installation aborted: nothing was changed")),
+                _ => Err(not_agreed("Installation aborted. Nothing was changed.")),
             },
             None => Err(not_agreed(
-                "Installation aborted, since nobody answered: repeat it with `--consent` to agree",
+                "Installation aborted: no answer on stdin. Use `--consent` to agree without a \
+                 prompt.",
             )),
         }
     }
@@ -92,9 +93,8 @@ impl Person {
             }
             false => self.line(),
         };
-        line.map(|line| line.trim().to_owned()).ok_or_else(|| {
-            not_agreed(&format!("there is no value for `{}` on stdin", setting.variable))
-        })
+        line.map(|line| line.trim().to_owned())
+            .ok_or_else(|| not_agreed(&format!("No value for `{}` on stdin", setting.variable)))
     }
 
     fn line(&mut self) -> Option<String> {

@@ -33,7 +33,7 @@ pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<
     for (name, locked) in &locked {
         let done = match locked {
             Some(locked) => synced(launch, name, locked, what.consent, person),
-            None => Err(refused(format!("what the lock file says of `{name}` is not understood"))),
+            None => Err(refused(format!("Invalid entry of `{name}` in the lock file"))),
         };
         match done {
             Ok((word, more)) => {
@@ -68,13 +68,13 @@ pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<
         for name in &extra {
             let _ = writeln!(
                 text,
-                "Extension \"{}\" is not in the lock file; `--prune` takes it away.",
+                "Extension \"{}\" is not in the lock file. Use `--prune` to remove it.",
                 one_line(name)
             );
         }
     }
     if text.is_empty() && errors.is_empty() {
-        text.push_str("The lock file names no extensions.\n");
+        text.push_str("The lock file lists no extensions.\n");
     }
     Ok(Said { errors, code, ..Said::new(text, Value::Array(list)) })
 }
@@ -87,13 +87,13 @@ fn synced(
     person: &mut Person,
 ) -> Result<(&'static str, String), Failure> {
     if launch.is_as_locked(name, locked) {
-        return Ok(("as it was locked", String::new()));
+        return Ok(("already at the locked version", String::new()));
     }
     let fetched = launch.fetch_locked(name, locked)?;
     let source = &locked.install.source;
     person.agree(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
     launch.put_locked(&fetched)?;
-    Ok(("installed as it was locked", ask_settings(launch, name, false, person)?))
+    Ok(("installed at the locked version", ask_settings(launch, name, false, person)?))
 }
 
 /// What is wrong with extensions.
@@ -112,7 +112,7 @@ pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failur
     }
     let count = launch.extensions().active().count();
     if found.is_empty() {
-        let _ = writeln!(text, "{count} extension(s) that are on, nothing wrong");
+        let _ = writeln!(text, "{count} enabled extension(s) checked, no problems found");
     }
     let json: Vec<Value> = found
         .iter()
@@ -128,23 +128,23 @@ pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<S
     let mut trials = launch.extension_trials(folder);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
     {
-        return Err(refused(format!("there is no test `tests/{}.json`", one_line(unknown))));
+        return Err(refused(format!("Test not found: `tests/{}.json`", one_line(unknown))));
     }
     trials.retain(|(name, _)| names.is_empty() || names.contains(name));
     if trials.is_empty() {
         return Err(refused(format!(
-            "the extension `{}` has no tests: one is a file `tests/NAME.json` with `prompt`, \
-             `responses` and `expect`",
+            "Extension `{}` has no tests. A test is a file `tests/NAME.json` with `prompt`, \
+             `responses`, and `expect`.",
             manifest.name
         )));
     }
     let program = std::env::current_exe()
-        .map_err(|error| refused(format!("this program does not find itself: {error}")))?;
+        .map_err(|error| refused(format!("Failed to find the path of this program: {error}")))?;
     let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
     for (name, trial) in &trials {
         let wrong = match trial {
             Ok(trial) => launch.try_extension(&program, folder, trial)?,
-            Err(why) => vec![format!("it cannot be read: {why}")],
+            Err(why) => vec![format!("invalid test: {why}")],
         };
         let sign = if wrong.is_empty() { "✓" } else { "✗" };
         let _ = writeln!(text, "{sign} {}", one_line(name));

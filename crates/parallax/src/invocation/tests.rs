@@ -57,7 +57,7 @@ fn prompts_may_look_like_lists_flags_or_commands() {
     assert_eq!(prompt(&["help", "me"]).0.as_deref(), Some("help me"));
     assert_eq!(prompt(&["--", "-x"]).0.as_deref(), Some("-x"));
     assert!(refusal(&["-p", "--yolo"]).contains("--prompt=--yolo"));
-    assert!(refusal(&["demo", "the", "app"]).contains("quote the prompt"));
+    assert!(refusal(&["demo", "the", "app"]).contains("Quote the prompt"));
     assert!(matches!(read(&["demo"]), Ok(Invocation::Demo)));
     assert!(matches!(read(&["-o", "json", "demo"]), Ok(Invocation::Demo)));
 }
@@ -79,21 +79,21 @@ fn sessions_are_chosen_by_one_flag() {
 #[test]
 fn what_does_not_fit_is_refused_with_a_hint() {
     for (words, part) in [
-        (&["--outptu-format", "json"][..], "did you mean `--output-format`?"),
-        (&["--sandbox=dokcer"], "choose one of: true, false, docker"),
+        (&["--outptu-format", "json"][..], "Did you mean `--output-format`?"),
+        (&["--sandbox=dokcer"], "Choose one of: true, false, docker"),
         (&["trust", "me", "now"], "parallax -p \"trust …\""),
-        (&["-o", "xml"], "choose one of: text, json, stream-json"),
-        (&["-o"], "needs a value | choose one of: text, json, stream-json"),
-        (&["--approval-mode", "free"], "choose one of: default, auto_edit, yolo, plan"),
+        (&["-o", "xml"], "Choose one of: text, json, stream-json"),
+        (&["-o"], "needs a value | Choose one of: text, json, stream-json"),
+        (&["--approval-mode", "free"], "Choose one of: default, auto_edit, yolo, plan"),
         (&["--max-turns", "0"], "`0` is no value"),
         (&["-p", "a", "b"], "both with `--prompt` and as words"),
         (&["-y", "--approval-mode", "plan", "x"], "`--yolo` and `--approval-mode`"),
         (&["--replay", "a", "--fake-responses", "b", "x"], "`--replay` and `--fake-responses`"),
-        (&["--verbose-json", "-o", "text", "x"], "needs `--output-format json`"),
+        (&["--verbose-json", "-o", "text", "x"], "requires `--output-format json`"),
         (&["--verbose-json", "--stream-version", "2", "x"], "does not fit `--stream-version`"),
         (&["--input-format", "stream-json", "x"], "from stdin"),
         (&["--input-format", "stream-json", "-o", "json"], "does not fit `--output-format`"),
-        (&["--stream-version", "3"], "choose one of: 1, 2"),
+        (&["--stream-version", "3"], "Choose one of: 1, 2"),
     ] {
         let refusal = refusal(words);
         assert!(refusal.contains(part), "{words:?}: {refusal}");

@@ -256,7 +256,7 @@ fn a_command_names_its_model_and_tools() {
     let world = World::new(&script(touch));
     let command = "---\nmodel: gemini-2.5-flash\nallowed-tools: Bash(touch:*)\n---\nDo it.\n";
     world.home.write_home(".gemini/commands/go.md", command).unwrap();
-    assert_eq!(world.run_well(&["commands", "check"]).out(), "1 command(s), nothing wrong\n");
+    assert_eq!(world.run_well(&["commands", "check"]).out(), "1 command(s) checked, no problems found\n");
     world.run_well(&["-p", "/go"]);
     assert!(world.home.project().join("made").exists(), "the command lets it through");
     let path = world.server.requests()[0].path.clone();

@@ -75,7 +75,7 @@ fn project_settings_that_equal_the_users_are_not_gated() {
     world.home.write(".gemini/settings.json", &settings).expect("written");
     let done = world.run_well(&["--skip-trust", "-o", "json", "-p", "go"]);
     let gated: Vec<String> =
-        warnings(&done.out()).into_iter().filter(|it| it.contains("do not count")).collect();
+        warnings(&done.out()).into_iter().filter(|it| it.contains("are ignored")).collect();
     assert_eq!(gated, Vec::<String>::new());
 }
 
@@ -220,10 +220,10 @@ fn words_of_other_agents_are_errors_with_a_hint() {
     }
     for words in [&["--foo"][..], &["--yoloo"], &["--skip-trus"], &["--acpt"], &["--raw-outputs"]] {
         let done = world.run(words);
-        assert!(!done.err().contains("did you mean"), "{words:?}: {}", done.err());
+        assert!(!done.err().contains("Did you mean"), "{words:?}: {}", done.err());
     }
     let near = world.run(&["--modle", "x"]);
-    assert!(near.err().contains("did you mean `--model`?"), "{}", near.err());
+    assert!(near.err().contains("Did you mean `--model`?"), "{}", near.err());
     assert!(world.server.requests().is_empty(), "nothing was sent to the model");
     // What is said to be a prompt is one.
     assert_eq!(world.run_well(&["-p", "doctor"]).out().trim(), "done");

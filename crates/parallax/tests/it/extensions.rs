@@ -213,7 +213,7 @@ fn what_cannot_be_read_has_codes_of_its_own() {
     ] {
         let done = world.run(&[group, "nosuch"]);
         assert_eq!((done.code(), done.out().as_str()), (1, ""), "{group}");
-        let told = format!("there is no `parallax {group} nosuch`");
+        let told = format!("unknown command `parallax {group} nosuch`");
         assert!(done.err().contains(&told) && done.err().contains(has), "{}", done.err());
     }
 }
@@ -453,11 +453,11 @@ fn those_of_gemini_cli_are_read_and_never_written() {
     assert!(body(&world, 0).contains("Keep what must outlive"));
     edit(&source.join("gemini-extension.json"), "1.0.0", "1.0.1");
     let done = well(&world, &["update", "notebook"]);
-    assert!(done.out().contains("a copy of its own"), "{}", done.out());
+    assert!(done.out().contains("its own copy"), "{}", done.out());
     let now = known(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["version"]), (&json!("parallax"), &json!("1.0.1")));
     let done = well(&world, &["uninstall", "notebook"]);
-    assert!(done.out().contains("belongs to Gemini CLI"), "{}", done.out());
+    assert!(done.out().contains("is managed by Gemini CLI"), "{}", done.out());
     let now = known(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
     world.run_well(&["-p", "go"]);

@@ -180,7 +180,7 @@ fn hooks_are_tried_by_hand() {
     assert_eq!(refused["ran"], json!(["guard"]));
     assert_eq!(input("ls")["decision"], Value::Null);
     let none = world.run_well(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
-    assert!(none.out().contains("no hook of `BeforeTool` matches"), "{}", none.out());
+    assert!(none.out().contains("no enabled hook of `BeforeTool` matches"), "{}", none.out());
     assert_eq!(world.run(&["hooks", "test", "Nonsense"]).code(), 42);
 }
 
@@ -311,7 +311,7 @@ fn a_folder_without_trust_says_so_of_its_hooks() {
     let text = json!({"hooks": {"BeforeTool": one("true")}}).to_string();
     world.home.write(".gemini/settings.json", &text).unwrap();
     let list = run(&["hooks", "list"]).out();
-    assert!(list.contains("the folder is not trusted"), "{list}");
+    assert!(list.contains("The folder is not trusted"), "{list}");
     let accept = run(&["hooks", "accept"]);
     assert_eq!(accept.code(), 55, "{}", accept.out());
     assert!(accept.err().contains("parallax trust add"), "{}", accept.err());

@@ -129,11 +129,11 @@ fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
     let copy = world.run_well(&["sessions", "show", new["id"].as_str().expect("an id")]);
     assert!(copy.out().contains("It is <b>mended</b>."), "{}", copy.out());
     let first = world.run_well(&["sessions", "list", "--limit", "1", "--json"]);
-    assert_eq!(first.err(), "and 1 more; `--limit 2` lists them\n");
+    assert_eq!(first.err(), "… 1 more; use `--limit 2` to list all\n");
     for ask in [&["list"][..], &["search", "mended"]] {
         let none = world.run(&[&["sessions"], ask, &["--limit", "0"]].concat());
         assert_eq!(none.code(), 1, "{}", none.out());
-        assert!(none.err().contains("give a number above zero"), "{}", none.err());
+        assert!(none.err().contains("expected a number greater than zero"), "{}", none.err());
     }
     let done = world.run(&["sessions", "show", "nobody"]);
     assert_eq!(done.code(), 42);

@@ -146,7 +146,7 @@ fn skills_are_installed_switched_linked_and_removed() {
     assert_eq!(json(&["list"])["skills"][0]["name"], "alpha");
     // A copy that is there is replaced aloud, and never by a link.
     let again = world.run_well(&["skills", "install", "pack", "--consent"]);
-    assert!(again.out().contains("it was replaced"), "{}", again.out());
+    assert!(again.out().contains("Replaced the existing skill"), "{}", again.out());
     let taken = world.run(&["skills", "link", "pack", "--consent"]);
     assert!(taken.err().contains("parallax skills uninstall alpha"), "{}", taken.err());
     json(&["disable", "alpha"]);

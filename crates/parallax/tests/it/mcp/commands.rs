@@ -166,7 +166,7 @@ fn a_server_that_cannot_be_used_is_listed_with_the_reason() {
         "authProviderType": "google_credentials"});
     set(&world, &json!({"mcpServers": {"goo": server}}));
     let listed = world.run(&["mcp", "list"]).out();
-    assert!(listed.contains("✗ goo - Cannot be used") && listed.contains("luci.app"), "{listed}");
+    assert!(listed.contains("✗ goo - Invalid configuration") && listed.contains("luci.app"), "{listed}");
     assert!(!listed.contains("No MCP servers"), "{listed}");
     let listed: Value = serde_json::from_str(&world.run(&["mcp", "list", "--json"]).out()).unwrap();
     assert_eq!((&listed[0]["name"], &listed[0]["status"]), (&json!("goo"), &json!("unusable")));

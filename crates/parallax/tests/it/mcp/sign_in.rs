@@ -15,9 +15,9 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
     let remote = Remote::start(&world, "--http", "auth");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     let listed = world.run(&["mcp", "list"]);
-    assert!(listed.out().contains("Needs a sign-in"), "{}", listed.out());
+    assert!(listed.out().contains("Authentication required"), "{}", listed.out());
 
-    assert!(listed.out().contains("sign in: parallax mcp auth test"), "{}", listed.out());
+    assert!(listed.out().contains("To sign in, run: parallax mcp auth test"), "{}", listed.out());
     let address = sign_in(&world);
     assert!(
         address.contains("code_challenge_method=S256") && address.contains("resource="),
@@ -147,7 +147,7 @@ fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
     // A renewal that is refused: the person must sign in again.
     world.home.write_home(file, &entry("no")).expect("written");
     let listed = world.run(&["mcp", "list"]);
-    assert!(listed.out().contains("Needs a sign-in"), "{}", listed.out());
+    assert!(listed.out().contains("Authentication required"), "{}", listed.out());
     let done = world.run(&["-y", "-p", "/mcp"]);
     assert!(done.out().contains("sign in again"), "{}", done.out());
 

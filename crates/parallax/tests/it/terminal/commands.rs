@@ -153,7 +153,7 @@ fn a_cleared_session_counts_anew_and_the_old_one_moves_out_of_sight() {
     // The hint at the end names what can be gone on with.
     seat.prompts("/quit");
     seat.has_seen("Agent powering down. Goodbye!");
-    seat.has_seen("go on with: parallax --resume");
+    seat.has_seen("To resume it, run: parallax --resume");
 }
 
 #[test]

@@ -178,6 +178,6 @@ fn the_last_words_are_whole_in_a_narrow_window_and_the_title_is_given_back() {
         (word.len() == 36 && word.matches('-').count() == 4).then_some(word)
     });
     assert!(id.is_some(), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("go on with: parallax --resume")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("To resume it, run: parallax --resume")), "{lines:#?}");
     assert_eq!(seat.terminal.look(|shown| shown.title().trim().to_owned()), "");
 }

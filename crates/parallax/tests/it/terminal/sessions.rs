@@ -98,7 +98,7 @@ fn a_new_session_without_a_prompt_is_opened_again() {
     seat.prompts("/quit");
     seat.ends();
     let window = seat.window();
-    let hint = window.lines().find_map(|line| line.strip_prefix("go on with: parallax --resume "));
+    let hint = window.lines().find_map(|line| line.strip_prefix("To resume it, run: parallax --resume "));
     let id = hint.unwrap_or_else(|| panic!("no hint: {window}")).trim().to_owned();
     let again = again(seat, r#"[{"text":"x"}]"#, &["--resume", &id]);
     again.sees("still there?");
