@@ -10,7 +10,7 @@ use parallax_protocol::ids::ItemId;
 pub(crate) enum TextStep<'a> {
     /// Nothing.
     Other,
-    /// A tool runs or somebody speaks: what comes after is another message.
+    /// A tool runs or a user message arrives: later text is another message.
     Boundary,
     /// A text begins.
     Begin,
@@ -23,9 +23,9 @@ pub(crate) enum TextStep<'a> {
         /// All of it.
         whole: &'a Arc<String>,
     },
-    /// It is void: what came of it so far will come again.
+    /// The text is invalid: what it contributed will be sent again.
     Dropped {
-        /// What came of it.
+        /// What it contributed.
         text: &'a str,
     },
 }

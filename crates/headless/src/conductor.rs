@@ -22,7 +22,7 @@ const BATCH: usize = 64 * 1024;
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the last words may take once interrupted.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// When a person waiting for a cancelled turn is told that it is being done.
+/// When a user who waits for a cancelled turn sees that it is being cancelled.
 const HINT: Duration = Duration::from_millis(200);
 /// How long an order may wait for the session to take it.
 const SEND: Duration = Duration::from_millis(200);
@@ -129,7 +129,7 @@ impl Conductor {
                 if let Some(interruption) = &mut self.interruption {
                     interruption.hint_at = None;
                 }
-                self.output.pending.say(Tone::Note, self.colour, "cancelling …");
+                self.output.pending.say(Tone::Note, self.colour, "Cancelling…");
                 self.output.flush_stderr().await;
                 Step::Again
             }
@@ -235,7 +235,7 @@ impl Conductor {
             }
             Cause::ReaderGone => Outcome::success(),
             Cause::WriteFailed(error) => {
-                Outcome::internal(&format!("The answer cannot be written to stdout: {error}"))
+                Outcome::internal(&format!("Failed to write the answer to stdout: {error}"))
             }
         })
     }

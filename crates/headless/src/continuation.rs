@@ -14,9 +14,9 @@ pub(crate) struct Continuation {
 }
 
 impl Continuation {
-    /// Takes the next piece of the message and appends to `out` what must be
-    /// printed for it: nothing while it repeats, the surplus when it goes
-    /// beyond, and the whole line anew when it differs.
+    /// Takes the next piece of the message and appends to `out` what must be printed for
+    /// it: nothing while it repeats, the rest when it is longer, and the whole line again
+    /// when it differs.
     pub(crate) fn push(&mut self, mut text: &str, out: &mut String) {
         if !self.retried {
             out.push_str(text);

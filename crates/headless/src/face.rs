@@ -16,7 +16,7 @@ use parallax_sdk::stats::Stats;
 #[derive(Default)]
 pub(crate) struct Summary {
     pub(crate) stats: Stats,
-    /// Kept only where somebody reads it: a copy of the answer costs memory.
+    /// Stored only if it is printed at the end: a copy of the answer costs memory.
     pub(crate) answer: Option<LastAnswer>,
     /// The answer as checked against the schema.
     pub(crate) structured: Option<Value>,
@@ -74,7 +74,7 @@ pub(crate) trait Face: Send {
     fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More;
 }
 
-/// The face for the options. `display_prompt` stands for the first prompt.
+/// The formatter for the options. `display_prompt` is shown instead of the first prompt.
 pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> Box<dyn Face> {
     match options.format {
         OutputFormat::Text => Box::new(TextFace::new(options)),
@@ -89,7 +89,7 @@ pub(crate) fn retry_words(retry: &parallax_protocol::model::Retry) -> String {
     let seconds = retry.delay_ms / 1000;
     let tenths = retry.delay_ms % 1000 / 100;
     format!(
-        "waiting {seconds}.{tenths} s before attempt {} of {} ({}{status}): {}",
+        "retrying in {seconds}.{tenths} s (attempt {} of {}; {}{status}): {}",
         retry.attempt.saturating_add(1),
         retry.max_attempts,
         retry.class,
@@ -98,4 +98,5 @@ pub(crate) fn retry_words(retry: &parallax_protocol::model::Retry) -> String {
 }
 
 /// What to tell when the model's words are not a model's.
-pub(crate) const SCRIPTED: &str = "the answers come from a script or a recording, not from a model";
+pub(crate) const SCRIPTED: &str = "the responses come from a script or a recording, not from a \
+                                   model";

@@ -61,7 +61,7 @@ pub(crate) struct Outcome {
     /// One word for machines.
     pub(crate) reason: &'static str,
     pub(crate) error: Option<ErrorObject>,
-    /// What to tell beside an end that is no failure.
+    /// A note on an end that is not a failure.
     pub(crate) warning: Option<String>,
 }
 
@@ -135,8 +135,8 @@ impl From<&EndReason> for Outcome {
                 "max_turns",
                 "FatalTurnLimitedError",
                 format!(
-                    "The limit of {limit} model requests is reached; raise `--max-turns` or \
-                     `model.maxSessionTurns` to go on"
+                    "Reached the limit of {limit} model requests; raise `--max-turns` or \
+                     `model.maxSessionTurns` to continue"
                 ),
             ),
             EndReason::Budget(spent) => {
@@ -259,7 +259,7 @@ pub fn report_error(
         stream.write_all(bytes)?;
         stream.flush()
     };
-    // Nobody is left to be told of a broken stream.
+    // A failed write to a closed stream cannot be reported.
     let _ = write(stdout, &pending.stdout);
     let _ = write(stderr, &pending.stderr);
 }

@@ -47,7 +47,7 @@ pub(crate) struct Script {
     items: usize,
 }
 
-/// What came of it.
+/// The result.
 pub(crate) struct Done {
     pub(crate) code: u8,
     pub(crate) stdout: String,

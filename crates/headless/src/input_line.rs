@@ -23,7 +23,7 @@ pub(crate) enum InputLine {
     },
     /// Ends the running turn.
     Interrupt,
-    /// Goes on with a turn that was cut off.
+    /// Continues an interrupted turn.
     Continue,
     /// Answers a question whether a call may run.
     Decide(Box<DecideLine>),
@@ -109,12 +109,13 @@ pub(crate) struct DecideLine {
 pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
     let line = line.trim_start_matches('\u{feff}');
     if !line.trim_start().starts_with('{') {
-        return Err(format!("the line is no JSON object; {EXPECTED}"));
+        return Err(format!("the line is not a JSON object; {EXPECTED}"));
     }
     serde_json::from_str(line).map_err(|error| format!("{error}; {EXPECTED}"))
 }
 
 /// What a line should be.
 const EXPECTED: &str = "expected one JSON object such as \
-    {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, interrupt, continue, \
-    decide, undo, compact, undo_compaction, context, leave_out, pin, answer or command";
+                        {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, \
+                        interrupt, continue, decide, undo, compact, undo_compaction, context, \
+                        leave_out, pin, answer, or command";

@@ -48,12 +48,12 @@ impl JsonFace {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(text);
         } else if self.warnings.len() == MAX_WARNINGS {
-            self.warnings.push("more warnings are left out".to_owned());
+            self.warnings.push("further warnings were omitted".to_owned());
         }
     }
 }
 
-/// What stands behind `response`.
+/// The fields after `response`.
 #[derive(Serialize)]
 struct Tail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -51,7 +51,7 @@ pub(crate) async fn next_line(
             Ok(text) if text.trim().is_empty() && complete => {}
             Ok(text) if text.trim().is_empty() => return Ok(None),
             Ok(text) => return Ok(Some(Ok(text))),
-            Err(_) => return Ok(Some(Err("the line is not UTF-8".to_owned()))),
+            Err(_) => return Ok(Some(Err("the line is not valid UTF-8".to_owned()))),
         }
     }
 }
@@ -76,7 +76,7 @@ mod tests {
             [
                 (1, Ok("one\r".to_owned())),
                 (4, Err("the line is longer than 8 MiB".to_owned())),
-                (5, Err("the line is not UTF-8".to_owned())),
+                (5, Err("the line is not valid UTF-8".to_owned())),
                 (6, Ok("last".to_owned())),
             ]
         );

@@ -39,13 +39,13 @@ pub struct RunOptions {
     pub session_id: Option<SessionId>,
     /// The model as asked for.
     pub model: String,
-    /// What the person should know before the run.
+    /// Warnings to print before the run.
     pub warnings: Vec<String>,
     /// Whether the model's words are scripted or replayed.
     pub scripted: bool,
-    /// Whether stdin is a terminal: then SIGINT is a person's Ctrl-C.
+    /// Whether stdin is a terminal, so that SIGINT means that the user pressed Ctrl+C.
     pub stdin_is_terminal: bool,
-    /// Whether stderr may be coloured: a terminal, and nobody forbade it.
+    /// Whether stderr may use color: it is a terminal, and color is not disabled.
     pub stderr_colour: bool,
     /// Whether stdout and stderr are the same terminal.
     pub shared_terminal: bool,
@@ -68,7 +68,7 @@ impl RunOptions {
 pub struct Io {
     /// The answer.
     pub stdout: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Words for people, or the error object.
+    /// Messages for the user, or the error object.
     pub stderr: Box<dyn AsyncWrite + Send + Unpin>,
 }
 

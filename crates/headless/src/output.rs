@@ -16,7 +16,7 @@ pub(crate) struct Pending {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// How a line for people is marked.
+/// The style of a message line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Note,
@@ -25,7 +25,7 @@ pub(crate) enum Tone {
 }
 
 impl Pending {
-    /// Writes one line for people to stderr; `text` may be foreign.
+    /// Writes one message line to stderr; `text` may be untrusted.
     pub(crate) fn say(&mut self, tone: Tone, colour: bool, text: &str) {
         let (label, paint) = match tone {
             Tone::Note => ("", ""),
@@ -124,7 +124,7 @@ impl Output {
         }
     }
 
-    /// Drops what is pending for stdout: nobody will read it.
+    /// Drops the pending output for stdout, which has no reader anymore.
     pub(crate) fn discard_stdout(&mut self) {
         self.pending.stdout.clear();
         self.stdout.written = 0;

@@ -14,8 +14,8 @@ use crate::signals::Signals;
 /// How often the model is asked again for an answer that fits the schema.
 const SCHEMA_RETRIES: u32 = 2;
 
-/// Sends the prompt, prints what comes of it in the format of the options, and
-/// gives the exit code. `display_prompt` is the prompt as the person typed it.
+/// Sends the prompt, prints the events of its turn in the format of the options, and
+/// returns the exit code. `display_prompt` is the prompt as the user typed it.
 ///
 /// On SIGINT, SIGQUIT, SIGTERM or SIGHUP the turn is interrupted and given one second
 /// to end; what the format requires is still printed. When the reader of stdout
@@ -31,7 +31,7 @@ pub async fn run_prompt(
     run_with(Signals::listen(), io, ops, events, prompt, display_prompt, options).await
 }
 
-/// As [`run_prompt`], but goes on with a turn that was cut off.
+/// Like [`run_prompt`], but continues an interrupted turn.
 pub async fn run_on(
     io: Io,
     ops: OpSender,
@@ -84,7 +84,7 @@ async fn turns(
     let mut op = first;
     loop {
         if !conductor.send(op).await {
-            return Outcome::internal("The session takes no prompt");
+            return Outcome::internal("The session accepts no prompts");
         }
         let outcome = turn(conductor, events).await;
         let Some(schema) = schema.filter(|_| outcome.error.is_none()) else { return outcome };
@@ -103,8 +103,8 @@ async fn turns(
                 retries += 1;
                 op = Op::Prompt(Prompt {
                     text: format!(
-                        "Your answer does not match the required JSON Schema:\n{problems}\n\
-                         Answer again with the corrected JSON document only."
+                        "Your answer does not match the required JSON Schema:\n{problems}\nAnswer \
+                         again with the corrected JSON document only."
                     ),
                     ..Prompt::default()
                 });
@@ -130,10 +130,12 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
                 match conductor.take(*event, events, needs_reaction).body {
                     EventBody::TurnEnded(end) => Some(end.reason),
                     EventBody::Ask(ask) => {
-                        // Asked of nobody, it would wait for ever.
+                        // Without a user to answer, the request would wait forever.
                         conductor
                             .send(Op::Decide(Box::new(Decide {
-                                feedback: Some("Nobody can answer questions in this run".into()),
+                                feedback: Some(
+                                    "No user is available to answer questions in this run".into(),
+                                ),
                                 ..Decide::new(ask.id, AskOutcome::Cancel)
                             })))
                             .await;
@@ -171,7 +173,7 @@ mod tests {
         let out: Value = serde_json::from_str(&done.stdout).unwrap();
         assert_eq!((done.code, &out["structured"]["n"]), (0, &Value::from(2)));
         assert_eq!(done.prompts.len(), 2);
-        assert!(done.prompts[1].contains("not a JSON document"), "{:?}", done.prompts);
+        assert!(done.prompts[1].contains("invalid JSON"), "{:?}", done.prompts);
 
         let mut script = Script::new(OutputFormat::Text);
         for _ in 0..3 {
@@ -233,7 +235,7 @@ mod tests {
             script.stdout = Stdout::Full;
             let done = run(script);
             assert_eq!(done.code, 1);
-            assert_eq!(done.stderr.matches("cannot be written").count(), 1, "{}", done.stderr);
+            assert_eq!(done.stderr.matches("Failed to write").count(), 1, "{}", done.stderr);
         }
     }
 

@@ -152,7 +152,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
 /// A foreign text as one harmless line of bounded length, for messages.
 pub fn one_line(text: &str) -> String {
     const MAX_CHARS: usize = 2000;
-    // Cleaning is bounded too: nobody reads a message of megabytes.
+    // The input is limited, too: a message of megabytes is of no use.
     let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(at, _)| at);
     let clean = Sanitizer::clean(text.get(..end).unwrap_or(text));
     let mut line = String::with_capacity(clean.len().min(256));

@@ -33,23 +33,22 @@ impl OutputSchema {
     /// are not followed.
     ///
     /// # Errors
-    /// [`FailureKind::Input`] when the file cannot be read, is no regular file,
-    /// is larger than 1 MiB, or is not a JSON Schema.
+    /// [`FailureKind::Input`] when the file cannot be read, is not a regular file, is
+    /// larger than 1 MiB, or is not a JSON Schema.
     pub fn load(path: &Path) -> Result<Self, Failure> {
-        let unreadable = |why: String| {
-            refuse(format!("The output schema `{}` cannot be used: {why}", path.display()))
-        };
+        let unreadable =
+            |why: String| refuse(format!("Invalid output schema `{}`: {why}", path.display()));
         // Asked before opening: opening a pipe would wait for its writer.
         let metadata = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
         if !metadata.is_file() {
-            return Err(unreadable("it is not a regular file".to_owned()));
+            return Err(unreadable("not a regular file".to_owned()));
         }
         let mut text = String::new();
         File::open(path)
             .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
             .map_err(|error| unreadable(error.to_string()))?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(unreadable("it is larger than 1 MiB".to_owned()));
+            return Err(unreadable("larger than 1 MiB".to_owned()));
         }
         Self::parse(&text).map_err(unreadable)
     }
@@ -61,13 +60,13 @@ impl OutputSchema {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let source: Value =
-            serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"))?;
         if !source.is_object() && !source.is_boolean() {
-            return Err("it is not a JSON Schema: expected an object".to_owned());
+            return Err("not a JSON Schema: expected an object".to_owned());
         }
         let validator = jsonschema::options()
             .build(&source)
-            .map_err(|error| format!("it is not a JSON Schema: {error}"))?;
+            .map_err(|error| format!("not a JSON Schema: {error}"))?;
         Ok(Self { source, validator })
     }
 
@@ -96,7 +95,7 @@ impl OutputSchema {
                 Some(document) => serde_json::from_str(document),
                 None => Err(error),
             })
-            .map_err(|error| format!("the answer is not a JSON document: {error}"))?;
+            .map_err(|error| format!("invalid JSON: {error}"))?;
         let mut problems = String::new();
         for error in self.validator.iter_errors(&value).take(MAX_PROBLEMS) {
             let place = error.instance_path().to_string();
@@ -159,7 +158,7 @@ mod tests {
         ] {
             assert_eq!(schema.validate(answer), Ok(json!({"n": 1})), "{answer}");
         }
-        assert!(schema.validate("Sure! {\"n\":1}").unwrap_err().contains("not a JSON document"));
+        assert!(schema.validate("Sure! {\"n\":1}").unwrap_err().contains("invalid JSON"));
         let wrong = schema.validate(r#"{"n":"x"}"#).unwrap_err();
         assert!(wrong.starts_with("`/n`: "), "{wrong}");
         assert!(
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_no_schema_is_refused_with_the_reason() {
         for (text, why) in [
-            ("{", "not JSON"),
+            ("{", "invalid JSON"),
             ("[1]", "expected an object"),
             (r#"{"type":"objekt"}"#, "not a JSON Schema"),
             (r#"{"$ref":"http://localhost/x.json"}"#, "not a JSON Schema"),

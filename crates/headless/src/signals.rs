@@ -10,9 +10,9 @@ pub struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens from now on. A SIGHUP that whoever started us wants ignored (`nohup`)
-    /// stays ignored. A SIGINT does not: shells ignore it for every background job of
-    /// a script, and a run must end when it is told to.
+    /// Starts listening. A SIGHUP that the parent process ignores (`nohup`) stays ignored.
+    /// A SIGINT does not: shells ignore it for every background job of a script, but a run
+    /// must be stoppable.
     pub fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let ignored = ignored_signals();

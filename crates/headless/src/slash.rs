@@ -9,13 +9,13 @@ pub enum Slash<'a> {
     Command {
         /// The name.
         name: &'a str,
-        /// What follows it, untouched but for the blanks before it.
+        /// The text after it, without leading spaces.
         arguments: &'a str,
     },
 }
 
-/// Reads the start of a prompt. `//`, `/*`, a lone `/`, a blank before the `/` and
-/// a first word with a second `/` in it (a path) are text.
+/// Reads the start of a prompt. `//`, `/*`, a single `/`, a space before the `/`, and a
+/// first word with a second `/` in it (a path) are text.
 pub fn classify(prompt: &str) -> Slash<'_> {
     let Some(rest) = prompt.strip_prefix('/') else { return Slash::Text };
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());

@@ -124,8 +124,8 @@ async fn expanded(content: String, expand: Option<&Expand>) -> Result<Order, Str
     if let (None, Slash::Command { name, .. }) = (expand, classify(&content)) {
         let name = crate::sanitize::one_line(name);
         return Err(format!(
-            "there is no command `/{name}`; a message that begins with `/` and is \
-                            no command needs a blank before it"
+            "unknown command `/{name}`; to send a message that begins with `/`, put a space \
+             before it"
         ));
     }
     match expand {
@@ -231,8 +231,7 @@ impl Conversation {
                     if conductor.is_interrupted() {
                         return self.forced_end(conductor).await;
                     }
-                    let outcome =
-                        Outcome::internal("The session ended before the conversation did");
+                    let outcome = Outcome::internal("The session ended before the conversation");
                     conductor.end(&outcome).await;
                     return outcome;
                 }
@@ -310,7 +309,7 @@ impl Conversation {
     fn refuse_asks(&mut self) {
         for ask in self.asks.drain(..) {
             self.outbox.push_back(Op::Decide(Box::new(Decide {
-                feedback: Some("Nobody can answer: the input has ended".to_owned()),
+                feedback: Some("No answer is possible: the input has ended".to_owned()),
                 ..Decide::new(ask.id, AskOutcome::Cancel)
             })));
         }
@@ -362,7 +361,7 @@ impl Conversation {
             }
             InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
             InputLine::Continue if !self.is_idle() => {
-                return Err("a turn runs: there is nothing to go on with yet".to_owned());
+                return Err("a turn is running, so there is nothing to continue".to_owned());
             }
             InputLine::Continue => {
                 self.expected_turns += 1;
@@ -381,10 +380,10 @@ impl Conversation {
             InputLine::Decide(line) => {
                 let DecideLine { id, outcome, feedback, rule, scope, arguments, wider } = *line;
                 let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
-                    return Err(format!("no question with the id `{id}` is open"));
+                    return Err(format!("no pending request with the id `{id}`"));
                 };
                 if !ask.outcomes.contains(&outcome) {
-                    return Err(format!("the question `{id}` does not offer this outcome"));
+                    return Err(format!("outcome not offered by the request `{id}`"));
                 }
                 let ask = ask.id.clone();
                 let decide = Decide {
@@ -403,11 +402,11 @@ impl Conversation {
             }
             InputLine::Answer { id, value } => {
                 let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
-                    return Err(format!("no question with the id `{id}` is open"));
+                    return Err(format!("no pending question with the id `{id}`"));
                 };
                 if ask.question != Question::AskUser {
                     return Err(format!(
-                        "the question `{id}` is an approval: answer it with type decide"
+                        "`{id}` is an approval request: answer it with type decide"
                     ));
                 }
                 let answers = answers_of(value);
@@ -420,9 +419,9 @@ impl Conversation {
             }
             InputLine::Command { text } => {
                 return Err(match classify(&text) {
-                    Slash::Command { name, .. } => format!("there is no command `/{name}`"),
+                    Slash::Command { name, .. } => format!("unknown command `/{name}`"),
                     Slash::Text => format!(
-                        "`{}` is no command: one begins with `/`",
+                        "`{}` is not a command: commands begin with `/`",
                         crate::sanitize::one_line(&text)
                     ),
                 });
@@ -504,10 +503,8 @@ mod tests {
     fn a_bad_line_is_told_and_the_conversation_goes_on() {
         let done = converse(
             script().text(&["one"]).done(),
-            "nonsense\n{\"type\":\"dance\"}\n{\"type\":\"message\"}\n\
-             {\"type\":\"command\",\"text\":\"/frobnicate\"}\n{\"type\":\"answer\",\"id\":\"q\",\"value\":1}\n\
-             {\"type\":\"decide\",\"id\":\"q\",\"outcome\":\"cancel\"}\n{\"type\":\"message\",\"content\":\" \"}\n\
-             {\"type\":\"message\",\"content\":\"a\"}\n",
+            "nonsense\n{\"type\":\"dance\"}\n{\"type\":\"message\"}\n{\"type\":\"command\",\"text\":\"/frobnicate\"}\n{\"type\":\"answer\",\"id\":\"q\",\"value\":1}\n{\"type\":\"decide\",\"id\":\"q\",\"outcome\":\"cancel\"}\n{\"type\":\"message\",\"content\":\" \
+             \"}\n{\"type\":\"message\",\"content\":\"a\"}\n",
         );
         assert_eq!((done.code, done.prompts), (0, vec!["a".to_owned()]));
         let lines = lines(&done.stdout);
@@ -516,9 +513,9 @@ mod tests {
             ("line 1: ", "expected one JSON object"),
             ("line 2: ", "unknown variant `dance`"),
             ("line 3: ", "missing field `content`"),
-            ("line 4: ", "no command `/frobnicate`"),
-            ("line 5: ", "no question with the id `q`"),
-            ("line 6: ", "no question with the id `q`"),
+            ("line 4: ", "unknown command `/frobnicate`"),
+            ("line 5: ", "no pending"),
+            ("line 6: ", "no pending"),
             ("line 7: ", "empty"),
         ];
         assert_eq!(errors.len(), expected.len());
@@ -570,8 +567,7 @@ mod tests {
     fn steering_reaches_the_turn_and_interrupt_ends_it() {
         let done = converse(
             script().text(&["x"]).end_on_interrupt(),
-            "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"steer\",\"content\":\"left\"}\n\
-             {\"type\":\"interrupt\"}\n",
+            "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"steer\",\"content\":\"left\"}\n{\"type\":\"interrupt\"}\n",
         );
         assert_eq!(done.steered, ["left"]);
         assert_eq!(done.code, 130);

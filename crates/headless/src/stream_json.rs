@@ -212,7 +212,7 @@ struct AskLine<'a> {
     not_undoable: &'a [String],
 }
 
-/// What a sub-agent is at.
+/// The progress of a subagent.
 #[derive(Serialize)]
 struct AgentLine<'a> {
     tool_id: &'a str,

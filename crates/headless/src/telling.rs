@@ -46,7 +46,7 @@ pub async fn print_told(
     for (seq, body) in (1..).zip(bodies) {
         conductor.take(Event { seq, turn: 1, body }, events, |_| true);
     }
-    // As text the data would take the place of the words.
+    // In text format, the data would replace the text.
     conductor.summary.structured = (options.format != OutputFormat::Text).then_some(told.data);
     let outcome = conductor.forced_outcome().unwrap_or_else(Outcome::success);
     conductor.end_session(events).await;

@@ -1,5 +1,5 @@
-//! Text for people and pipes: the answer on stdout, as it comes or message by
-//! message, one line per event on stderr.
+//! Text output: the answer on stdout, as it arrives or message by message, and one line per
+//! event on stderr.
 
 use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, ToolStatus};
 
@@ -259,7 +259,7 @@ mod tests {
         };
         let loud = run(script(false));
         assert_eq!(loud.stderr.lines().count(), 4, "{}", loud.stderr);
-        assert!(loud.stderr.starts_with("warning: start\nwaiting 1.5 s before attempt 2 of 3"));
+        assert!(loud.stderr.starts_with("warning: start\nretrying in 1.5 s (attempt 2 of 3"));
         let quiet = run(script(true));
         assert_eq!((quiet.code, quiet.stderr.as_str()), (1, "error: the service failed\n"));
     }

@@ -33,7 +33,7 @@ pub(crate) fn install() {
             parallax_tui::emergency_restore();
         }
         let mut stderr = std::io::stderr().lock();
-        // Nobody can be told when stderr is gone.
+        // A failed write to stderr cannot be reported.
         let _ = match write_report(&text) {
             Some(path) => writeln!(
                 stderr,

@@ -20,7 +20,7 @@ pub(crate) async fn run() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody can be told when stderr is gone.
+            // A failed write to stderr cannot be reported.
             let _ = writeln!(io::stderr(), "Demo failed: {error}");
             ExitCode::GENERAL
         }
@@ -83,10 +83,10 @@ async fn play() -> Result<ExitCode, Error> {
     Ok(code)
 }
 
-/// Prints events for people.
+/// Prints events as readable text.
 struct Screen {
     colour: bool,
-    /// Whether the cursor stands behind an unfinished line.
+    /// Whether the cursor is after an unfinished line.
     open_line: bool,
 }
 

@@ -9,7 +9,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
 use serde_json::{Value, json};
 
-/// What a person agrees to.
+/// The text that the user agrees to.
 pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source: &str) -> String {
     let mut text = format!(
         "Extension \"{}\" {} from {} would be {what}.\n",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parallax_sdk::session_search::IndexStep;
 
-/// Before this nobody wonders.
+/// No progress is shown before this time.
 const MOMENT: Duration = Duration::from_secs(1);
 /// How often the line in a terminal changes.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ impl IndexProgress {
         };
         if due {
             self.told.set(Some(now));
-            // Nobody needs to read it.
+            // A failed write of the progress is harmless.
             let _ = match self.in_terminal {
                 true => write!(io::stderr(), "\rIndexing sessions for the search: {read} of {of} "),
                 false => writeln!(

@@ -11,7 +11,7 @@ use parallax_tui::{FaceOptions, Left};
 use crate::invocation::Settings;
 use crate::{log, start};
 
-/// The session that stands for the browser of sessions.
+/// The value of `--resume` that opens the session browser.
 const PICK: &str = "pick";
 
 /// What was typed.
@@ -22,7 +22,7 @@ pub(crate) struct Typed {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Talks with the person until they leave.
+/// Runs the terminal interface until the user exits.
 ///
 /// # Errors
 /// Why there was nothing to talk about.
@@ -30,12 +30,12 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
     let begun = Instant::now();
     let mut launch = start::options(&typed.settings)?;
     launch.budget_questions = true;
-    // Which one, the person says in the browser.
+    // The user chooses the session in the browser.
     let browse = launch.session == SessionChoice::Resume(PICK.to_owned());
     if browse {
         launch.session = SessionChoice::New;
     }
-    // A sandbox for the whole program starts it anew inside.
+    // A sandbox for the whole program restarts it inside.
     if typed.settings.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
         let prepared = Launch::prepare(launch.clone())?;
         let arguments = std::env::args_os().skip(1).collect();

@@ -70,14 +70,14 @@ pub(crate) enum Invocation {
         settings: Settings,
         printing: Printing,
     },
-    /// Talk with a person in the terminal.
+    /// An interactive session in the terminal.
     Interactive {
         /// What is sent first.
         prompt: Option<String>,
         /// `--screen-reader`.
         screen_reader: bool,
         settings: Settings,
-        /// What the person should know.
+        /// Warnings to show to the user.
         warnings: Vec<String>,
     },
     /// Take prompts from JSON lines on stdin.

@@ -84,7 +84,7 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             let result = match runtime {
                 Ok(runtime) => {
                     let result = runtime.block_on(run(invocation, around));
-                    // A read of stdin may never come back: nobody waits for it.
+                    // A pending read of stdin may never return, so it is not awaited.
                     runtime.shutdown_background();
                     result
                 }
@@ -124,7 +124,7 @@ fn workers() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 4)
 }
 
-/// Prints a text; a reader that has gone away is no failure.
+/// Prints a text. A closed pipe is not a failure.
 fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -218,7 +218,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
     let hooks = if session.has_end_hooks() { session.end_hooks() } else { Vec::new() };
     for said in session.close_until(hurry(interrupted, hooks)).await {
-        // The session's own channel is closed; a reader that is gone is no failure.
+        // The session's event channel is closed. A closed pipe is not a failure.
         let _ = writeln!(std::io::stderr(), "warning: {said}");
     }
     if !quiet {
@@ -247,10 +247,10 @@ fn report_late(events: &mut EventReader) {
 /// How long the end of a run that was interrupted may take.
 const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Hooks of the session's end that take longer are told of.
+/// Session-end hooks that take longer than this are reported.
 const SILENT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Comes when nobody waits for hooks of the session's end any more.
+/// Completes when session-end hooks are no longer awaited.
 async fn hurry(interrupted: bool, hooks: Vec<String>) {
     if interrupted {
         return tokio::time::sleep(SHORT_FAREWELL).await;

@@ -96,7 +96,7 @@ fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
             code
         }
         Refusal::Group(help) => {
-            // Where stderr is gone nobody can be told.
+            // A failed write to stderr cannot be reported.
             let _ = io::Write::write_all(stderr, help.as_bytes());
             ExitCode::GENERAL
         }

@@ -64,8 +64,7 @@ pub(crate) fn launch() -> Result<Launch, Failure> {
     prepared(LaunchOptions { supervises: true, ..launch_options()? })
 }
 
-/// The same for what looks at no server: what is wrong with the rest of the
-/// settings is told where they count.
+/// A launch for commands that do not start servers, without warnings about other settings.
 fn quiet_launch() -> Result<Launch, Failure> {
     Launch::prepare(launch_options()?)
 }
@@ -222,7 +221,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     Ok(say(&text))
 }
 
-/// Where a server is written down, for people.
+/// The settings files that contain a server, for display.
 fn places(launch: &Launch, name: &str) -> Vec<String> {
     let found = launch.mcp_servers();
     let Some(server) = found.servers.iter().find(|server| server.name == name) else {
@@ -418,7 +417,7 @@ pub(crate) fn say(text: &str) -> ExitCode {
 }
 
 fn warn(text: &str) {
-    // Where stderr is gone nobody can be told.
+    // A failed write to stderr cannot be reported.
     let _ = writeln!(io::stderr(), "warning: {}", one_line(text));
 }
 

@@ -15,7 +15,7 @@ use crate::mcp_command::{find, launch, say};
 /// Signs in, or forgets a sign-in.
 ///
 /// # Errors
-/// There is no such server, or the sign-in failed.
+/// Fails if the server is unknown or the sign-in fails.
 pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Failure> {
     let launch = launch()?;
     let server = find(&launch, name)?;
@@ -51,7 +51,7 @@ impl SignIn for Terminal {
             true => "open this URL, then paste the URL that the browser is redirected to",
             false => "open this URL if no browser opens",
         };
-        // Where stderr is gone nobody can be told.
+        // A failed write to stderr cannot be reported.
         let _ = writeln!(io::stderr(), "To sign in, {how}:\n\n{}\n", one_line(address));
         if !self.no_browser {
             parallax_exec::program::open_address(address);
@@ -66,7 +66,7 @@ impl SignIn for Terminal {
             let mut line = String::new();
             match BufReader::new(tokio::io::stdin()).read_line(&mut line).await {
                 Ok(length) if length > 0 => Some(line.trim().to_owned()),
-                // Nobody pastes: the browser may still come back by itself.
+                // Without a pasted URL, the redirect of the browser may still arrive.
                 _ => std::future::pending().await,
             }
         })

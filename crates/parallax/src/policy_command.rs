@@ -301,7 +301,7 @@ fn pretty(value: Result<Value, serde_json::Error>) -> String {
     json_document(&value)
 }
 
-/// Prints a text; a reader that has gone away is no failure.
+/// Prints a text. A closed pipe is not a failure.
 fn say(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 /// Bytes of stdin that are taken.
 const MAX_STDIN: usize = 8 * 1024 * 1024;
-/// How long the first byte may take when there is a prompt without it: an open
-/// pipe that nobody writes to must not stop the run.
+/// How long to wait for the first byte when a prompt is given: an open pipe without a
+/// writer must not block the run.
 const FIRST_BYTE: Duration = Duration::from_millis(500);
 
 /// Text of stdin, and what to tell about it.

@@ -47,7 +47,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             warn(&launch.warnings);
             warn(&launch.sandbox_table().1);
             let (code, put_back) = launch.sandboxed(command, mode, &permissions)?.run()?;
-            // With stderr gone nobody is there to be told.
+            // A failed write to stderr cannot be reported.
             for path in put_back.restored {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Restored protected path: {path}");
@@ -161,7 +161,7 @@ fn sentence(tier: Tier) -> &'static str {
     }
 }
 
-/// What a person may count on.
+/// The guarantees of a tier.
 fn holds(tier: Tier) -> &'static [&'static str] {
     match tier {
         Tier::Best | Tier::Namespaces => &[

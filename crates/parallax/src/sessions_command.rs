@@ -27,7 +27,7 @@ const OUTPUT_LINES: usize = 6;
 /// Does what the words say and prints it.
 ///
 /// # Errors
-/// When there is no such session, or the disk refuses.
+/// Fails if the session is unknown, or on an I/O error.
 pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
     let said = match &typed.action {

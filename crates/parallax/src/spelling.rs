@@ -18,11 +18,11 @@ pub(crate) struct Spelled {
     pub(crate) before_subcommand: Option<(String, Vec<String>)>,
 }
 
-/// Reads a command line: `--outputFormat json` is `--output-format json`,
-/// `--yolo=true` is `--yolo`, `--yolo=false` and `--no-yolo` are nothing, and
-/// `--no-sandbox` is `--sandbox=false`. A blank may stand for the `=`, and `-y` for
-/// `--yolo`. Stops at `--`, and at a subcommand, whose
-/// words are its own; flags before it that it knows are put behind it.
+/// Normalizes a command line: `--outputFormat json` becomes `--output-format json`,
+/// `--yolo=true` becomes `--yolo`, `--yolo=false` and `--no-yolo` are removed, and
+/// `--no-sandbox` becomes `--sandbox=false`. A space may replace the `=`, and `-y` may
+/// replace `--yolo`. Stops at `--` and at a subcommand, which parses its own words; flags
+/// before the subcommand that it supports are moved after it.
 pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
     let command = Arguments::command();
     let named = |name: &str| {
@@ -107,7 +107,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
         } else {
             let subcommand = command.find_subcommand(text).filter(|_| !is_prompt);
             let Some(subcommand) = subcommand.filter(|_| text != "demo") else {
-                // Flags may stand behind the words of a prompt too.
+                // Flags may also follow the words of a prompt.
                 is_prompt = true;
                 argv.push(word.clone());
                 continue;

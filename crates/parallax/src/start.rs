@@ -127,7 +127,8 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
 /// A command that needs a terminal.
 pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Told>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
-    // Reads files, and asks the kernel: a few milliseconds that nobody else needs.
+    // Reads files and queries the kernel, which takes a few milliseconds in which nothing
+    // else has to run.
     let tell = || session.tell(name, arguments).transpose();
     tokio::task::block_in_place(tell)
 }
@@ -146,7 +147,7 @@ pub(crate) async fn asked(
     session.ask_engine(events, name, arguments).await.transpose()
 }
 
-/// The prompt that a command of the program's own stands for.
+/// The prompt behind a built-in command.
 fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Prompt>, Failure> {
     let text = match (name, arguments.trim()) {
         ("commit", _) => COMMIT.to_owned(),

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 pub(crate) struct Surroundings {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
-    /// Whether a build server runs us: nobody sits there.
+    /// Whether this is a CI run, where no user can answer.
     pub(crate) is_build_server: bool,
     pub(crate) stderr_is_terminal: bool,
     /// Whether stderr may be coloured.
@@ -52,7 +52,7 @@ impl Surroundings {
         }
     }
 
-    /// Whether nobody can be talked to through a screen.
+    /// Whether no user can interact through a terminal.
     pub(crate) fn is_headless(&self) -> bool {
         self.is_build_server || !self.stdin_is_terminal || !self.stdout_is_terminal
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
     Ok(if json { json_document(&said.json) } else { said.text })
 }
 
-/// The same for people and for programs.
+/// The result of a subcommand, as text and as JSON.
 struct Said {
     text: String,
     json: Value,
@@ -147,8 +147,8 @@ fn show(place: &Place) -> Said {
     said
 }
 
-/// A survey for people. All texts are the folder's: nothing of them reaches the
-/// terminal as a control.
+/// A trust preview as text. All names come from the folder, so control characters are
+/// removed.
 fn shown(survey: &Survey) -> String {
     if survey.is_empty() {
         return "It brings no settings, commands, or other files that would take effect.\n"
@@ -190,7 +190,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
     place.set(Some(level))?;
     let mut said = status(&place);
     let homes = &place.standing.homes;
-    // What is there now is what the person has decided on.
+    // The user has seen the current rules, so they are accepted as they are.
     let rules = parallax_config::policy_files(&RulePlaces {
         homes,
         cwd: &place.folder,

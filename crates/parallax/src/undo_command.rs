@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::UndoArguments;
 
-/// Files that are named of a turn in a list for people.
+/// Files that are listed for a turn.
 const SHOWN: usize = 20;
 /// Characters of a prompt in that list.
 const PROMPT: usize = 100;
@@ -54,7 +54,7 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
         OutputFormat::Text => told(&undone, "--force"),
         _ => printed(serde_json::to_value(&undone)),
     });
-    // What was left alone is no success.
+    // Skipped files make the exit code a failure.
     Ok(if undone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }
 
@@ -180,7 +180,7 @@ fn count(files: usize) -> String {
     }
 }
 
-/// Prints; a reader that has gone away is no failure.
+/// Prints a text. A closed pipe is not a failure.
 fn say(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

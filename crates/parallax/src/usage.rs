@@ -100,8 +100,8 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
     }
 }
 
-/// What is told of a group of subcommands that has none of that name: that, and the
-/// group's help. `None` for all else.
+/// The error for an unknown subcommand of a group, followed by the help of the group.
+/// `None` for all other errors.
 pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option<String> {
     let text = |kind| error.get(kind).map(words).filter(|text| !text.is_empty());
     let name = text(ContextKind::InvalidSubcommand)?;
@@ -202,7 +202,7 @@ pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
 /// Says which flags before a subcommand mean nothing to it.
 pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
     let flags = flags.join("`, `");
-    // Where stderr is gone nobody can be told.
+    // A failed write to stderr cannot be reported.
     let _ = writeln!(
         io::stderr(),
         "warning: ignored `{}`, which `parallax {subcommand}` does not support",

@@ -82,7 +82,7 @@ pub(crate) struct Canvas {
 struct Turn {
     /// The size to paint for.
     size: (u16, u16),
-    /// Whether the window must be taken anew.
+    /// Whether the window must be measured again.
     resize: Resize,
     /// With the finished rows, which cannot be taken off again.
     commits: bool,
@@ -526,11 +526,11 @@ impl Canvas {
         bytes
     }
 
-    /// Begins anew in the cursor's row.
+    /// Starts again in the cursor's row.
     pub fn enter(&mut self, (columns, rows): (u16, u16)) {
         self.entered = true;
         self.below = None;
-        // What stands above now is somebody else's.
+        // The rows above now belong to other programs.
         self.finished.clear();
         self.region.restart(columns.into(), rows.into());
         self.plain.restart();

@@ -159,8 +159,8 @@ impl Capabilities {
         }
     }
 
-    /// Whether pictures may be sent in this way when a person says so: what a
-    /// multiplexer does not know it would take for something else.
+    /// Whether pictures may be sent in this way if the user asks for it: a multiplexer
+    /// misreads sequences that it does not know.
     pub fn may_send(&self, graphics: Graphics) -> bool {
         match self.terminal {
             Terminal::Tmux | Terminal::Screen => graphics == Graphics::Sixel,

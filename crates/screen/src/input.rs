@@ -78,8 +78,8 @@ impl Input {
         Some(event)
     }
 
-    /// When the event that was taken last was read from the terminal; it may have
-    /// waited since. The pace of what is typed is told by this alone.
+    /// When the latest event was read from the terminal; it may have waited in the queue.
+    /// Typing speed must be measured with this time.
     pub fn came(&self) -> Instant {
         self.came
     }

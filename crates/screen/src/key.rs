@@ -158,6 +158,6 @@ pub enum InputEvent {
     Clipboard(String),
     /// The terminal is gone (hang-up, end of input).
     Closed,
-    /// The program was suspended and goes on: everything must be drawn anew.
+    /// The program was suspended and continues: everything must be redrawn.
     Resumed,
 }

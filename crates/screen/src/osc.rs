@@ -18,7 +18,7 @@ pub enum Progress {
     None,
     /// So many per cent.
     Percent(u8),
-    /// It goes on, nobody knows how long.
+    /// In progress, for an unknown time.
     Busy,
     /// It failed.
     Error,

@@ -153,8 +153,8 @@ impl Painter {
             return;
         }
         self.rows_touched += 1;
-        // Behind its last cell the old row is blank already. Yet what a row is indented
-        // by is written, for whoever copies it.
+        // The old row is already blank after its last cell. But indentation is written, so
+        // that it is part of copied text.
         let indent = new.indent();
         let same = |at: usize| match (old.cells.get(at), new.cells.get(at)) {
             _ if echo.contains(&at) => false,

@@ -1,9 +1,9 @@
 //! Pictures between the rows, as the terminal takes them.
 //!
-//! Their bytes come from strangers: what they are is told by how they begin, their
-//! size is read before they are decoded, and what is sent to the terminal is encoded
-//! anew from pixels. A picture stands on rows that are reserved for it, so that
-//! nothing depends on what the terminal does with its cursor.
+//! Picture bytes are untrusted: the type is detected from the first bytes, the size is read
+//! before decoding, and what is sent to the terminal is encoded again from pixels. A
+//! picture is placed on reserved rows, so that nothing depends on how the terminal moves
+//! its cursor.
 
 mod palette;
 mod pixels;
@@ -30,7 +30,7 @@ const MOST_PIXELS: u64 = 40_000_000;
 const MOST_SENT: usize = 1 << 20;
 /// A picture that the terminal scales has no use for more pixels.
 const ENOUGH_PIXELS: f64 = 600_000.0;
-/// xterm draws no larger ones unless it is told to.
+/// xterm draws no larger ones by default.
 const MOST_SIXEL_SIDE: usize = 1_000;
 /// How often a picture is made smaller until it can be sent.
 const TRIES: usize = 12;
@@ -81,13 +81,13 @@ pub enum PictureError {
     #[error("{0}×{1} pixels are too many")]
     TooLarge(u32, u32),
     /// It has no pixels.
-    #[error("it has no pixels")]
+    #[error("no pixels")]
     Empty,
     /// It cannot be decoded.
     #[error("damaged: {0}")]
     Damaged(String),
     /// It does not get small enough.
-    #[error("it cannot be made small enough")]
+    #[error("cannot be scaled down enough")]
     TooMuch,
 }
 
@@ -120,7 +120,7 @@ impl Picture {
     /// draws.
     ///
     /// # Errors
-    /// It is no picture, or more than one should decode.
+    /// Not a picture, or one that is too large to decode.
     pub fn new(
         bytes: &[u8],
         drawing: &Drawing,

@@ -67,7 +67,7 @@ impl Plain {
                 }
             }
         }
-        // Blanks at the prompt's end are no cells, but the cursor stands behind them.
+        // Trailing spaces of the prompt are not cells, but the cursor is after them.
         let column = column.max(width.min(column));
         if column > width {
             out.extend(std::iter::repeat_n(' ', column - width));

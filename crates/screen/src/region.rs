@@ -56,14 +56,14 @@ pub struct Region {
     gone: Gone,
 }
 
-/// Rows that were painted and that a smaller window pushed out at its top: they stand in
-/// the scrollback, next above the region. A window that grows may bring them back. They
-/// are kept whole, for another width makes another number of rows of them.
+/// Painted rows that a smaller window pushed out at its top: they are in the scrollback,
+/// directly above the region. A window that grows may bring them back. They are stored
+/// unwrapped, because another width wraps them differently.
 #[derive(Debug, Clone, Default)]
 struct Gone {
     rows: Vec<Arc<Row>>,
-    /// The last one is the first part of a row that the terminal had wrapped: with what
-    /// stands in the region's first row it is one to the terminal.
+    /// The last row is the first part of a row that the terminal has wrapped: together with
+    /// the first row of the region, it is one row to the terminal.
     split: bool,
 }
 
@@ -134,7 +134,7 @@ impl Region {
         }
 
         if committed > 0 {
-            // They stand between the region and what has gone.
+            // They are between the region and the rows that have scrolled out.
             self.gone = Gone::default();
         }
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
@@ -297,9 +297,9 @@ impl Region {
         out
     }
 
-    /// The bytes that go to the region's first row in a window that has got a new size;
-    /// it begins anew there. What is above stays, the rest goes with the next frame.
-    /// `reflows`: the terminal wraps rows that have become too long.
+    /// The bytes that move to the region's first row in a window with a new size; the
+    /// region starts again there. What is above stays, the rest is cleared with the next
+    /// frame. `reflows`: the terminal wraps rows that have become too long.
     pub fn resize(&mut self, columns: usize, height: usize, reflows: bool) -> Vec<u8> {
         let painted = self.painted();
         let up = painted.rows_above_cursor(columns, reflows);
@@ -319,21 +319,21 @@ impl Region {
         upward(isize::try_from(up).unwrap_or(0))
     }
 
-    /// Begins anew in the cursor's row, which is known to be the region's first, in a
-    /// window of another size. What is there and below goes with the next frame.
+    /// Starts again in the cursor's row, which is known to be the region's first, in a
+    /// window of another size. Everything at and below it is cleared with the next frame.
     pub(crate) fn begin_anew(&mut self, columns: usize, height: usize) {
         let visible = self.visible;
         self.restart(columns, height);
         self.visible = visible;
     }
 
-    /// So many of the rows that a window of `columns` makes of what was painted stand in
-    /// the scrollback, next above the region.
+    /// How many of the painted rows, wrapped for a window of `columns`, are in the
+    /// scrollback directly above the region.
     pub(crate) fn left(&mut self, painted: &Painted, rows: usize, columns: usize) {
         self.gone = painted.first(rows, columns);
     }
 
-    /// Begins anew in the cursor's row, wherever something else has left it.
+    /// Starts again in the cursor's row, wherever another program has left it.
     pub fn restart(&mut self, columns: usize, height: usize) {
         *self = Self::new(columns, height, self.look);
     }

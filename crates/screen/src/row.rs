@@ -13,7 +13,7 @@ use crate::width::grapheme_width;
 /// every terminal.
 const REPLACEMENT: char = '?';
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Glyph {
     /// One character.
@@ -38,7 +38,7 @@ impl Cell {
     }
 }
 
-/// The cells of a row, without the plain blanks at its end.
+/// The cells of a row, without plain trailing spaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Row {
     pub cells: Vec<Cell>,
@@ -69,7 +69,7 @@ impl Row {
         self.cells.len()
     }
 
-    /// Columns of plain blanks that it begins with.
+    /// Columns of plain leading spaces.
     pub fn indent(&self) -> usize {
         self.cells.iter().take_while(|cell| cell.is_plain_blank()).count()
     }

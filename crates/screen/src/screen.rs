@@ -18,7 +18,7 @@ use crate::tty::{Tty, restore_also, restore_no_more};
 
 /// How long the terminal has to answer before it is given back.
 const LAST_PATIENCE: Duration = Duration::from_millis(150);
-/// A cell's size in pixels, where nobody tells.
+/// A cell's size in pixels, if it is unknown.
 const COMMON_CELL: (u16, u16) = (10, 20);
 /// Asks with a picture of one pixel, which is not shown.
 const ASK_KITTY_GRAPHICS: &[u8] = b"\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
@@ -150,8 +150,8 @@ impl Screen {
         self.shared.capabilities()
     }
 
-    /// What pictures are drawn with, in the way that a person wants or the terminal
-    /// knows; `None` where they cannot be.
+    /// How pictures are drawn, as the user or the terminal selects it; `None` if pictures
+    /// are not available.
     pub fn drawing(&self, wanted: Option<Graphics>) -> Option<Drawing> {
         if self.options.mode != Mode::Inline {
             return None;
@@ -199,8 +199,8 @@ impl Screen {
 
     // --- lending the terminal
 
-    /// Gives the terminal to another program: the live rows are taken off, the modes
-    /// are as they were found, and nobody reads what is typed.
+    /// Releases the terminal for another program: removes the live rows, restores the
+    /// modes, and stops reading input.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -208,8 +208,8 @@ impl Screen {
         self.give_back(&[])
     }
 
-    /// Takes the terminal back after [`Screen::leave`], asks it again, and begins
-    /// anew in the cursor's row: the next frame paints all live rows.
+    /// Takes the terminal back after [`Screen::leave`], queries it again, and starts again
+    /// in the cursor's row: the next frame paints all live rows.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -250,15 +250,15 @@ impl Screen {
         self.leave()?;
         self.shared.stops_itself();
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
-        // The signal may reach another thread first. Nothing to wait for when the
-        // group cannot be stopped, because nobody could continue it.
+        // The signal may reach another thread first. If the group cannot be stopped, there
+        // is nothing to wait for.
         std::thread::sleep(Duration::from_millis(50));
         self.enter()?;
         Ok(stopped?)
     }
 
-    /// Takes the terminal again after [`InputEvent::Resumed`](crate::InputEvent):
-    /// whoever stopped the program may have changed everything.
+    /// Takes the terminal again after [`InputEvent::Resumed`](crate::InputEvent): another
+    /// program may have changed everything.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -318,7 +318,7 @@ impl Screen {
             bytes.extend_from_slice(
                 b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
             );
-            // Colour changes and the focus are told.
+            // Requests reports of color changes and of focus.
             bytes.extend_from_slice(b"\x1b[?2031h\x1b[?1004h");
         }
         let capabilities = self.shared.capabilities();
@@ -345,7 +345,7 @@ impl Screen {
         if self.options.mouse {
             bytes.extend_from_slice(b"\x1b[?1006l\x1b[?1002l");
         }
-        // It told of a program that is no more, or does not run now.
+        // The title and progress belonged to a program that has ended or does not run now.
         if self.progress != Progress::None {
             bytes.extend(osc::progress(Progress::None));
         }
@@ -461,7 +461,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A failed write cannot be reported.
         let _ = self.give_back(&[]);
     }
 }

@@ -296,12 +296,13 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The program is about to stop itself: that it goes on is no news then.
+    /// The program is about to suspend itself, so its continuation is not reported.
     pub fn stops_itself(&self) {
         self.state().stopped_itself = true;
     }
 
-    /// Whether that the program goes on is news: somebody else had stopped it.
+    /// Whether the continuation must be reported, because another process suspended the
+    /// program.
     pub fn was_stopped_by_others(&self) -> bool {
         !std::mem::take(&mut self.state().stopped_itself)
     }
@@ -327,7 +328,7 @@ impl Shared {
 
     // --- the window's size
 
-    /// Columns and rows, from whoever knows best.
+    /// Columns and rows, from the best source available.
     pub fn size(&self) -> (u16, u16) {
         let now = self.tty.size();
         self.state().told.unwrap_or(now)
@@ -405,8 +406,8 @@ impl Shared {
         }
     }
 
-    /// The size to paint for, and whether the window must be taken anew; `None`
-    /// while it is not known yet.
+    /// The size to paint for, and whether the window must be measured again; `None` while
+    /// it is unknown.
     pub fn painting_size(&self) -> Option<((u16, u16), Resize)> {
         self.resize_overdue();
         let device = self.tty.size();
@@ -493,7 +494,7 @@ impl State {
                 self.awaits_graphics = false;
                 self.capabilities.sixel = sixel;
                 if std::mem::take(&mut self.asks_pictures) {
-                    // Only whoever draws pictures is asked how.
+                    // Asked only if pictures are drawn.
                     if sixel {
                         replies.extend_from_slice(ASK_SIXEL_COLORS);
                     }

@@ -41,7 +41,7 @@ impl Attributes {
     }
 }
 
-/// Attributes that show on a blank.
+/// Attributes that are visible on a space.
 const SHOWS_ON_BLANK: u8 = Attributes::UNDERLINE.0 | Attributes::REVERSE.0 | Attributes::STRIKE.0;
 
 /// How a cell looks.
@@ -102,8 +102,8 @@ impl Style {
         self.with(Attributes::UNDERLINE)
     }
 
-    /// What of it shows on a blank: the background and few attributes. The rest would
-    /// only cost bytes.
+    /// The part that is visible on a space: the background and a few attributes. The rest
+    /// would only cost bytes.
     pub(crate) fn on_blank(self) -> Self {
         let attributes = Attributes(self.attributes.0 & SHOWS_ON_BLANK);
         let fg = if attributes.0 == 0 { None } else { self.fg };

@@ -1,7 +1,7 @@
-//! Whether the window's size is changing all the time: somebody drags its edge, or a
-//! layout is being tried. A frame that is painted then comes to a window that is another
-//! already, and what a terminal wraps and pushes into its scrollback cannot be taken off
-//! again. So frames wait until the size rests. One change alone holds nothing up.
+//! Detects that the window is being resized continuously, for example by dragging its edge.
+//! A frame painted in that time arrives in a window of a different size, and rows that the
+//! terminal then wraps and pushes into its scrollback cannot be removed. Frames therefore
+//! wait until the size is stable. A single change delays nothing.
 
 use std::time::{Duration, Instant};
 

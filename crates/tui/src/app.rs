@@ -83,8 +83,8 @@ use custom::Waiting;
 use extensions::Consent;
 use server_questions::ServerQuestion;
 
-/// How long somebody must not have written before a key answers a question that
-/// came while they wrote, in milliseconds.
+/// How long the user must not have typed before a key answers a dialog that opened while
+/// they typed, in milliseconds.
 const PAUSE_MS: u64 = 700;
 
 /// A message for the running turn that was not delivered yet.
@@ -153,7 +153,7 @@ pub(crate) struct App {
     pub(crate) beginning: Option<String>,
     /// Hooks that run now, by what they are called.
     hooks: Vec<String>,
-    /// The person wanted the running turn to stop where it could have gone on.
+    /// The user stopped the running turn although it could have continued.
     pub(crate) stopped: bool,
     focused: bool,
     armed: Option<(hint::Armed, u64)>,
@@ -231,7 +231,7 @@ pub(crate) struct App {
     looked_for_updates: bool,
     /// The session that is being opened is the one that is shown.
     pub(crate) again: bool,
-    /// The sub-agents of the session.
+    /// The subagents of the session.
     agents: Option<Arc<SessionAgents>>,
     skills: Option<Arc<SessionSkills>>,
     /// The version of them whose names are offered.
@@ -239,7 +239,7 @@ pub(crate) struct App {
     /// Questions of MCP servers, the first of them open.
     server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
-    /// What may stand behind the command that is being written.
+    /// Completions of arguments for the command that is being typed.
     names: argument_names::Names,
     /// Stops the commands of the one that is being prepared.
     expanding: Option<CancellationToken>,
@@ -258,8 +258,8 @@ pub(crate) struct App {
     pub(crate) keyless: bool,
     /// The terminal was asked for the clipboard.
     pub(crate) clipboard_asked: bool,
-    /// Until when a question waits because the person is writing, in
-    /// milliseconds of the app's clock.
+    /// Until when a dialog waits because the user is typing, in milliseconds of the app's
+    /// clock.
     writing_until: u64,
     /// When text was written last.
     wrote_at: u64,
@@ -514,9 +514,9 @@ impl App {
             return;
         }
         if self.keyless {
-            // Nobody would answer: first the key.
+            // No model would answer: ask for the key first.
             self.composer.insert_before(&text);
-            return self.auth_dialog(Some("The prompt waits: there is no key to send it with."));
+            return self.auth_dialog(Some("The prompt will be sent once you have an API key."));
         }
         if self.ready {
             self.effect(Effect::Prompt { text, steer: None, ask: true });
@@ -540,7 +540,7 @@ impl App {
     /// The next mode, around; yolo is not among them.
     fn cycle_mode(&mut self) {
         let next = match self.facts.mode {
-            // Where nothing is trusted, edits are asked about in any case.
+            // In an untrusted folder, edits require approval in every mode.
             ApprovalMode::Default if !self.facts.trusted => match self.has_plan_mode() {
                 true if !self.is_busy() => ApprovalMode::Plan,
                 _ => ApprovalMode::Default,
@@ -556,7 +556,7 @@ impl App {
 
     pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
         if mode == ApprovalMode::AutoEdit && !self.facts.trusted {
-            self.warn("The folder is not trusted, so edits are asked about (see /permissions)");
+            self.warn("The folder is not trusted, so edits require approval (see /permissions)");
             return;
         }
         self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
@@ -593,7 +593,7 @@ impl App {
         !self.title.is_empty()
     }
 
-    /// Tells a person who looks elsewhere, if they want to be told.
+    /// Notifies a user who is not looking at the terminal, if enabled.
     fn notify(&mut self, text: &str) {
         if !self.focused && self.settings.notifications.is_some() {
             self.effect(Effect::Notify(text.to_owned()));

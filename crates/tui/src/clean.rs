@@ -38,9 +38,8 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Whether a character may stand in a row. Not: controls, marks that turn the
-/// direction of writing, line separators, tags and other marks without a shape
-/// that hide text from people.
+/// Whether a character may appear in a row. Excluded: controls, bidirectional marks, line
+/// separators, tags, and other invisible marks that hide text.
 fn is_shown(char: char) -> bool {
     if char.is_ascii() {
         return !char.is_ascii_control();
@@ -152,8 +151,8 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// A line of a file, with its tabs, for somebody who is to know all that is in it:
-/// nothing is left out, what is not shown elsewhere is shown as a sign or a number.
+/// A line of a file, with its tabs, for a user who must see all of it: nothing is omitted,
+/// and invisible characters are shown as a sign or a number.
 pub fn line_in_full(line: &str) -> Cow<'_, str> {
     if line.chars().all(|char| is_shown(char) || char == '\t') {
         return Cow::Borrowed(line);

@@ -53,7 +53,7 @@ enum Kind {
 struct Offer {
     kind: Kind,
     line: usize,
-    /// The bytes of the line that a choice takes the place of.
+    /// The bytes of the line that a choice replaces.
     range: Range<usize>,
     query: String,
     /// The question whose answer fills the list.
@@ -94,8 +94,8 @@ impl Completion {
         self.seen = None;
     }
 
-    /// Sets what can stand behind `@` besides files: names of agents and
-    /// resources, with their descriptions.
+    /// Sets completions for `@` besides files: names of agents and resources, with their
+    /// descriptions.
     pub fn set_mentions(&mut self, mentions: Vec<(String, String)>) {
         let candidate = |(name, description): (String, String)| Candidate {
             insert: format!("@{}", escape_path(&name)),
@@ -315,7 +315,7 @@ impl Completion {
             return CompletionAction::Ignored;
         };
         if enter && chosen.exact && !self.list.was_moved() {
-            // It stands there already.
+            // It is there already.
             self.close();
             return CompletionAction::Ignored;
         }

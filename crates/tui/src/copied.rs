@@ -20,24 +20,24 @@ pub(crate) enum Copied {
 }
 
 impl Copied {
-    /// What the person is told.
+    /// The message for the user.
     ///
     /// # Errors
     /// Why it was not copied.
     pub(crate) fn words(self) -> Result<&'static str, &'static str> {
         match self {
             Self::Clipboard => Ok("copied"),
-            Self::ClipboardAndTmux => Ok("copied: in the clipboard and in tmux's buffer"),
+            Self::ClipboardAndTmux => Ok("copied to the clipboard and to the tmux buffer"),
             Self::Tmux => {
-                Ok("copied: in tmux's buffer and, where your terminal allows it, the clipboard")
+                Ok("copied to the tmux buffer and, if your terminal allows it, to the clipboard")
             }
             Self::AskedTmux => {
-                Ok("tmux was asked to copy it; it does with `set -s set-clipboard on`")
+                Ok("asked tmux to copy; this works only with `set -s set-clipboard on`")
             }
-            Self::AskedScreen => Ok("your terminal was asked, through screen, to copy it"),
+            Self::AskedScreen => Ok("asked your terminal, through screen, to copy"),
             Self::TooLong => Err("The text is too long for the terminal's clipboard, and no \
-                                  program for the clipboard can be reached from here."),
-            Self::Nowhere => Err("There is no clipboard that can be reached from here."),
+                                  clipboard program is available."),
+            Self::Nowhere => Err("No clipboard is available."),
         }
     }
 }

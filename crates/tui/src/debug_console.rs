@@ -98,7 +98,7 @@ impl DebugConsole {
             EventBody::TurnEnded(TurnEnded { reason: EndReason::Failed(failure), .. }) => {
                 let status = failure.status.map(|status| format!(" (HTTP {status})"));
                 let text =
-                    format!("the turn failed{}: {}", status.unwrap_or_default(), failure.message);
+                    format!("turn failed{}: {}", status.unwrap_or_default(), failure.message);
                 self.log.add(LogLevel::Error, text);
             }
             _ => {}
@@ -106,7 +106,7 @@ impl DebugConsole {
         let EventBody::ModelCall(call) = &event.body else { return };
         let usage = call.usage;
         let mut text = format!(
-            "turn {} {} {} {}.{:03}s {} sent · {}↑ ({} cached) {}↓ {} thought",
+            "turn {} {} {} {}.{:03}s {} sent · {}↑ ({} cached) {}↓ {} thoughts",
             event.turn,
             call.role,
             call.model,
@@ -145,7 +145,7 @@ impl DebugConsole {
             rows.drain(..rows.len().saturating_sub(most));
             rows
         };
-        let mut rows = vec![title(&format!("requests ({key} closes)"))];
+        let mut rows = vec![title(&format!("requests ({key} to close)"))];
         let skipped = self.requests.len().saturating_sub(requests);
         let told = self.requests.iter().skip(skipped);
         let mut told: Vec<Vec<Line>> = told.map(|text| row(text, theme.secondary)).collect();

@@ -71,7 +71,7 @@ pub(crate) struct DialogView {
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
-/// What came of a key.
+/// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Response {
     /// The dialog stays, perhaps changed.

@@ -14,7 +14,7 @@ use crate::layout::{count, hard_wrap, shortened};
 use crate::theme::Theme;
 use hunks::{Change, Row};
 
-/// What stands before lines that were added or removed.
+/// The marker before added or removed lines.
 const SIGNS: [&str; 4] = ["+ ", "- ", "added: ", "removed: "];
 
 /// How a diff is drawn.
@@ -44,7 +44,7 @@ pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
     let only_added =
         changes.iter().all(|row| matches!(row, Row::Line { change: Change::Added, .. }));
     if changes.is_empty() {
-        page.note("no change");
+        page.note("no changes");
     } else if diff.is_new_file && only_added {
         new_file(&changes, &diff.file_path, &mut page);
     } else {

@@ -14,8 +14,7 @@ use parallax_sdk::{LaunchOptions, SessionChoice};
 use crate::app::App;
 use crate::face::Deliver;
 
-/// Work that blocks: done on a thread of its own, then the app goes on with
-/// what came of it.
+/// Blocking work: runs on its own thread, then the app continues with the result.
 pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
 /// What is done with the app when a job is through.
 pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
@@ -28,12 +27,12 @@ pub(crate) type WithDrawing = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
 pub(crate) enum Effect {
     /// Hand an order to the engine.
     Send(Op),
-    /// Send a prompt, its `@path` expanded; `steer`: into the running turn,
-    /// under this name; `ask`: whether files outside are asked about.
+    /// Send a prompt with its `@path` expanded; `steer`: into the running turn, under this
+    /// id; `ask`: whether files outside require approval.
     Prompt { text: String, steer: Option<SteerId>, ask: bool },
     /// Let these be read for the rest of the session.
     AllowReading(Vec<PathBuf>),
-    /// Run what a command of the person's own needs, and send what it came to.
+    /// Run the commands of a custom command, and send the result.
     Expand(Box<parallax_sdk::custom_commands::Prepared>, CancellationToken),
     /// Ask the open session something that it knows at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
@@ -43,7 +42,7 @@ pub(crate) enum Effect {
     Run(Job),
     /// Do blocking work that has something to tell while it goes on.
     Tell(Box<dyn FnOnce(Deliver) + Send>),
-    /// Answer the question about trust and go on with the start.
+    /// Answer the trust question and continue the startup.
     Trust(TrustAnswer),
     /// Close the session if one is open, and open another.
     Open(SessionChoice),
@@ -51,7 +50,7 @@ pub(crate) enum Effect {
     Reopen(Box<dyn FnOnce(&mut LaunchOptions) + Send>, SessionChoice),
     /// Ask the service about a key, keep it if it is good, and go on.
     CheckKey(KeyKind, parallax_protocol::secret::Secret),
-    /// Put a text into the person's editor, in a file of this name.
+    /// Open a text in the user's editor, in a file of this name.
     Edit { text: String, name: String, then: WithText },
     /// Into the clipboard.
     Copy(String),
@@ -65,13 +64,13 @@ pub(crate) enum Effect {
     Title(String),
     /// Progress in the window's frame: working, or not.
     Progress(bool),
-    /// Tell a person who looks elsewhere.
+    /// Notify a user who is not looking at the terminal.
     Notify(String),
     /// Stop as a job of the shell.
     Suspend,
     /// Go on after the shell stopped us.
     Resume,
-    /// Draw everything anew.
+    /// Redraw everything.
     Redraw,
     /// Take the mouse, or leave it to the terminal.
     Mouse(bool),

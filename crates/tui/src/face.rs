@@ -23,7 +23,7 @@ use session::Session;
 /// Between two frames that no key asked for: 30 a second are smooth, and cost
 /// half of what 60 do.
 const FRAME: Duration = Duration::from_millis(33);
-/// What a job may hand over before somebody takes it.
+/// How many results of jobs are buffered.
 const JOBS: usize = 64;
 
 /// What the command line says about the face.
@@ -36,7 +36,7 @@ pub struct FaceOptions {
     pub browse: bool,
     /// `--screen-reader`.
     pub screen_reader: bool,
-    /// What the person should know, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
     /// Where log lines are collected for the console.
     pub log: LogBook,
@@ -63,7 +63,7 @@ impl Deliver {
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// The person left.
+    /// The user exited.
     Quit,
     /// A signal ended it.
     Signal(u8),
@@ -102,7 +102,7 @@ enum Woken {
     Time,
 }
 
-/// Talks with the person until they leave.
+/// Runs the interface until the user exits.
 ///
 /// # Errors
 /// Why there is no session at all: settings that cannot be read, a terminal

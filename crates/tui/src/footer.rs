@@ -51,7 +51,7 @@ pub(crate) struct Facts {
     pub(crate) quota: Option<Quota>,
     /// Markdown is shown as it is written.
     pub(crate) raw_markdown: bool,
-    /// A system prompt of the user's own takes the place of the built-in one.
+    /// A system prompt of the user replaces the built-in one.
     pub(crate) own_prompt: bool,
     /// Share of the window from which the context is compressed.
     pub(crate) warn_at: f64,
@@ -376,7 +376,8 @@ mod tests {
         let rows = rows(&facts(), &USUAL, false, 120, &Theme::default());
         assert_eq!(
             rows[0].text(),
-            "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox · trusted"
+            "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox \
+             · trusted"
         );
         assert_eq!(rows.len(), 1);
     }

@@ -1,5 +1,4 @@
-//! A change taken apart, so that a person can take some of it and leave the
-//! rest.
+//! A change split into hunks, so that the user can apply only some of them.
 
 use parallax_screen::{Line, Span, truncate};
 

@@ -21,7 +21,7 @@ pub struct Keymap {
     keys: HashMap<KeyCommand, Vec<Key>>,
     /// The commands of a key, in the order of the table.
     commands: HashMap<Key, Vec<KeyCommand>>,
-    /// What the person bound; it takes the key from what it meant there.
+    /// User bindings, which replace the default meaning of a key.
     own: HashSet<(Key, KeyCommand)>,
     warnings: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Keymap {
                 if is_new {
                     own.insert((change.key, change.command));
                 }
-                // The person's own key is the one that the help shows first.
+                // The user's own key is shown first in the help.
                 bound.insert(0, change.key);
             } else if is_new {
                 let label = key_text::label(change.key, platform);
@@ -111,8 +111,8 @@ impl Keymap {
         self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normal(key)))
     }
 
-    /// The keys of a command for people (`Ctrl+X`), the most important first. Keys that
-    /// mean something else wherever the command counts are none of it any more.
+    /// The keys of a command for display (`Ctrl+X`), the most important first, without keys
+    /// that mean something else in every context of the command.
     pub fn keys_of(&self, command: KeyCommand) -> Vec<String> {
         self.keys_within(command, &Context::EACH)
     }
@@ -132,12 +132,12 @@ impl Keymap {
         keys.iter().filter(runs).map(|key| key_text::label(*key, self.platform)).collect()
     }
 
-    /// The first key of a command for people; empty when it has none.
+    /// The first key of a command for display; empty if it has none.
     pub fn key_of(&self, command: KeyCommand) -> String {
         self.keys_of(command).into_iter().next().unwrap_or_default()
     }
 
-    /// What keys of the person's own meant before, as sentences.
+    /// The commands that user bindings replace, as sentences.
     pub fn taken(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (key, command) in &self.own {
@@ -152,7 +152,7 @@ impl Keymap {
             if !lost.is_empty() {
                 let label = key_text::label(*key, self.platform);
                 let lost = lost.join(", ");
-                found.push(format!("{label} runs `{}` in place of {lost}", command.id()));
+                found.push(format!("{label} runs `{}` instead of {lost}", command.id()));
             }
         }
         found.sort();
@@ -169,7 +169,7 @@ impl Keymap {
                 for second in commands.iter().skip(at + 1) {
                     let meant = defaults.is(*key, *first) && defaults.is(*key, *second);
                     let is_own = |command: &KeyCommand| self.own.contains(&(*key, *command));
-                    // One of the person's own takes the key from a default.
+                    // A user binding replaces a default.
                     let taken = is_own(first) != is_own(second);
                     if !meant && !taken && first.contexts().meets(second.contexts()) {
                         let label = key_text::label(*key, self.platform);
@@ -277,7 +277,7 @@ mod tests {
         // Where nothing is sent it is what it was.
         assert_eq!(of(Context::DIALOG), [KeyCommand::ShowFullTodos]);
         assert_eq!(keymap.conflicts(), [] as [String; 0]);
-        let taken = "Ctrl+T runs `input.submit` in place of `app.showFullTodos`";
+        let taken = "Ctrl+T runs `input.submit` instead of `app.showFullTodos`";
         assert_eq!(keymap.taken(), [taken]);
         assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, Context::COMPOSER), [""; 0]);
         assert_eq!(keymap.keys_of(KeyCommand::ShowFullTodos), ["Ctrl+T"]);
@@ -287,7 +287,7 @@ mod tests {
         let of = keymap.commands_for(enter, Context::COMPOSER).collect::<Vec<_>>();
         assert_eq!(of, [KeyCommand::Confirm, KeyCommand::Submit]);
         assert_eq!(keymap.taken(), [""; 0]);
-        // Taken wherever it counted: nobody is told of it any more.
+        // The key is replaced in every context, so it is not shown anymore.
         let log = r#"[{ "command": "app.showErrorDetails", "key": "ctrl+r" }]"#;
         let keymap = Keymap::load(Platform::Linux, log);
         assert_eq!(keymap.keys_of(KeyCommand::SearchStart), [""; 0]);

@@ -5,8 +5,8 @@
 //! a whole text gives the same rows, since it goes the same way.
 //!
 //! Rules that follow from it:
-//! - `[text][label]` is a link when the definition of `label` stands before the
-//!   next block's beginning; a definition that no link before it refers to is text;
+//! - `[text][label]` is a link if `label` is defined before the next block; a definition
+//!   without an earlier link that refers to it is text;
 //! - a footnote stands where it is written, and `[^1]` always points to one;
 //! - a list item is followed by an empty row exactly when the source has an empty
 //!   line there, whether or not the list is "loose";

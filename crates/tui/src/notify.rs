@@ -1,4 +1,4 @@
-//! How a person who looks elsewhere is told.
+//! Notifications for a user who is not looking at the terminal.
 
 use parallax_screen::Notify;
 use parallax_sdk::settings::NotificationMethod;

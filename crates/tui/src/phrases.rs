@@ -9,16 +9,16 @@ const TIP_MS: u64 = 10_000;
 const WITTY_MS: u64 = 5_000;
 
 const TIPS: [&str; 12] = [
-    "Tip: @ names a file, with completion",
+    "Tip: @ adds a file, with completion",
     "Tip: ! runs a command in your shell",
-    "Tip: type while it works, and it listens",
+    "Tip: type while the agent works to steer it",
     "Tip: Esc stops; Esc twice goes back to an earlier prompt",
-    "Tip: /undo gives files back what they were",
-    "Tip: /diff shows what changed",
-    "Tip: Shift+Tab changes what runs without a question",
-    "Tip: Ctrl+R searches what you asked before",
+    "Tip: /undo reverts the file changes of a turn",
+    "Tip: /diff shows the agent's edits",
+    "Tip: Shift+Tab changes the approval mode",
+    "Tip: Ctrl+R searches your earlier prompts",
     "Tip: Ctrl+G opens your editor for the prompt",
-    "Tip: /compress makes the history shorter",
+    "Tip: /compress compacts the history",
     "Tip: /stats shows tokens and tool time",
     "Tip: Ctrl+O shows long outputs in full",
 ];

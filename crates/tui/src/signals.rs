@@ -16,7 +16,7 @@ impl Signals {
             SignalKind::interrupt(),
             SignalKind::quit(),
             SignalKind::terminate(),
-            // Nobody means these for this program; they would end it in raw mode.
+            // These signals are not meant for this program; they would end it in raw mode.
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
             SignalKind::alarm(),

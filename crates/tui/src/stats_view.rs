@@ -83,7 +83,10 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         tools.total_calls,
         tools.total_success,
         tools.total_fail,
-        stats.success_rate().map(|rate| format!(" {:.0}% well", rate * 100.0)).unwrap_or_default()
+        stats
+            .success_rate()
+            .map(|rate| format!(" {:.0}% successful", rate * 100.0))
+            .unwrap_or_default()
     );
     rows.push(row("tool calls", calls, theme));
     if let Some(agreement) = stats.agreement() {
@@ -107,7 +110,7 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         format!(
             "{} {}, agent {}, model {}, tools {}",
             seconds(stats.wall()),
-            if stats.before.tokens.total == 0 { "in all" } else { "since it was resumed" },
+            if stats.before.tokens.total == 0 { "in total" } else { "since it was resumed" },
             seconds(stats.agent()),
             seconds(stats.api()),
             seconds(stats.tools())
@@ -118,7 +121,7 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     if before.total > 0 {
         let all = stats.tokens();
         let told = format!(
-            "{}↑ {}↓ {} of all that is told here; the rest came before it was resumed",
+            "{}↑ {}↓ {} since the session was resumed",
             count(all.prompt - before.prompt),
             count(output(&all) - output(&before)),
             dollars(stats.totals.cost.usd - stats.before.cost),
@@ -136,7 +139,7 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let mut rows = Vec::new();
     if cost.usd > 0.0 {
         let told = format!(
-            "{} (new input {}, cached input {}, answers {})",
+            "{} (new input {}, cached input {}, output {})",
             dollars(cost.usd),
             dollars(cost.input_usd),
             dollars(cost.cached_usd),
@@ -149,7 +152,7 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     }
     if !cost.unpriced.is_empty() {
         let told = format!(
-            "of {} not known: see `modelConfigs.prices`",
+            "unknown for {}: see `modelConfigs.prices`",
             cost.unpriced.iter().map(|name| truncate(name, 40)).collect::<Vec<_>>().join(", ")
         );
         rows.push(row("price", told, theme));
@@ -176,7 +179,7 @@ fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         rows.extend(turns.iter().map(|turn| {
             let tokens = &turn.tokens;
             Line::raw(format!(
-                "  turn {}: {} sent, {} of them cached, {} answered",
+                "  turn {}: {} sent, {} of them cached, {} received",
                 turn.turn,
                 count(tokens.prompt),
                 count(tokens.cached),
@@ -223,7 +226,7 @@ const TOOL_COLUMNS: usize = 70;
 fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let theme = look.theme;
     if stats.totals.models.is_empty() {
-        return vec![Line::styled("No model was asked yet.", theme.secondary)];
+        return vec![Line::styled("No model calls yet.", theme.secondary)];
     }
     if !look.has_room(MODEL_COLUMNS) {
         return models_in_words(stats, theme);
@@ -231,7 +234,7 @@ fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let mut rows = vec![Line::styled(
         format!(
             "{:<28} {:>4} {:>4} {:>8} {:>8} {:>7} {:>8} {:>8} {:>9}",
-            "Model", "asks", "errs", "time", "in", "cached", "out", "thought", "cost"
+            "Model", "reqs", "errs", "time", "in", "cached", "out", "thought", "cost"
         ),
         theme.accent.bold(),
     )];
@@ -267,7 +270,8 @@ fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
         let share = percent(model.tokens.cached, model.tokens.prompt);
         rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
         let told = format!(
-            "  {} asked, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thought; {}",
+            "  {} requests, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thoughts; \
+             {}",
             api.total_requests,
             api.failures(),
             Duration::from_millis(mean).as_secs_f64(),
@@ -281,8 +285,8 @@ fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     rows
 }
 
-/// How often a call was allowed and refused, by a rule or a person; empty: it
-/// was never decided.
+/// How often a call was allowed and denied, by a rule or the user; empty if it was never
+/// decided.
 fn decided(decisions: &Decisions) -> String {
     let allowed = decisions.accept + decisions.auto_accept;
     match allowed + decisions.reject {
@@ -295,19 +299,19 @@ fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let StatsLook { width, theme, .. } = look;
     let by_name = &stats.totals.tools.by_name.0;
     if by_name.is_empty() {
-        return vec![Line::styled("No tool was called yet.", theme.secondary)];
+        return vec![Line::styled("No tool calls yet.", theme.secondary)];
     }
     if !look.has_room(TOOL_COLUMNS) {
         let told = by_name.iter().map(|(name, tool)| {
             let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
             let numbers = format!(
-                ": {} calls, {} went well, {} did not, {mean:.2}s each{}",
+                ": {} calls, {} succeeded, {} failed, {mean:.2}s each{}",
                 tool.count,
                 tool.success,
                 tool.fail,
                 match decided(&tool.decisions).as_str() {
                     "" => String::new(),
-                    decided => format!(", allowed/not {decided}"),
+                    decided => format!(", allowed/denied {decided}"),
                 }
             );
             let name = truncate(name, 60).to_owned();
@@ -421,6 +425,6 @@ mod tests {
     fn a_screen_reader_gets_words_and_no_bars() {
         let rows = texts(99, true).join("\n");
         assert!(!rows.contains('█'), "{rows}");
-        assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 answered"), "{rows}");
+        assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 received"), "{rows}");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Look<'a> {
     pub(crate) spinner: bool,
     /// What is said while no thought and no call gives a subject.
     pub(crate) phrases: LoadingPhrases,
-    /// The person's own.
+    /// The user's own phrases.
     pub(crate) own_phrases: &'a [String],
     /// Escape stops it.
     pub(crate) stops: bool,
@@ -73,7 +73,7 @@ impl Working {
         self.subject = match self.running.as_slice() {
             [] => String::new(),
             [(_, title)] => title.clone(),
-            several => format!("{} calls run", several.len()),
+            several => format!("{} tool calls running", several.len()),
         };
     }
 
@@ -108,7 +108,7 @@ pub(crate) fn row(
 ) -> Line {
     let seconds = now_ms.saturating_sub(working.since_ms) / 1000;
     if working.waiting {
-        return Line::styled("? waiting for your answer", theme.warning);
+        return Line::styled("? Waiting for approval", theme.warning);
     }
     let (text, style) = match &working.retry {
         Some((until, why)) => {
@@ -161,7 +161,7 @@ mod tests {
         let (one, two) = (ItemId::new("1"), ItemId::new("2"));
         working.runs(&one, "Read a");
         working.runs(&two, "Read b");
-        assert_eq!(working.subject, "2 calls run");
+        assert_eq!(working.subject, "2 tool calls running");
         working.ran(&two);
         assert_eq!(working.subject, "Read a");
         "thinks".clone_into(&mut working.subject);
@@ -181,8 +181,8 @@ mod tests {
         let subject = "for i in $(seq 1 40); do echo $i; sleep 1; done".to_owned();
         let working = Working { subject, ..Working::default() };
         let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
-        let keys = look(" · Tab types to it");
-        assert!(text(keys, 60).ends_with("… (esc to cancel, 3s · Tab types to it)"));
+        let keys = look(" · Tab to type into it");
+        assert!(text(keys, 60).ends_with("… (esc to cancel, 3s · Tab to type into it)"));
         assert!(text(keys, 40).ends_with("… (esc to cancel, 3s)"));
         assert!(text(Look { stops: false, ..look("") }, 40).ends_with("… (3s)"));
         for width in 1..100 {

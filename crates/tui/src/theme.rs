@@ -29,7 +29,7 @@ pub struct Theme {
     pub accent: Style,
     /// The model's answers.
     pub response: Style,
-    /// What the person said.
+    /// Prompts of the user.
     pub user: Style,
     /// Inline code.
     pub code: Style,
@@ -57,7 +57,7 @@ pub struct Theme {
     pub removed_word: Style,
     /// The row chosen in a list.
     pub selected: Style,
-    /// What a person said, as a band; `None`: no band.
+    /// The background of prompts; `None` for none.
     pub band: Option<Color>,
     /// The composer's band; `None`: no band.
     pub input_band: Option<Color>,
@@ -102,8 +102,8 @@ impl Theme {
         })
     }
 
-    /// A theme as a person or an extension writes it: a JSON object of the type
-    /// `custom`. The name may be replaced (`name (extension)`) by setting it.
+    /// A theme of a user or an extension: a JSON object of type `custom`. The name may be
+    /// replaced (`name (extension)`) by setting it.
     ///
     /// # Errors
     /// What is wrong, and at which key.

@@ -136,7 +136,7 @@ impl Transcript {
         self.retry.as_mut().map(|retry| retry.text(now_ms))
     }
 
-    /// Adds an item of the face's own; it stands behind all that came before.
+    /// Adds a local item after all existing items.
     pub fn push(&mut self, item: LocalItem) -> LocalId {
         self.items.push(Item::from(item));
         LocalId(self.items.len() - 1)

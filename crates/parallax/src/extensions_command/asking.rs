@@ -12,7 +12,7 @@ use super::not_agreed;
 /// Bytes of an answer.
 const LONGEST: usize = 64 * 1024;
 
-/// Whoever is at the other end of stdin.
+/// The user or program at the other end of stdin.
 pub(crate) struct Person {
     is_terminal: bool,
     /// The input is at its end.
@@ -38,7 +38,7 @@ impl Person {
     }
 
     pub(crate) fn tell(&self, text: &str) {
-        // Nobody is there to read it when this fails.
+        // A failed write to stderr cannot be reported.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 

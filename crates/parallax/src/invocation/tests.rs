@@ -57,7 +57,7 @@ fn prompts_may_look_like_lists_flags_or_commands() {
     assert_eq!(prompt(&["help", "me"]).0.as_deref(), Some("help me"));
     assert_eq!(prompt(&["--", "-x"]).0.as_deref(), Some("-x"));
     assert!(refusal(&["-p", "--yolo"]).contains("--prompt=--yolo"));
-    assert!(refusal(&["demo", "the", "app"]).contains("Quote the prompt"));
+    assert!(refusal(&["demo", "the", "app"]).contains("quote the prompt"));
     assert!(matches!(read(&["demo"]), Ok(Invocation::Demo)));
     assert!(matches!(read(&["-o", "json", "demo"]), Ok(Invocation::Demo)));
 }
@@ -70,7 +70,7 @@ fn sessions_are_chosen_by_one_flag() {
         prompt(&["--session-id", "a-1", "x"]).1.session,
         SessionChoice::WithId("a-1".into())
     );
-    assert!(refusal(&["--session-id", "a/b", "x"]).starts_with("42 `a/b`"));
+    assert!(refusal(&["--session-id", "a/b", "x"]).starts_with("42 Invalid session id `a/b`"));
     assert!(refusal(&["-r", "1", "--session-id", "x"]).contains("`--resume` and `--session-id`"));
     assert!(matches!(read(&["--list-sessions"]), Ok(Invocation::ListSessions { .. })));
     assert!(matches!(read(&["--delete-session", "2"]), Ok(Invocation::DeleteSession { .. })));
@@ -83,16 +83,19 @@ fn what_does_not_fit_is_refused_with_a_hint() {
         (&["--sandbox=dokcer"], "Choose one of: true, false, docker"),
         (&["trust", "me", "now"], "parallax -p \"trust …\""),
         (&["-o", "xml"], "Choose one of: text, json, stream-json"),
-        (&["-o"], "needs a value | Choose one of: text, json, stream-json"),
+        (&["-o"], "requires a value | Choose one of: text, json, stream-json"),
         (&["--approval-mode", "free"], "Choose one of: default, auto_edit, yolo, plan"),
-        (&["--max-turns", "0"], "`0` is no value"),
+        (&["--max-turns", "0"], "Invalid value `0`"),
         (&["-p", "a", "b"], "both with `--prompt` and as words"),
         (&["-y", "--approval-mode", "plan", "x"], "`--yolo` and `--approval-mode`"),
         (&["--replay", "a", "--fake-responses", "b", "x"], "`--replay` and `--fake-responses`"),
         (&["--verbose-json", "-o", "text", "x"], "requires `--output-format json`"),
-        (&["--verbose-json", "--stream-version", "2", "x"], "does not fit `--stream-version`"),
+        (
+            &["--verbose-json", "--stream-version", "2", "x"],
+            "cannot be used with `--stream-version`",
+        ),
         (&["--input-format", "stream-json", "x"], "from stdin"),
-        (&["--input-format", "stream-json", "-o", "json"], "does not fit `--output-format`"),
+        (&["--input-format", "stream-json", "-o", "json"], "cannot be used with `--output-format`"),
         (&["--stream-version", "3"], "Choose one of: 1, 2"),
     ] {
         let refusal = refusal(words);
@@ -165,7 +168,8 @@ fn a_start_on_a_terminal_without_p_is_interactive() {
     assert!(matches!(start(&["parallax", "-p", "hello"]), Ok(Invocation::Prompt { .. })));
     assert!(matches!(start(&["parallax", "-o", "json", "x"]), Ok(Invocation::Prompt { .. })));
     assert!(
-        matches!(start(&["parallax", "-o", "json"]), Err(Refusal::Failure(failure)) if failure.message.contains("no prompt"))
+        matches!(start(&["parallax", "-o", "json"]), Err(Refusal::Failure(failure)) if failure.message.contains("No \
+                                                                                                                 prompt"))
     );
     assert!(refusal(&["-i", "x"]).starts_with("42 The --prompt-interactive flag cannot be used"));
     assert!(refusal(&["-i", "x", "-p", "y"]).contains("cannot be used together"));

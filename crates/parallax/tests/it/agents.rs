@@ -1,12 +1,12 @@
-//! Sub-agents, as a user meets them.
+//! Subagents from the user's point of view.
 
 use serde_json::{Value, json};
 
 use crate::support::{Conversation, World};
 
 const SCOUT: &str = "---\nname: scout\ndescription: Looks for things.\ntools: [read_file, \
-                     list_directory]\nmodel: inherit\ntemperature: 0.3\nmax_turns: 3\n---\n\
-                     You are the scout. Your task: ${query}\n";
+                     list_directory]\nmodel: inherit\ntemperature: 0.3\nmax_turns: 3\n---\nYou \
+                     are the scout. Your task: ${query}\n";
 
 /// A reply for the session itself, or for the agent whose prompt holds the text.
 fn to(system: &str, reply: Value) -> Value {
@@ -127,7 +127,7 @@ fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
     let listed = world.run_well(&["agents", "list"]);
     assert!(listed.out().contains("scout (project, not accepted)"), "{}", listed.out());
     let nobody = world.run(&["agents", "accept", "nobody"]);
-    assert!(nobody.code() != 0 && nobody.err().contains("no agent `nobody`"));
+    assert!(nobody.code() != 0 && nobody.err().contains("Unknown agent `nobody`"));
     let accepted = world.run_well(&["agents", "accept", "scout"]);
     assert_eq!(accepted.out(), "accepted: scout\n");
     let done = world.run_well(&["-p", "go"]);
@@ -151,7 +151,8 @@ fn with_server(world: &World, agent: &str, r#do: &str, trust: bool) {
     let server = crate::mcp::stdio(world, r#do);
     let text = format!(
         "---\nname: {agent}\ndescription: Fetches paper.\ntools: [read_file]\nmcp_servers:\n  \
-         paper:\n    command: python3\n    trust: {trust}\n    args: {}\n---\nYou are the {agent}.\n",
+         paper:\n    command: python3\n    trust: {trust}\n    args: {}\n---\nYou are the \
+         {agent}.\n",
         server["args"]
     );
     world.home.write_home(&format!(".parallax/agents/{agent}.md"), &text).unwrap();
@@ -261,9 +262,9 @@ fn rules_can_be_about_one_agent_and_about_starting_it() {
         ]}),
         json!({"text": "all done"}),
     ]);
-    let rules = "[[rule]]\ntoolName = \"read_file\"\nsubagent = \"scout\"\ndecision = \"deny\"\n\
-                 priority = 900\n\n[[rule]]\ntoolName = \"generalist\"\ndecision = \"deny\"\n\
-                 priority = 900\n";
+    let rules = "[[rule]]\ntoolName = \"read_file\"\nsubagent = \"scout\"\ndecision = \
+                 \"deny\"\npriority = 900\n\n[[rule]]\ntoolName = \"generalist\"\ndecision = \
+                 \"deny\"\npriority = 900\n";
     world.home.write_home(".gemini/policies/agents.toml", rules).unwrap();
     world.run_well(&["-p", "go"]);
     assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
@@ -364,7 +365,7 @@ fn questions_of_the_model_are_answered_by_a_program() {
     assert_eq!(face.end(), Some(0));
     assert!(last(&world, 1).contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Yes\"}}"#));
     assert!(last(&world, 2).contains("dismissed"));
-    // Where nobody can answer, nobody is asked.
+    // Without a user, no approval is requested.
     let world = World::new(&Value::from(&script[1..]).to_string());
     world.run_well(&["-p", "go"]);
     assert!(!tools(&body(&world, 0)).contains(&"ask_user"));
@@ -380,8 +381,9 @@ fn an_agent_has_the_tools_of_its_definition_and_wrong_names_are_told() {
     ]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mcp/server.py");
     let agent = format!(
-        "---\nname: own\ndescription: x\ntools: [read_file, nosuchtool, \"mcp_mem_*\"]\nmcp_servers:\n  \
-         mem:\n    command: python3\n    args: [\"{script}\"]\n---\nx\n"
+        "---\nname: own\ndescription: x\ntools: [read_file, nosuchtool, \
+         \"mcp_mem_*\"]\nmcp_servers:\n  mem:\n    command: python3\n    args: \
+         [\"{script}\"]\n---\nx\n"
     );
     world.home.write_home(".gemini/agents/own.md", &agent).unwrap();
     let done = world.run_well(&["-y", "-p", "go"]);

@@ -1,4 +1,4 @@
-//! A sub-agent that was interrupted goes on where it was.
+//! An interrupted subagent continues where it stopped.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Conversation, World, raw_contents, until};
 
-const WORKER: &str = "---\nname: worker\ndescription: Works.\ntools: [run_shell_command]\n\
-                      ---\nYou are the worker. Your task: ${query}\n";
+const WORKER: &str = "---\nname: worker\ndescription: Works.\ntools: \
+                      [run_shell_command]\n---\nYou are the worker. Your task: ${query}\n";
 
 fn shell(command: &str) -> Value {
     json!({"calls": [{"name": "run_shell_command", "args": {"command": command}}]})
@@ -81,7 +81,7 @@ fn after_a_kill_the_finished_calls_are_not_made_again() {
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert_eq!(world.read("log"), "one\ntwo\nthree\n");
-    // The session is told how, and the agent has what it had.
+    // The session is notified how, and the agent has its previous history.
     assert!(body(&world, 0).contains(r#"`resume`: \"worker-1\""#), "{}", body(&world, 0));
     let resumed = body(&world, 1);
     for text in ["echo one", "echo two", "its result is lost", "mind the gap"] {

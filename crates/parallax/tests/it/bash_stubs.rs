@@ -15,8 +15,8 @@ use parallax_sandbox::{Launcher, Plan};
 
 use crate::support::PROGRAM;
 
-/// The names that can run. `p*` only note that they ran; the others are
-/// programs of the system that start what stands behind them.
+/// The names that can run. `p*` only record that they ran; the others are system programs
+/// that start the program after them.
 const STUBS: [&str; 6] = ["pa", "pb", "pc", "pd", "pe", "rm"];
 const REAL: [&str; 6] = ["env", "timeout", "nice", "xargs", "find", "bash"];
 
@@ -367,7 +367,7 @@ impl Yard {
         Self { root, batch: std::cell::Cell::default() }
     }
 
-    /// What the lines get: the network of nobody, and two folders to write.
+    /// The permissions of the lines: a network without peers, and two writable directories.
     fn plan(&self) -> Plan {
         let mut plan = Plan::new(self.root.join("private"));
         plan.writable = vec![self.root.join("home"), self.root.join("log")];
@@ -386,7 +386,8 @@ impl Yard {
         self.batch.set(batch);
         for (number, _) in lines.iter().enumerate() {
             script.push_str(&format!(
-                "( cd '{home}' && STUB_LOG={batch}-{number} timeout -k 1 2 /bin/bash -c \"$L{number}\" </dev/null >/dev/null 2>&1 )\n",
+                "( cd '{home}' && STUB_LOG={batch}-{number} timeout -k 1 2 /bin/bash -c \
+                 \"$L{number}\" </dev/null >/dev/null 2>&1 )\n",
                 home = self.root.join("home").display(),
             ));
         }

@@ -159,8 +159,8 @@ C: !{}
     world.run_well(&["-y", "-p", "/run one; touch made 'two'"]);
     assert_eq!(
         sent(&world),
-        "A: one; touch made 'two'\nB: out\nerr\n\
-         [Shell command 'echo out; echo err >&2; exit 3' exited with code 3]\nC: \n"
+        "A: one; touch made 'two'\nB: out\nerr\n[Shell command 'echo out; echo err >&2; exit 3' \
+         exited with code 3]\nC: \n"
     );
     assert!(!world.home.project().join("made").exists());
 }
@@ -176,7 +176,8 @@ fn a_shell_command_that_nobody_may_allow_is_refused() {
     // One that is known to change nothing runs, and a rule lets the other run.
     world.run_well(&["-p", "/r"]);
     assert_eq!(sent(&world), "now: hi");
-    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch made\"\ndecision = \"allow\"\npriority = 100\n";
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch \
+                made\"\ndecision = \"allow\"\npriority = 100\n";
     world.home.write_home(".parallax/policies/touch.toml", rule).unwrap();
     world.run(&["-p", "/w x"]);
     assert!(world.home.project().join("made").exists());
@@ -207,7 +208,7 @@ fn a_file_is_not_put_into_a_shell_command() {
     world.home.write_home(".gemini/commands/cat.toml", "prompt = '!{cat @{a.txt}}'").unwrap();
     let told = refused(&world, &["-y", "-p", "/cat"]);
     assert!(told.contains("`@{a.txt}` stands in a shell command"), "{told}");
-    // What git means by such braces is no file.
+    // Such braces in git syntax are not a file.
     let template = "prompt = '!{echo HEAD@{1} @{u}}'";
     world.home.write_home(".gemini/commands/git.toml", template).unwrap();
     world.run_well(&["-y", "-p", "/git"]);
@@ -256,7 +257,10 @@ fn a_command_names_its_model_and_tools() {
     let world = World::new(&script(touch));
     let command = "---\nmodel: gemini-2.5-flash\nallowed-tools: Bash(touch:*)\n---\nDo it.\n";
     world.home.write_home(".gemini/commands/go.md", command).unwrap();
-    assert_eq!(world.run_well(&["commands", "check"]).out(), "1 command(s) checked, no problems found\n");
+    assert_eq!(
+        world.run_well(&["commands", "check"]).out(),
+        "1 command(s) checked, no problems found\n"
+    );
     world.run_well(&["-p", "/go"]);
     assert!(world.home.project().join("made").exists(), "the command lets it through");
     let path = world.server.requests()[0].path.clone();

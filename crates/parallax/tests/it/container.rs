@@ -11,8 +11,8 @@ use crate::support::{LIMIT, PROGRAM, World, finish};
 
 const ANSWER: &str = r#"[{"text": "Hello."}]"#;
 
-/// Writes down arguments, variables and stdin; then runs what stands behind
-/// the image, or ends with a code.
+/// Records arguments, variables, and stdin; then runs the command after the image, or exits
+/// with a code.
 const DOCKER: &str = r#"#!/bin/sh
 out="$RECORD"
 echo "$*" >> "$out/lines"
@@ -174,7 +174,8 @@ fn a_closed_network_is_made_once_and_used() {
 #[test]
 fn a_signal_reaches_what_runs_inside() {
     let engine = Engine::new("docker", "[]");
-    let script = "#!/bin/sh\ntrap 'exit 9' TERM\necho started > \"$RECORD/argv\"\nwhile :; do sleep 0.01; done\n";
+    let script = "#!/bin/sh\ntrap 'exit 9' TERM\necho started > \"$RECORD/argv\"\nwhile :; do \
+                  sleep 0.01; done\n";
     std::fs::write(engine.world.home.root().join("bin/docker"), script).expect("script");
     let running = testkit::measure::Running::start(engine.command(&["-s=docker", "-p", "x"]), None)
         .expect("start");

@@ -1,4 +1,4 @@
-//! What stands in a request, and what is done when it grows.
+//! The contents of a request, and what happens when it grows.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn a_context_file_that_links_out_of_the_project_is_not_read() {
     assert!(done.err().contains("closed to tools"), "{}", done.err());
     let sent = raw_contents(&world.server.requests()[1]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
-    // Zeros are no words, but a megabyte of tokens.
+    // Zeros are not words, but a megabyte of tokens.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::fs::write(project.join("GEMINI.md"), [0; 4096]).expect("file");
     let done = world.run_well(&["-p", "go"]);
@@ -250,9 +250,8 @@ fn a_fact_is_kept_and_read_by_the_next_session() {
 
 #[test]
 fn a_program_makes_the_history_shorter_and_leaves_results_out() {
-    let snapshot = "<state_snapshot><overall_goal>look around</overall_goal>\
-                    <key_knowledge>a file</key_knowledge><task_state>done</task_state>\
-                    </state_snapshot>";
+    let snapshot = "<state_snapshot><overall_goal>look around</overall_goal><key_knowledge>a \
+                    file</key_knowledge><task_state>done</task_state></state_snapshot>";
     let script = serde_json::json!([
         {"calls": [{"name": "read_file", "args": {"file_path": "long.txt"}}]},
         {"text": "read"},

@@ -17,8 +17,8 @@ fn world() -> (World, String) {
     (world, text)
 }
 
-/// The old file is whole, nothing lies beside it, and it is told why: to the
-/// model, or where going on has no sense, to the user.
+/// The old file is intact, no other file is beside it, and the error is reported: to the
+/// model, or to the user if the run cannot continue.
 fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
     assert!(world.read("disk/big.txt") == text, "the old file is intact");
     let names: Vec<_> = std::fs::read_dir(world.home.project().join("disk"))

@@ -84,7 +84,7 @@ fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
 
 #[test]
 fn a_long_output_is_read_on_when_the_session_is_resumed() {
-    // The kept file's path is told with the output; the model gives it back.
+    // The path of the saved file is in the output; the model passes it back.
     let first = json!([
         {"calls": [{"name": "run_shell_command",
             "args": {"command": format!("seq -f '{MARKER} %g' 9000")}}]},
@@ -146,7 +146,7 @@ fn who_only_looks_leaves_no_folder_and_finds_what_can_be_read() {
     let plain = world.run(&["-p", "the first wish", "--session-id", "open"]);
     assert_eq!(plain.code(), 0, "{}", plain.err());
     encrypted(&world, "file");
-    // Where there is no memory the home stands in, and nothing of this is asked.
+    // Without a memory-backed directory, the home directory is used, and nothing is asked.
     let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let run = |args: &[&str]| {
         let mut command = world.command(args);
@@ -197,7 +197,7 @@ fn a_damaged_session_is_listed_and_never_thrown_away_as_empty() {
     };
     let changed =
         whole.replace(lines[3], &lines[3].replace("\"encrypted\":\"", "\"encrypted\":\"A"));
-    // A person who kept it long enough for the clean-up.
+    // A user who kept it until the cleanup.
     let age = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 60 * 60);
     let text = |args: &[&str]| {
         let done = world.run(args);
@@ -216,7 +216,7 @@ fn a_damaged_session_is_listed_and_never_thrown_away_as_empty() {
         let listed = text(&["sessions", "list"]);
         assert!(listed.contains("hurt") && listed.contains("(damaged"), "{what}: {listed}");
         let gone = text(&["sessions", "gc"]);
-        assert!(gone.contains("0 went into the trash"), "{what}: {gone}");
+        assert!(gone.contains("0 sessions moved to the trash"), "{what}: {gone}");
         let said = text(&["-r", "hurt", "-p", "on"]);
         assert!(said.contains(resumed) && !said.contains("no previous"), "{what}: {said}");
         assert_eq!(std::fs::read_to_string(&journal).expect("journal"), damaged, "{what}");

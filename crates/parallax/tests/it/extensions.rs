@@ -164,7 +164,7 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
     assert!(well(&world, &["update", "notebook"]).out().contains("up to date"));
     edit(&repository.join("gemini-extension.json"), "1.0.0", "1.1.0");
     git(&world, &repository, &["commit", "-qam", "two"]);
-    // It may do no more than before, so nobody is asked.
+    // It asks for no additional permissions, so no consent is needed.
     assert!(well(&world, &["update", "--all"]).out().contains("1.0.0 → 1.1.0"));
     assert_eq!(known(&world, "notebook")["version"], "1.1.0");
     let commit = || {
@@ -203,7 +203,7 @@ fn what_cannot_be_read_has_codes_of_its_own() {
         assert_eq!(done.code(), 52, "{name} {}", done.err());
         assert!(done.err().contains(name) && !done.err().contains("secret"), "{}", done.err());
     }
-    // What a group does not know is told with its help.
+    // An unknown subcommand prints an error and the help of its group.
     for (group, has) in [
         ("extensions", "uninstall"),
         ("mcp", "add-json"),
@@ -278,7 +278,7 @@ fn one_with_hooks_skills_rules_and_settings_is_asked_about_again_when_it_grows()
     let sent = body(&world, 0);
     assert!(sent.contains("the team Red Team") && sent.contains("the parser"), "{sent}");
 
-    // More hooks: somebody must agree, and without an answer all stays.
+    // More hooks require consent, and without an answer nothing changes.
     edit(&source.join("gemini-extension.json"), "2.0.0", "3.0.0");
     edit(&source.join("hooks/hooks.json"), "\"BeforeTool\"", "\"AfterTool\"");
     let refused = extensions(&world, &["update", "guard"], "");
@@ -345,7 +345,7 @@ fn what_runs_is_agreed_to_by_its_content() {
         assert_eq!(known(&world, "e")["version"], format!("{}.0.0", number - 1));
         well(&world, &["update", "e", "--consent"]);
     }
-    // Texts are no powers.
+    // Texts are not permissions.
     version(6);
     write("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\nz");
     well(&world, &["update", "e"]);
@@ -356,13 +356,11 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
     let world = World::new("[]");
     let archive = |name: &str, make: &str| {
         let script = format!(
-            "import io, tarfile, zipfile\n\
-             manifest = b'{{\"name\": \"evil\", \"version\": \"1.0.0\"}}'\n\
-             def add(archive, name, data=b'x', kind=tarfile.REGTYPE, link=''):\n\
-             \x20   entry = tarfile.TarInfo(name)\n\
-             \x20   entry.size, entry.type, entry.linkname = len(data), kind, link\n\
-             \x20   archive.addfile(entry, io.BytesIO(data))\n\
-             {make}\n"
+            "import io, tarfile, zipfile\nmanifest = b'{{\"name\": \"evil\", \"version\": \
+             \"1.0.0\"}}'\ndef add(archive, name, data=b'x', kind=tarfile.REGTYPE, \
+             link=''):\n\x20   entry = tarfile.TarInfo(name)\n\x20   entry.size, entry.type, \
+             entry.linkname = len(data), kind, link\n\x20   archive.addfile(entry, \
+             io.BytesIO(data))\n{make}\n"
         );
         let mut python = world.home.command(Path::new("python3"), "");
         let done = python.arg("-c").arg(script).status().expect("python");
@@ -373,8 +371,8 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
         archive(
             name,
             &format!(
-                "archive = tarfile.open('{name}', 'w:gz')\n\
-                 add(archive, 'gemini-extension.json', manifest)\n{entry}\narchive.close()"
+                "archive = tarfile.open('{name}', 'w:gz')\nadd(archive, 'gemini-extension.json', \
+                 manifest)\n{entry}\narchive.close()"
             ),
         )
     };
@@ -400,17 +398,17 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
         (
             tar(
                 "bomb.tar.gz",
-                "entry = tarfile.TarInfo('zeros')\nentry.size = 4 << 30\n\
-                 archive.fileobj.write(entry.tobuf())",
+                "entry = tarfile.TarInfo('zeros')\nentry.size = 4 << \
+                 30\narchive.fileobj.write(entry.tobuf())",
             ),
             "more than",
         ),
         (
             archive(
                 "escape.zip",
-                "archive = zipfile.ZipFile('escape.zip', 'w')\n\
-                 archive.writestr('gemini-extension.json', manifest)\n\
-                 archive.writestr('../../escaped.txt', 'x')\narchive.close()",
+                "archive = zipfile.ZipFile('escape.zip', \
+                 'w')\narchive.writestr('gemini-extension.json', \
+                 manifest)\narchive.writestr('../../escaped.txt', 'x')\narchive.close()",
             ),
             "leads out of the folder",
         ),
@@ -517,7 +515,7 @@ fn one_that_was_changed_after_it_was_installed_runs_nothing() {
         assert!(hooks.contains("changed since installed"), "{hooks}");
         std::fs::write(installed.join(file), before).unwrap();
     }
-    // An update puts back what the source has, asked about anew.
+    // An update restores the contents of the source, with a new request for consent.
     std::fs::write(installed.join("run.sh"), "echo two >> ran").unwrap();
     assert_eq!(extensions(&world, &["update", "h"], "").code(), 1);
     well(&world, &["update", "h", "--consent"]);

@@ -249,7 +249,7 @@ fn a_tracked_file_that_stays_hidden_is_named() {
     let word = "[The sandbox hid .env, which git tracks";
     let refused = "[The sandbox refused this command: to read";
     assert!(answers[0].contains(word) && answers[0].contains(refused), "{}", answers[0]);
-    // It went well, so nobody is asked.
+    // It succeeded, so no approval is requested.
     assert!(answers[1].contains(word) && !answers[1].contains(refused), "{}", answers[1]);
     assert!(!answers[2].contains("hid"), "{}", answers[2]);
 }

@@ -1,4 +1,4 @@
-//! Going on with a session from a place that is not its end.
+//! Resuming a session from a place other than its end.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn a_program_has_a_turn_that_was_cut_off_gone_on_with() {
     face.say(&json!({"type": "continue"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(raw_contents(&world.server.requests()[3]).len(), 3, "no prompt was added");
-    // Now there is nothing to go on with; the conversation can still end.
+    // Now there is nothing to continue; the conversation can still end.
     face.say(&json!({"type": "continue"}));
     let said = face.next("error");
     assert!(said["message"].as_str().is_some_and(|it| it.contains("nothing to go on with")));

@@ -135,7 +135,8 @@ fn results_and_questions_have_the_forms_that_scripts_know() {
     let keep = json!([{"sequential": true, "hooks": [
         {"type": "command", "command": "cat >> heard.jsonl"}
     ]}]);
-    let look = "cat > end.json; cp \"$(sed 's/.*\"transcript_path\":\"\\([^\"]*\\).*/\\1/' end.json)\" t.jsonl";
+    let look = "cat > end.json; cp \"$(sed 's/.*\"transcript_path\":\"\\([^\"]*\\).*/\\1/' \
+                end.json)\" t.jsonl";
     settings(&world, &json!({"AfterTool": keep, "AfterAgent": one(look)}));
     world.run_well(&["-p", "go", "-y"]);
     let heard = lines(&world, "heard.jsonl");
@@ -242,7 +243,7 @@ fn prompts_are_refused_completed_and_continued() {
     let context = |text: &str| {
         one(&format!(r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#))
     };
-    // Once: the second time it is told that it was a hook that went on.
+    // Once: the second time, the input says that a hook continued the turn.
     let again = r#"grep -q '"stop_hook_active":true' || echo '{"decision": "block", "reason": "also this"}'"#;
     settings(
         &world,
@@ -463,7 +464,7 @@ fn events_of_ours_are_heard_where_they_are_switched_on() {
         }
         let heard = lines(&world, "heard.jsonl");
         let names: Vec<&str> = heard.iter().flat_map(|it| it["hook_event_name"].as_str()).collect();
-        // Nobody waits for the first: it may come later.
+        // The first one is not awaited, so it may arrive later.
         assert_eq!(names.len(), 3, "{names:?}");
         let of = |event: &str| heard.iter().find(|it| it["hook_event_name"] == event).unwrap();
         let path = of("FileChanged")["file_path"].as_str().unwrap_or_default();

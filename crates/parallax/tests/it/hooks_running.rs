@@ -165,7 +165,9 @@ fn hooks_are_tried_by_hand() {
     settings(
         &world,
         &json!({"BeforeTool": [
-            {"matcher": "run_shell", "hooks": [{"name": "guard", "command": "grep -q rm && echo no >&2 && exit 2; exit 0"}]}
+            {"matcher": "run_shell", "hooks": [{"name": "guard", "command": "grep -q rm && echo \
+                                                                             no >&2 && exit 2; \
+                                                                             exit 0"}]}
         ]}),
     );
     let input = |command: &str| {
@@ -218,8 +220,8 @@ fn a_hook_that_stands_by_is_started_once_and_guards() {
     assert_eq!(trace.lines().count(), 3, "{trace}");
     assert!(trace.contains("BeforeTool run_shell_command: `h`"), "{trace}");
     assert!(trace.contains("deny, no two"), "{trace}");
-    // One that dies, hangs, floods or says what is no JSON keeps nothing from
-    // running, unless it must agree.
+    // A hook that dies, hangs, floods, or prints invalid JSON blocks nothing, unless it
+    // must agree.
     for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes", "yes '{\"id\": \"z\"}'"] {
         for closed in [false, true] {
             let made = format!("made-{closed}");
@@ -280,13 +282,11 @@ fn a_guard_that_cannot_be_run_refuses_what_it_guards() {
 #[test]
 fn a_process_may_greet_and_only_its_answer_to_the_event_counts() {
     let world = World::new(&script("touch done"));
-    let guard = "import json,sys\n\
-        print('ready', flush=True)\n\
-        for line in sys.stdin:\n\
-        \x20   event = json.loads(line)\n\
-        \x20   print('looking at', event['id'], flush=True)\n\
-        \x20   print(json.dumps({'id': 'zz', 'decision': 'allow'}), flush=True)\n\
-        \x20   print(json.dumps({'id': event['id'], 'decision': 'deny', 'reason': 'not so'}), flush=True)\n";
+    let guard = "import json,sys\nprint('ready', flush=True)\nfor line in sys.stdin:\n\x20   \
+                 event = json.loads(line)\n\x20   print('looking at', event['id'], \
+                 flush=True)\n\x20   print(json.dumps({'id': 'zz', 'decision': 'allow'}), \
+                 flush=True)\n\x20   print(json.dumps({'id': event['id'], 'decision': 'deny', \
+                 'reason': 'not so'}), flush=True)\n";
     world.home.write("guard.py", guard).unwrap();
     let hooks = json!({"BeforeTool": [{"hooks": [
         {"type": "process", "name": "guard", "command": "python3 guard.py"}
@@ -324,7 +324,7 @@ fn hooks_that_hold_up_the_end_are_named() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": one("sleep 4")}));
     let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("hooks of the session's end: `h`; Ctrl+C"), "{}", done.err());
+    assert!(done.err().contains("session-end hooks: `h`. Press Ctrl+C"), "{}", done.err());
 }
 
 fn stream_lines(stdout: &str) -> Vec<Value> {

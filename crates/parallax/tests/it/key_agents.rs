@@ -117,7 +117,7 @@ fn the_ssh_agent_signs_for_an_approved_git_command_alone() {
     run(&world, &["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
     assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["free"]);
 
-    // A person who approves does.
+    // A user who approves sees it.
     let world = World::in_home(world.home, &script(&[format!("{SIGNED} approved")]));
     let mut command = world.command(&["--input-format", "stream-json"]);
     command.env("SSH_AUTH_SOCK", &agent.socket);
@@ -174,8 +174,8 @@ fn asking_server() -> (u16, std::sync::mpsc::Receiver<String>) {
             });
             let status = if who.is_some() { "404 Not Found" } else { "401 Unauthorized" };
             let head = format!(
-                "HTTP/1.1 {status}\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\
-                 Content-Length: 0\r\nConnection: close\r\n\r\n"
+                "HTTP/1.1 {status}\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: \
+                 0\r\nConnection: close\r\n\r\n"
             );
             let _ = (&stream).write_all(head.as_bytes());
             who.into_iter().for_each(|who| drop(told.send(who)));

@@ -181,12 +181,12 @@ fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
         .with("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
     let seat = Seat::in_world(world, &start);
     seat.prompts("/auth");
-    seat.sees("Paste a Gemini API key");
+    seat.sees("Enter a Gemini API key");
     seat.press(Key::Char('1'));
-    seat.sees("Paste the key");
+    seat.sees("API key");
     seat.types("pasted-key");
     seat.press(Key::Enter);
-    seat.has_seen("The key works and is kept.");
+    seat.has_seen("API key verified and saved.");
     seat.sees(COMPOSER);
     let Seat { terminal, world } = seat;
     drop(terminal);
@@ -199,7 +199,7 @@ fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
     assert_eq!((done.code(), done.out().trim()), (0, "heard"), "{}", done.err());
     let sent = world.server.requests().pop().expect("a request");
     assert_eq!(sent.header("x-goog-api-key"), Some("pasted-key"));
-    // With a key in the environment nobody looks for the other one.
+    // With a key in the environment, the other one is not looked up.
     let world = World::in_home(world.home, r#"[{"text": "heard"}]"#);
     let before = calls(&world);
     assert_eq!(finish(command(&world, &["-p", "go"])).code(), 0);

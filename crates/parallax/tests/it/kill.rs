@@ -19,7 +19,7 @@ const WORK: &str = r#"[{"loop":{"calls":40,"parallel":2,"signed":true,"name":"ru
 
 const AFTER: &str = r#"[{"loop":{"calls":1,"signed":true,"name":"read_file","args":{"file_path":"log.txt"},"final":"resumed"}}]"#;
 
-/// Rounds that write one file, each time all of it anew.
+/// Steps that write one file, each time all of it.
 fn writing() -> String {
     let content = "whole {i}\\n".repeat(LINES);
     format!(
@@ -77,15 +77,15 @@ fn a_file_that_was_being_written_is_whole() {
     at_each(&moments(4, 0x5eed_1234_abcd_0003), kill_the_writer);
 }
 
-/// Kills a run, then goes on with its turn without a new prompt.
+/// Kills a run, then continues its turn without a new prompt.
 fn kill_and_go_on(requests: usize, then: Duration) {
     let at = format!("killed {then:?} after request {requests}");
     let (world, seen) = killed(WORK, requests, then, &at);
     let after = World::in_home(world, AFTER);
     let resumed = after.run(&["-r", "latest", "-y"]);
     let Some(last) = seen.last() else {
-        // Before the first request the prompt may not be recorded yet: then
-        // there is nothing to go on with, which is an input error.
+        // Before the first request, the prompt may not be recorded yet: then there is
+        // nothing to continue, which is an input error.
         assert!([0, 42].contains(&resumed.code()), "{at}: {}", resumed.err());
         return;
     };

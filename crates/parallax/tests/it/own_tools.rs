@@ -66,7 +66,7 @@ fn a_command_tells_of_tools_and_another_runs_them() {
     assert!(last(&world, 1).contains(r#"{\"text\":\"it's me\"}"#), "{}", last(&world, 1));
     let failed = last(&world, 2);
     assert!(failed.contains("Stderr: bad") && failed.contains("Exit Code: 3"), "{failed}");
-    // Headless and unasked, such a tool does not run.
+    // Without approval, such a tool does not run in a headless run.
     let world = World::in_home(world.home, &script.to_string());
     world.run_well(&["-p", "go"]);
     assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
@@ -231,7 +231,7 @@ fn a_hook_has_another_call_made_in_the_place_of_one() {
         ]}}),
     );
     let done = world.run_well(&["-p", "go"]);
-    // It is judged like any other: nobody can agree to an edit here.
+    // The policy applies as usual: no user can approve an edit here.
     assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
     assert!(last(&world, 1).contains(r#""name":"read_file""#), "{}", last(&world, 1));
     assert!(last(&world, 2).contains("b.txt"), "{}", last(&world, 2));

@@ -1,4 +1,4 @@
-//! Plan mode as a user meets it: the model plans, somebody agrees, the work
+//! Plan mode from the user's point of view: the model plans, the user approves, the work
 //! begins.
 
 use serde_json::{Value, json};

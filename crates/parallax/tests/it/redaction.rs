@@ -34,7 +34,7 @@ fn no_secret_of_a_session_is_on_the_disk() {
     command.env("MY_PASSPHRASE", "passphrase99");
     let done = finish(command);
     assert_eq!(done.code(), 0, "{}", done.err());
-    // The model and the person have what was said.
+    // The model and the user have the original text.
     assert!(done.out().ends_with(&format!("kept {token}\n")), "{}", done.out());
     let requests = world.server.requests();
     let sent = String::from_utf8_lossy(&requests[2].body);

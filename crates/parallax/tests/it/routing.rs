@@ -1,4 +1,4 @@
-//! Which model answers, as a run with nobody there tells it.
+//! Routing in a headless run.
 
 use serde_json::{Value, json};
 

@@ -36,7 +36,8 @@ fn commands_write_the_project_and_nothing_else() {
     world.home.write_home(".ssh/id_test", "the key").expect("written");
     world.home.write(".env", "SECRET=1").expect("written");
     // Rules let the commands through; the sandbox is what stops them.
-    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
+                900\nallowRedirection = true\n";
     world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
     let done = world.run_well(&["-p", "go", "-y"]);
     assert_eq!(done.out(), "done\n");
@@ -76,7 +77,8 @@ fn caches_are_written_in_a_layer_or_in_yolo_in_their_place() {
         for path in [".cache/pip/old", ".npm/old"] {
             world.home.write_home(path, "").expect("written");
         }
-        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
+                    900\nallowRedirection = true\n";
         world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
         let mut command = world.command(&["-p", "go", "--approval-mode", mode]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
@@ -93,11 +95,11 @@ fn caches_are_written_in_a_layer_or_in_yolo_in_their_place() {
 
 #[test]
 fn a_protected_file_is_closed_or_put_back() {
-    let evil = "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > .vscode/tasks.json; \
-                echo evil > .envrc; echo ran > inside; \
-                mkdir -p later/.git/hooks; echo evil > later/.git/hooks/pre-commit";
+    let evil = "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > \
+                .vscode/tasks.json; echo evil > .envrc; echo ran > inside; mkdir -p \
+                later/.git/hooks; echo evil > later/.git/hooks/pre-commit";
     for tier in ["namespaces", "landlock"] {
-        // Nobody sees in the line what it will do: the sandbox is asked, not the rules.
+        // The line does not show what it will do: the sandbox decides, not the rules.
         let world = World::new(&commands(&["sh build"]));
         repository(&world);
         world.home.write("build", evil).expect("written");
@@ -110,12 +112,12 @@ fn a_protected_file_is_closed_or_put_back() {
         let done = finish(command);
         let said = &answers(&world.server)[0];
         assert_eq!(world.read("inside"), "ran\n", "{tier}: {said}\n{}", done.err());
-        // The last one would be a hook of the repository that somebody makes there.
+        // The last one would be a hook of the repository that is created there.
         for name in [".git/hooks/pre-commit", ".vscode/tasks.json", "later/.git/hooks/pre-commit"] {
             assert!(!world.home.project().join(name).exists(), "{tier} {name}: {said}");
         }
         assert_eq!(world.read(".envrc"), "mine", "{tier}: {said}");
-        // What could be made is told to the model, and what was refused it saw.
+        // The model is told what could be created, and has seen what was blocked.
         assert!(said.contains(".vscode/tasks.json"), "{tier}: {said}");
         let refused = said.contains("Read-only file system");
         assert_eq!(refused, tier == "namespaces", "{tier}: {said}");
@@ -150,7 +152,8 @@ fn what_the_user_does_to_protected_files_meanwhile_stays_or_can_be_had() {
         ]));
         repository(&world);
         world.home.write(".vscode/settings.json", "old").expect("written");
-        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
+                    900\nallowRedirection = true\n";
         world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
@@ -211,7 +214,8 @@ fn a_repository_in_a_folder_that_moves_keeps_its_protected_files_as_they_were() 
     world.home.write("x/a", "a").expect("written");
     git(&world, &["init", "-q", "x"]);
     let config = world.read("x/.git/config");
-    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\npathGlob = \"**\"\n";
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
+                900\nallowRedirection = true\npathGlob = \"**\"\n";
     world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
     let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
     command.env("PARALLAX_SANDBOX_TIER", "landlock");
@@ -383,12 +387,12 @@ fn a_rule_is_shown_saved_and_never_allows_more() {
     let ask = face.next("ask");
     let rules = ask["rules"].as_array().expect("rules").clone();
     assert_eq!(rules[0]["commandPrefix"], json!(["touch a"]));
-    // The person widens it to the program.
+    // The user widens it to the program.
     let mut rule = rules[0].clone();
     rule["commandPrefix"] = json!(["touch"]);
     let decide = json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save", "rule": rule});
     face.say(&decide);
-    // `touch b` runs unasked; redirection and another program are asked about.
+    // `touch b` runs without approval; redirection and another program require it.
     for _ in 0..2 {
         let ask = face.next("ask");
         assert_ne!(ask["title"], "touch b");
@@ -515,7 +519,7 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
     let script = json!([write("one"), {"text": "done"}, refused, write("two"), {"text": "done"}]);
     let world = World::new(&script.to_string());
     world.run_well(&["-p", "go", "-y", "--session-id", "s"]);
-    // Nobody answers: the prompt is taken back.
+    // Without an answer, the prompt is rewound.
     assert_eq!(world.run(&["-p", "lost", "-y", "-r", "s"]).code(), 1);
     world.run(&["-p", "again", "-y", "-r", "s"]);
     let listed = world.run(&["undo", "--list"]).out();
@@ -553,7 +557,8 @@ fn dropped_variables_are_named_with_what_keeps_them() {
 #[test]
 fn rules_are_explained_and_checked() {
     let world = World::new("[]");
-    let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"deny\"\npriority = 5\ndenyMessage = \"no make\"\n";
+    let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \
+                 \"deny\"\npriority = 5\ndenyMessage = \"no make\"\n";
     world.home.write_home(".gemini/policies/mine.toml", rules).expect("written");
     let explained = world.run(&["policy", "explain", "--command", "make all", "--json"]);
     let explained: Value = serde_json::from_str(&explained.out()).expect("json");
@@ -594,7 +599,18 @@ fn a_folder_exchanged_for_a_link_never_leads_a_write_outside() {
     const WRITES: usize = 150;
     let call = |n: usize| json!({"name": "write_file", "args": {"file_path": format!("place/f{n}"), "content": "x"}});
     let calls: Vec<Value> = (0..WRITES).map(call).collect();
-    let script = json!([{"calls": calls}, {"calls": [{"name": "run_shell_command", "args": {"command": "for i in $(seq 400); do echo x > place/s$i; done 2>/dev/null"}}]}, {"text": "done"}]);
+    let script = json!([{"calls": calls}, {"calls": [{"name": "run_shell_command", "args": {"command": "for \
+                                                                                                        i \
+                                                                                                        in \
+                                                                                                        $(seq \
+                                                                                                        400); \
+                                                                                                        do \
+                                                                                                        echo \
+                                                                                                        x \
+                                                                                                        > \
+                                                                                                        place/s$i; \
+                                                                                                        done \
+                                                                                                        2>/dev/null"}}]}, {"text": "done"}]);
     let world = World::new(&script.to_string());
     let outside = tempfile::tempdir().expect("a folder");
     let project = world.home.project();

@@ -65,7 +65,7 @@ fn the_skill_of_the_program_needs_no_question_unless_another_has_its_name() {
     assert!(body(&world, 1).contains("# Making a skill"), "{}", body(&world, 1));
     let listed = world.run_well(&["skills", "list"]);
     assert!(listed.out().contains("skill-creator (built-in)"), "{}", listed.out());
-    // One that somebody put there is theirs, whatever it is called.
+    // A skill that the user created there is theirs, whatever its name is.
     let world = World::in_home(world.home, &script);
     let other = "---\nname: skill-creator\ndescription: another\n---\nDo evil.\n";
     world.home.write(".gemini/skills/skill-creator/SKILL.md", other).unwrap();
@@ -195,7 +195,7 @@ fn commands_are_listed_found_and_checked() {
     let which = world.run_well(&["commands", "which", "/go"]).out();
     assert!(which.starts_with("/go is ") && which.contains("/user.go is "), "{which}");
     let check = world.run_well(&["commands", "check"]).out();
-    assert!(check.contains("no meaning here: `name`"), "{check}");
+    assert!(check.contains("ignored fields: `name`"), "{check}");
     world.home.write_home(".gemini/commands/bad.toml", "prompt = 1").unwrap();
     assert_eq!(world.run(&["commands", "check"]).code(), 1);
     world.run_well(&["commands", "new", "git:tidy"]);

@@ -1,4 +1,4 @@
-//! The program in a terminal, as a person sees it.
+//! The program in a terminal, from the user's point of view.
 
 mod agents;
 mod answers;

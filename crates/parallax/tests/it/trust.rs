@@ -30,7 +30,7 @@ fn a_folder_is_trusted_denied_and_forgotten() {
     let world = World::new(ANSWER);
     assert!(well(&world, &["trust"]).contains("is not trusted: no rule"));
     assert_eq!(run(&world, &["-p", "hello"]).code(), 55);
-    assert!(well(&world, &["trust", "add"]).contains("is trusted: the rule for"));
+    assert!(well(&world, &["trust", "add"]).contains("is trusted: set by the rule for"));
     assert_eq!(well(&world, &["-p", "hello"]).trim(), "Hello.");
     let file = world.home.parallax().join("trustedFolders.json");
     let text = std::fs::read_to_string(&file).expect("file");
@@ -58,7 +58,11 @@ fn a_folder_is_trusted_denied_and_forgotten() {
 fn a_flag_before_a_subcommand_is_no_prompt_and_trusts_for_once() {
     let world = World::new("[]");
     let done = run(&world, &["-m", "x", "hooks", "list"]);
-    assert!(done.err().contains("ignored `-m`, which `parallax hooks` does not support"), "{}", done.err());
+    assert!(
+        done.err().contains("ignored `-m`, which `parallax hooks` does not support"),
+        "{}",
+        done.err()
+    );
     assert!(!done.err().contains("--skip-trust`, which"));
     let settings = r#"{"mcpServers": {"of-the-project": {"command": "false"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("written");
@@ -95,8 +99,8 @@ fn what_a_folder_would_bring_is_listed_and_does_not_reach_the_terminal_raw() {
         .home
         .write(
             ".gemini/settings.json",
-            "{\"hooks\": {\"SessionStart\": [{\"hooks\": [{\"command\": \"touch pwned \\u001b]0;x\\u0007\"}]}]},\
-             \"tools\": {\"allowed\": [\"run_shell_command\"]}}",
+            "{\"hooks\": {\"SessionStart\": [{\"hooks\": [{\"command\": \"touch pwned \
+             \\u001b]0;x\\u0007\"}]}]},\"tools\": {\"allowed\": [\"run_shell_command\"]}}",
         )
         .expect("file");
     world.home.write(".env", "GEHEIM=1").expect("file");
@@ -152,14 +156,14 @@ fn nothing_runs_without_rules_that_were_counted_on() {
     };
     refused(&["-y", "-p", "1", "--policy", "none.toml"], "none.toml");
     refused(&["-y", "-p", "1", "--admin-policy", "none.toml", "-o", "json"], "none.toml");
-    let text = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\n\
-                decision = \"deny\"\npriority = 900\n[[rule\n";
+    let text = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\ndecision = \
+                \"deny\"\npriority = 900\n[[rule\n";
     let file = world.home.write_home(".parallax/policies/mine.toml", text).expect("file");
     refused(&["-y", "-p", "1"], "mine.toml:6");
     assert!(world.server.requests().is_empty());
     // What looks at rules goes on.
     assert_eq!(world.run(&["policy", "list"]).code(), 0);
-    // What a project brings keeps nobody from work.
+    // The contents of a project do not block the user's work.
     std::fs::remove_file(file).expect("removed");
     world.home.write(".parallax/policies/theirs.toml", "[[rule").expect("file");
     let done = world.run_well(&["-y", "-p", "1", "--skip-trust"]);
@@ -171,7 +175,8 @@ fn rules_come_from_their_places_and_from_the_flag_instead() {
     let call = r#"{"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]}"#;
     let script = format!("[{call}, {{\"text\": \"1\"}}, {call}, {{\"text\": \"2\"}}]");
     let world = World::new(&script);
-    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\ndecision = \"allow\"\npriority = 100\n";
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\ndecision = \
+                \"allow\"\npriority = 100\n";
     world.home.write_home("mine/a.toml", rule).expect("file");
     // A project does not allow itself anything.
     world.home.write(".gemini/policies/a.toml", rule).expect("file");

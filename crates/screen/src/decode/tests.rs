@@ -121,8 +121,8 @@ fn greek_letters_stay_letters_for_those_who_write_them() {
 
 #[test]
 fn answers_between_keys_are_no_keys() {
-    let bytes = "h\x1b[?1ue\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\l\x1bP>|tmux 3.3a\x1b\\l\x1b[>4;2m\
-                 \x1b[?2026;2$y\x1b[?2031;0$yo\x1b[?62;22c!\x1b[?997;1n\x1b[8;24;80t\x1b[>1;2;3c";
+    let bytes = "h\x1b[?1ue\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\l\x1bP>|tmux \
+                 3.3a\x1b\\l\x1b[>4;2m\x1b[?2026;2$y\x1b[?2031;0$yo\x1b[?62;22c!\x1b[?997;1n\x1b[8;24;80t\x1b[>1;2;3c";
     let (events, answers): (Vec<_>, Vec<_>) = decode(bytes.as_bytes())
         .into_iter()
         .partition(|decoded| matches!(decoded, Decoded::Event(_)));
@@ -231,7 +231,10 @@ fn the_clipboard_and_the_mouse_are_understood() {
     let mouse =
         |kind, column, row| Decoded::Event(InputEvent::Mouse(MouseEvent { kind, column, row }));
     assert_eq!(
-        decode(b"\x1b]52;c;aGk=\x07\x1b[<0;3;4M\x1b[<32;4;4M\x1b[<0;4;4m\x1b[<64;1;1M\x1b[M a!\x1b[I\x1b[O"),
+        decode(
+            b"\x1b]52;c;aGk=\x07\x1b[<0;3;4M\x1b[<32;4;4M\x1b[<0;4;4m\x1b[<64;1;1M\x1b[M \
+              a!\x1b[I\x1b[O"
+        ),
         [
             Decoded::Event(InputEvent::Clipboard("hi".to_owned())),
             mouse(MouseKind::LeftDown, 2, 3),
@@ -271,8 +274,8 @@ fn only_a_lone_escape_is_decided_fast() {
     );
 }
 
-/// What comes of pieces, each of which is waited for: `true` until the wait was long enough
-/// for a lone Escape to be the key.
+/// The events from pieces. `true` means that the wait after a piece was long enough for a
+/// lone Escape to be the key.
 fn torn(pieces: &[(&[u8], bool)]) -> String {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! The few colours that stand for all of a picture: boxes around colours are cut in
-//! two, the one with the most pixels first, at the middle of its longest side.
+//! Reduces a picture to a few colors with median cut: the box with the most pixels is split
+//! first, at the middle of its longest side.
 
 use super::pixels::{Pixel, Pixels};
 

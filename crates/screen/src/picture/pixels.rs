@@ -35,8 +35,7 @@ impl Pixels {
         }
     }
 
-    /// Of this size, which is not larger: each pixel is the mean of those that it
-    /// stands for.
+    /// Scales down to this size: each pixel is the mean of the pixels that it replaces.
     pub fn scaled(&self, (width, height): (usize, usize)) -> Self {
         let mut data = Vec::with_capacity(width * height * 4);
         for y in 0..height {
@@ -90,7 +89,7 @@ impl Pixels {
     }
 }
 
-/// What the place `at` of `of` stands for among `all`; never nothing.
+/// The range of `all` that position `at` of `of` covers; never empty.
 fn share(at: usize, of: usize, all: usize) -> std::ops::Range<usize> {
     let from = (at * all / of.max(1)).min(all.saturating_sub(1));
     let to = ((at + 1) * all / of.max(1)).clamp(from + 1, all.max(from + 1));

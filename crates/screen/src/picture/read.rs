@@ -51,7 +51,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
     if bytes.len() > MOST_BYTES {
         return Err(PictureError::TooLong);
     }
-    let cut = || PictureError::Damaged("it is cut off".to_owned());
+    let cut = || PictureError::Damaged("truncated file".to_owned());
     let (width, height) = match kind {
         PictureKind::Png => {
             let side = |at: usize| {
@@ -101,7 +101,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, PictureError> {
         }
     };
     Pixels::new(size, data, channels)
-        .ok_or_else(|| PictureError::Damaged("it has too few pixels".to_owned()))
+        .ok_or_else(|| PictureError::Damaged("too few pixels".to_owned()))
 }
 
 fn damaged(error: impl std::fmt::Display) -> PictureError {
@@ -131,7 +131,7 @@ fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureE
     Ok(decoder)
 }
 
-/// The first frame, where it stands in the whole.
+/// The first frame, at its position in the whole picture.
 fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, PictureError> {
     let mut options = gif::DecodeOptions::new();
     options.set_color_output(gif::ColorOutput::RGBA);

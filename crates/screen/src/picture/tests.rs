@@ -1,4 +1,4 @@
-//! What is sent, read back; and files that nobody should have made.
+//! Decodes what was sent; and malformed files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -225,7 +225,7 @@ fn hostile_files_are_refused_before_they_cost_anything() {
         // Its last piece says only that it is over.
         assert!(new(&good[..end]).is_err() || end + 12 >= good.len(), "{end} of {}", good.len());
     }
-    // Its size is checked again by whoever decodes.
+    // The decoder checks the size again.
     assert!(matches!(new(&with_size(8, 9)), Err(PictureError::Damaged(_))));
 }
 

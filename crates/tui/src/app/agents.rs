@@ -1,4 +1,4 @@
-//! `/agents`: the sub-agents, and which of them may be started.
+//! `/agents`: the subagents and which of them are enabled.
 
 mod accept;
 mod config;
@@ -33,7 +33,7 @@ impl App {
         self.effect(Effect::Run(Box::new(move || {
             let told = agents.reload().map(|set| {
                 let on = set.agents.iter().filter(|agent| !agent.disabled).count();
-                (format!("{on} of {} agents can be started.", set.agents.len()), set)
+                (format!("{on} of {} agents are enabled.", set.agents.len()), set)
             });
             Box::new(move |app| app.agents_changed(told))
         })));
@@ -42,13 +42,13 @@ impl App {
     /// Switches one on or off, for good.
     pub(super) fn switch_agent(&mut self, name: &str, on: bool) {
         if name.is_empty() {
-            return self.error("Name the agent; `/agents` lists them.");
+            return self.error("No agent given; `/agents` lists them.");
         }
         let Some(agents) = self.session_agents() else { return };
         let name = name.to_owned();
         self.effect(Effect::Run(Box::new(move || {
             let told = agents.switch(&name, on).map(|(file, set)| {
-                let word = if on { "can be started" } else { "is off" };
+                let word = if on { "is enabled" } else { "is disabled" };
                 (format!("`{name}` {word} ({}).", file.display()), set)
             });
             Box::new(move |app| app.agents_changed(told))
@@ -58,15 +58,15 @@ impl App {
     /// Those of the session, unless there are to be none.
     fn session_agents(&mut self) -> Option<Arc<SessionAgents>> {
         if self.agents.is_none() {
-            self.error("Agents are switched off (`experimental.enableAgents`).");
+            self.error("Agents are disabled (`experimental.enableAgents`).");
         }
         self.agents.clone()
     }
 
-    /// Has a goal reached by sub-agents alone.
+    /// Reaches a goal with subagents only.
     pub(super) fn coordinate(&mut self, goal: &str) {
         if goal.is_empty() {
-            return self.error("Say what is to be reached: `/parallax GOAL`.");
+            return self.error("No goal given: use `/parallax GOAL`.");
         }
         self.submit_for_command(parallax_sdk::commands::coordination(goal));
     }

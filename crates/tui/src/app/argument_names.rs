@@ -1,6 +1,6 @@
-//! The names that may stand behind a command: saved conversations, servers,
-//! skills. They are gathered when the command's own name is written, so that the
-//! list is fresh and nothing is read before somebody wants it.
+//! Names for completing command arguments: saved conversations, servers, skills. They are
+//! collected when the name of the command is typed, so that the list is up to date and
+//! nothing is read before it is needed.
 
 use std::sync::Arc;
 

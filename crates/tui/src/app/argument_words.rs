@@ -1,5 +1,4 @@
-//! The words that may stand behind a command, where there is a fixed set of them: for
-//! the list of completions.
+//! Fixed words for completing command arguments.
 
 use std::sync::Arc;
 
@@ -29,14 +28,14 @@ const WITH_WORDS: &[&str] = &[
 type Word = (&'static str, &'static str);
 
 const KINDS: [Word; 3] = [
-    ("cost", "in dollars, as in `cost 2`"),
-    ("tokens", "as in `tokens 500k`"),
-    ("time", "as in `time 10m`"),
+    ("cost", "in dollars, such as `cost 2`"),
+    ("tokens", "such as `tokens 500k`"),
+    ("time", "such as `time 10m`"),
 ];
-const SCOPES: [Word; 2] = [("session", "of the whole session"), ("prompt", "of each prompt")];
+const SCOPES: [Word; 2] = [("session", "for the whole session"), ("prompt", "for each prompt")];
 const OFF: [Word; 1] = [("off", "no limit")];
 
-/// What may stand behind the words that are there already.
+/// The words that may follow the given words.
 fn next(command: &str, before: &[&str]) -> Vec<Word> {
     let is_kind = |word: &&str| KINDS.iter().any(|(kind, _)| kind == word);
     let open = |words: &[Word]| -> Vec<Word> {
@@ -45,29 +44,29 @@ fn next(command: &str, before: &[&str]) -> Vec<Word> {
     match (command, before) {
         ("agents config", [_]) => AgentSetting::ALL.map(|it| (it.as_str(), "")).to_vec(),
         ("agents config", [_, "enabled"]) => vec![("true", ""), ("false", "")],
-        ("undo", [] | [_]) => open(&[("--force", "also what was changed since")]),
+        ("undo", [] | [_]) => open(&[("--force", "also revert files that changed since")]),
         ("budget", []) => KINDS.into_iter().chain(SCOPES).collect(),
         ("budget", ["session" | "prompt"]) => KINDS.to_vec(),
         ("budget", [kind] | ["session" | "prompt", kind]) if is_kind(kind) => OFF.to_vec(),
         ("extensions disable" | "extensions enable", [_]) => {
-            vec![("workspace", "in this project only")]
+            vec![("workspace", "only for this project")]
         }
-        ("extensions update", []) => vec![("--all", "all of them")],
-        ("mcp disable" | "mcp enable", [_]) => vec![("--session", "for this session only")],
-        ("model set", [_]) => vec![("--persist", "also from now on")],
-        ("quit", []) => vec![("--delete", "and forget the session")],
+        ("extensions update", []) => vec![("--all", "all extensions")],
+        ("mcp disable" | "mcp enable", [_]) => vec![("--session", "only for this session")],
+        ("model set", [_]) => vec![("--persist", "also for later sessions")],
+        ("quit", []) => vec![("--delete", "also delete the session")],
         ("skills" | "skills list", _) => {
-            open(&[("nodesc", "names only"), ("all", "also those that are off")])
+            open(&[("nodesc", "names only"), ("all", "include disabled skills")])
         }
-        ("skills link", [_]) => vec![("--scope", "for whom")],
+        ("skills link", [_]) => vec![("--scope", "where to use them")],
         ("skills link", [_, "--scope"]) => {
-            vec![("user", "for all projects"), ("workspace", "for this project")]
+            vec![("user", "for all your projects"), ("workspace", "for this project")]
         }
         _ => Vec::new(),
     }
 }
 
-/// Words behind what is typed, and before them what else may stand there.
+/// The words before the cursor, and the words that may follow them.
 fn completer(command: &'static str, others: Option<Completer>) -> Completer {
     Arc::new(move |typed| {
         let (before, last) = match typed.rfind(' ') {

@@ -1,9 +1,9 @@
-//! What nobody asked for comes up over the composer: a question of the engine or
-//! of a server. The keys of somebody who writes are not meant for it: it waits
-//! for a pause, and once it is there it takes no answer for a moment. After that, while
-//! the composer holds a text, the first key that would answer only turns to it: whoever
-//! presses Enter may have meant the text. The other way round that text is not sent while
-//! the question is open: whoever presses Enter may have meant the question.
+//! Protects against keys that were typed before a dialog opened by itself: a request of the
+//! engine or of a server. The dialog waits for a pause in typing and accepts no answer for
+//! a moment after it opens. Afterwards, while the composer contains text, the first
+//! answering key only moves the focus to the dialog, because Enter may have been meant for
+//! the text. Likewise, the text is not sent while the dialog is open, because Enter may
+//! have been meant for the dialog.
 
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
@@ -14,8 +14,8 @@ use super::{App, PAUSE_MS};
 use crate::dialog::{DialogKey, QuestionDialog};
 use crate::keymap::{Context, KeyCommand};
 
-/// How long a dialog that nobody asked for takes no answer while the composer
-/// holds a text, in milliseconds: whoever is about to send the text sees it first.
+/// How long an incoming dialog accepts no answer while the composer contains text, in
+/// milliseconds, so that a user who is about to send the text sees it first.
 const MOMENT_MS: u64 = 600;
 /// What comes up so soon after an answer is not what the next key is meant for, in
 /// milliseconds: people press a digit and Enter, or Enter twice.
@@ -29,7 +29,7 @@ const STARTED_MS: u64 = 150;
 /// For how long it takes nothing, when keys were typed before it was seen.
 const TYPED_AHEAD_MS: u64 = 80;
 
-/// Something that nobody asked for.
+/// A dialog that no key of the user opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Unasked {
     /// A dialog, by its number.
@@ -51,7 +51,7 @@ pub(super) struct Arrival {
     over_draft: bool,
     /// When the newest of them was answered or closed.
     answered: Option<u64>,
-    /// What the person turned to although the composer holds a text.
+    /// The dialog that the user moved the focus to although the composer contains text.
     turned_to: Option<Unasked>,
     /// Whether keys were typed before the program had the terminal.
     typed_ahead: bool,
@@ -60,7 +60,7 @@ pub(super) struct Arrival {
 }
 
 impl App {
-    /// A dialog opens. `asked`: a person wanted it.
+    /// A dialog opens. `asked`: the user opened it.
     pub(super) fn note_opening(&mut self, asked: bool) {
         self.arrival.dialogs += 1;
         self.arrival.dialog = (!asked).then_some(self.arrival.dialogs);
@@ -144,8 +144,8 @@ impl App {
             }
     }
 
-    /// The first question of the engine or of a server, seen or not. (What follows in
-    /// a dialog of a command's is what the person is at.)
+    /// The first request of the engine or of a server, seen or not. (Later dialogs of a
+    /// command are part of what the user is doing.)
     fn first_question(&self) -> Option<Unasked> {
         match &self.overlay {
             Some(overlay) if overlay.purpose == Purpose::ServerQuestion => {
@@ -259,7 +259,7 @@ impl App {
         !self.questions.is_empty() || !self.server_questions.is_empty()
     }
 
-    /// The person writes: what wants an answer waits for a pause.
+    /// The user types: incoming dialogs wait for a pause.
     pub(super) fn writes(&mut self) {
         self.wrote_at = self.now_ms;
         self.arrival.turned_to = None;
@@ -269,7 +269,7 @@ impl App {
         }
     }
 
-    /// A question comes, perhaps to somebody who writes.
+    /// A request arrives, possibly while the user types.
     pub(super) fn note_question(&mut self) {
         let writes = self.now_ms.saturating_sub(self.wrote_at) < PAUSE_MS;
         if !self.is_asked() && writes && !self.composer.is_empty() {

@@ -28,7 +28,7 @@ const PREVIEWED: usize = 2;
 /// Copies of copies further down are shown no further in.
 const DEEPEST: usize = 8;
 
-/// How often it is told how many sessions were read.
+/// How often the number of indexed sessions is updated.
 const BETWEEN: Duration = Duration::from_millis(200);
 
 /// The search in what was said: one at a time, of which the newest text is the one that
@@ -96,11 +96,13 @@ pub(super) struct Order {
 impl Order {
     fn title(self) -> String {
         let (first, last) = match self.by {
-            By::Used => ("used last first", "used last last"),
+            By::Used => ("most recently used first", "least recently used first"),
             By::Began => ("newest first", "oldest first"),
             By::Size => ("longest first", "shortest first"),
-            By::Name => ("by name", "by name, from the end"),
-            By::Tree => ("copies below originals", "copies below originals, used last last"),
+            By::Name => ("by name", "by name, reversed"),
+            By::Tree => {
+                ("copies below originals", "copies below originals, least recently used first")
+            }
         };
         format!("Sessions · {}", if self.reversed { last } else { first })
     }
@@ -154,8 +156,8 @@ impl App {
                 let items = listed.clone().map(session_item).collect();
                 let first = listed.map(|entry| entry.id.clone()).next();
                 let list = ListDialog::new(order.title_of(&sessions), items).searched().hint(
-                    "type to search · enter go on with it · delete removes it · ctrl+s sorts \
-                     · ctrl+r turns round · esc back",
+                    "type to search · enter resume · delete delete it · ctrl+s sort · ctrl+r \
+                     reverse · esc back",
                 );
                 app.session_order = order;
                 app.browsed = Arc::from(sessions);
@@ -249,7 +251,7 @@ impl App {
         self.effect(Effect::Tell(Box::new(move |deliver| {
             let reading = Reading::new(deliver.clone());
             let hits = look(&launch, &text, &|step| reading.tell(step));
-            // Of what was not read to its end nobody knows what is in it.
+            // A session that was not read to its end may contain more.
             let hits = (!reading.is_stopped()).then_some(hits);
             deliver.send(Box::new(move |app| app.searched(&text, hits)));
         })));
@@ -287,7 +289,7 @@ impl App {
 
     pub(super) fn delete_session(&mut self, id: String) {
         if id == self.session {
-            return self.error("This session is open; `/quit --delete` leaves and deletes it.");
+            return self.error("This session is open; use `/quit --delete` to exit and delete it.");
         }
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
@@ -299,8 +301,7 @@ impl App {
         })));
     }
 
-    /// Goes on with a session of any project or program, a saved conversation, or
-    /// a file.
+    /// Resumes a session of any project or program, a saved conversation, or a file.
     pub(super) fn load(&mut self, what: &str) {
         if what.is_empty() {
             return self.sessions_dialog();
@@ -319,14 +320,15 @@ impl App {
     /// Goes on in a copy, from here or from before a prompt.
     pub(super) fn fork(&mut self, before: &str) {
         if self.is_busy() {
-            return self.toast("not while the agent works: esc stops it");
+            return self.toast("Not available while the agent is running (Esc to stop)");
         }
         let before = match before {
             "" => None,
             number => match number.parse() {
                 Ok(number) => Some(number),
                 Err(_) => {
-                    return self.error(format!("`{number}` is no prompt; `/rewind` lists them."));
+                    return self
+                        .error(format!("Unknown prompt `{number}`; `/rewind` lists the prompts."));
                 }
             },
         };
@@ -336,15 +338,14 @@ impl App {
             // A session has no file before its first prompt.
             let made = match launch.any_session(&id) {
                 Ok(_) => launch.fork_session(&id, before).map_err(|failure| failure.message),
-                Err(_) => Err("there is nothing to copy yet".to_owned()),
+                Err(_) => Err("nothing to copy yet".to_owned()),
             };
             Box::new(move |app| match made {
                 Ok(new) => {
                     // All of it is on the screen already.
                     app.again = before.is_none();
                     let told = format!(
-                        "This is a copy now, `{}`, and goes on by itself; the original is `{id}`: \
-                         `/load {id}` goes back to it.",
+                        "You are now in a copy, `{}`. To return to the original, run `/load {id}`.",
                         new.id
                     );
                     app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
@@ -393,7 +394,7 @@ impl Reading {
 }
 
 fn reading_row(step: IndexStep) -> String {
-    format!("reading sessions for the search: {} of {}", step.read, step.of)
+    format!("indexing sessions for the search: {} of {}", step.read, step.of)
 }
 
 fn look(launch: &Launch, text: &str, watch: &dyn Fn(IndexStep) -> bool) -> Result<Found, String> {

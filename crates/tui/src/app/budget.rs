@@ -20,9 +20,9 @@ impl App {
                 let whose = whose(scope);
                 self.info(match limit {
                     Some(limit) => {
-                        format!("The budget of {whose} is {} now.", kind.words(limit))
+                        format!("The budget for {whose} is now {}.", kind.words(limit))
                     }
-                    None => format!("There is no limit of {} for {whose} now.", kind.as_str()),
+                    None => format!("Removed the {} limit for {whose}.", kind.as_str()),
                 });
             }
             Err(why) => self.error(why),
@@ -50,9 +50,9 @@ impl App {
                 });
             }
         }
-        let hint = "`/budget cost 2`, `/budget tokens 500k`, `/budget prompt time 10m`, `/budget cost \
-                    off`: for this session, also when it is resumed. The settings `budget.…` hold \
-                    for all.";
+        let hint = "`/budget cost 2`, `/budget tokens 500k`, `/budget prompt time 10m`, `/budget \
+                    cost off`: for this session, including when it is resumed. The `budget.…` \
+                    settings apply to all sessions.";
         rows.push(Line::styled(hint, self.theme.secondary));
         self.say_wrapped(rows);
     }
@@ -77,15 +77,20 @@ impl Order {
         words.next_if(|word| matches!(*word, "prompt" | "session"));
         let word = words.next().unwrap_or_default();
         let Some(kind) = BudgetKind::parse(word) else {
-            return Err(format!("`{word}` is no budget: {how}."));
+            return Err(format!("Unknown budget `{word}`: use {how}."));
         };
         let amount = words.collect::<Vec<_>>().join(" ");
         let limit = match amount.as_str() {
             "off" | "none" => None,
-            "" => return Err(format!("Say how much: {how}.")),
+            "" => return Err(format!("No amount given: use {how}.")),
             typed => match kind.amount(typed) {
                 Some(limit) => Some(limit),
-                None => return Err(format!("`{typed}` is no amount of {}: {how}.", kind.as_str())),
+                None => {
+                    return Err(format!(
+                        "Invalid amount of {} `{typed}`: use {how}.",
+                        kind.as_str()
+                    ));
+                }
             },
         };
         Ok(Self { kind, scope, limit })
@@ -95,7 +100,7 @@ impl Order {
 fn heading(scope: BudgetScope) -> &'static str {
     match scope {
         BudgetScope::Session => "This session",
-        BudgetScope::Prompt => "Each prompt (now: the newest)",
+        BudgetScope::Prompt => "Each prompt (currently the latest)",
     }
 }
 

@@ -20,7 +20,8 @@ impl App {
             },
             |app, items| {
                 if items.is_empty() {
-                    return app.info("Nothing is saved; `/chat save TAG` saves this conversation.");
+                    return app
+                        .info("No saved conversations. Use `/chat save TAG` to save this one.");
                 }
                 let list = ListDialog::new("Saved conversations", items).searched();
                 app.open(Overlay::list(Purpose::Tags, list));
@@ -30,7 +31,7 @@ impl App {
 
     pub(super) fn save_chat(&mut self, tag: &str) {
         if tag.is_empty() {
-            return self.error("Say under which tag: `/chat save TAG`.");
+            return self.error("No tag given: use `/chat save TAG`.");
         }
         let (tag, session) = (tag.to_owned(), SessionId::new(self.session.clone()));
         let replace = self.confirmed(&format!("save {tag}"));
@@ -43,7 +44,9 @@ impl App {
             move |app, saved| match saved {
                 None => {
                     app.confirm = Some(format!("save {again}"));
-                    app.warn(format!("`{again}` is taken; the same command again replaces it."));
+                    app.warn(format!(
+                        "`{again}` already exists; repeat the command to replace it."
+                    ));
                 }
                 Some(Ok(_)) => app.info(format!("Saved as `{again}`.")),
                 Some(Err(failure)) => app.error(failure.message),
@@ -69,7 +72,7 @@ impl App {
 
     pub(super) fn delete_chat(&mut self, tag: &str) {
         if tag.is_empty() {
-            return self.error("Say which: `/chat delete TAG`.");
+            return self.error("No tag given: use `/chat delete TAG`.");
         }
         let tag = tag.to_owned();
         self.ask(
@@ -86,7 +89,7 @@ impl App {
         self.ask(
             move |launch| launch.share_chat(&session, Some(&file)),
             |app, written| match written {
-                Ok(path) => app.info(format!("Written to {}", path.display())),
+                Ok(path) => app.info(format!("Exported to {}", path.display())),
                 Err(failure) => app.error(failure.message),
             },
         );
@@ -94,13 +97,13 @@ impl App {
 
     pub(super) fn export_session(&mut self, file: &str) {
         if file.is_empty() {
-            return self.error("Say where to: `/export-session FILE`.");
+            return self.error("No file given: use `/export-session FILE`.");
         }
         let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
         self.ask(
             move |launch| launch.export_session(&session, &file),
             |app, written| match written {
-                Ok(path) => app.info(format!("Written to {}", path.display())),
+                Ok(path) => app.info(format!("Exported to {}", path.display())),
                 Err(failure) => app.error(failure.message),
             },
         );

@@ -24,11 +24,11 @@ impl App {
                 let mut item = ListItem::new(editor.id, editor.name, "");
                 if !installed {
                     "not installed".clone_into(&mut item.detail);
-                    item.disabled = Some(format!("{} is not on the search path", editor.name));
+                    item.disabled = Some(format!("{} is not on the PATH", editor.name));
                 }
                 item
             });
-            let list = ListDialog::new("Which editor?", items.collect());
+            let list = ListDialog::new("Select an editor", items.collect());
             let now = app.settings.preferred_editor.clone().unwrap_or_default();
             app.open(Overlay::list(Purpose::Editor, list.at(&now)));
         });
@@ -43,16 +43,16 @@ impl App {
                 [means, window, choice.doc].into_iter().filter(|part| !part.is_empty()).collect();
             ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
         });
-        let list = ListDialog::new("Which model?", items.collect())
+        let list = ListDialog::new("Select a model", items.collect())
             .searched()
-            .hint("enter uses it now · ctrl+s also from now on · esc back")
+            .hint("enter use now · ctrl+s use now and in later sessions · esc back")
             .at(&self.facts.model);
         self.open(Overlay::list(Purpose::Model, list));
     }
 
     pub(super) fn use_model(&mut self, name: &str, persist: bool) {
         if name.is_empty() {
-            return self.error("Say which: `/model set NAME`.");
+            return self.error("No model given: use `/model set NAME`.");
         }
         self.effect(Effect::Send(Op::SetModel(name.to_owned())));
         self.facts.model = name.to_owned();
@@ -72,14 +72,18 @@ impl App {
             |app, trust| match trust {
                 Err(failure) => app.error(failure.message),
                 Ok(trust) => {
-                    let now = if trust.trusted { "It is trusted." } else { "It is not trusted." };
+                    let now = if trust.trusted {
+                        "The folder is trusted."
+                    } else {
+                        "The folder is not trusted."
+                    };
                     let items = vec![
                         ListItem::new("trust", "Trust this folder", ""),
-                        ListItem::new("parent", "Trust the folder above and all in it", ""),
-                        ListItem::new("deny", "Do not trust it", "nothing of it is read"),
+                        ListItem::new("parent", "Trust the parent folder and everything in it", ""),
+                        ListItem::new("deny", "Do not trust this folder", "nothing in it is read"),
                         ListItem::new("forget", "Ask again next time", ""),
                     ];
-                    let list = ListDialog::new("Trust of this folder", items)
+                    let list = ListDialog::new("Trusted folder", items)
                         .intro(vec![Line::styled(now, app.theme.text)]);
                     app.open(Overlay::list(Purpose::Permissions, list));
                 }
@@ -106,7 +110,7 @@ impl App {
             },
             |app, said| match said {
                 Ok(_) => {
-                    app.info("Kept; it counts from the next session on (`/clear` begins one).")
+                    app.info("Saved. It takes effect with the next session (`/clear` starts one).")
                 }
                 Err(failure) => app.error(failure.message),
             },
@@ -115,7 +119,7 @@ impl App {
 
     pub(super) fn theme_dialog(&mut self) {
         if theme::is_without_colour() {
-            return self.error("NO_COLOR is set: there are no themes without colours.");
+            return self.error("Themes are not available because NO_COLOR is set.");
         }
         if self.settings_list.is_none() {
             self.scope = SettingScope::User;
@@ -129,7 +133,7 @@ impl App {
         });
         let list = ListDialog::new(self.scoped(COLOURS), items.collect())
             .searched()
-            .hint("↑↓ shows it at once · enter keeps it · tab for whom · esc as before")
+            .hint("↑↓ preview · enter save · tab change scope · esc cancel")
             .at(&self.theme.name);
         let before = Box::new(self.theme.clone());
         self.open(Overlay::list(Purpose::Theme(before), list));
@@ -138,7 +142,7 @@ impl App {
     /// `/theme NAME`, or a file with one.
     pub(super) fn use_theme(&mut self, name: &str) {
         if theme::is_without_colour() {
-            return self.error("NO_COLOR is set: there are no themes without colours.");
+            return self.error("Themes are not available because NO_COLOR is set.");
         }
         let names = theme::names(&self.settings.custom_themes);
         let known = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -147,7 +151,7 @@ impl App {
             Ok(_) => {
                 self.scope = SettingScope::User;
                 self.keep_theme(name);
-                self.toast(format!("colours: {name}"));
+                self.toast(format!("theme: {name}"));
             }
             Err(why) => self.error(why),
         }

@@ -81,7 +81,7 @@ impl App {
         };
         match Finder::start(root, source, told) {
             Ok(finder) => self.completion.set_finder(finder),
-            Err(error) => self.warn(format!("files cannot be completed: {error}")),
+            Err(error) => self.warn(format!("File completion failed: {error}")),
         }
         self.set_commands();
     }

@@ -19,7 +19,7 @@ impl App {
     pub(super) fn context(&mut self) {
         self.wants_context = true;
         if self.is_busy() {
-            self.toast("the picture comes before the next request");
+            self.toast("the breakdown is shown before the next request");
         }
         self.effect(Effect::Send(Op::DescribeContext));
     }
@@ -37,9 +37,9 @@ impl App {
             _ if items.is_empty() => return self.say(rows),
             _ => None,
         };
-        let list = ListDialog::new("Results in the context", items)
+        let list = ListDialog::new("Tool results in the context", items)
             .intro(rows)
-            .hint("x leaves it out · p holds on to it · enter prints the picture · esc back")
+            .hint("x drop · p pin · enter print the breakdown · esc back")
             .at(&before.unwrap_or_default());
         self.context_picture = Some(Box::new(picture.clone()));
         self.open(Overlay::list(Purpose::Context, list));
@@ -83,10 +83,10 @@ impl App {
 fn item(item: &ContextItem) -> ListItem {
     let mut detail = format!("{} tokens", number(item.tokens));
     if item.dropped {
-        detail.push_str(" · shortened");
+        detail.push_str(" · dropped");
     }
     if item.pinned {
-        detail.push_str(" · held on to");
+        detail.push_str(" · pinned");
     }
     ListItem::new(name(item.place), clean(&item.title), detail)
 }

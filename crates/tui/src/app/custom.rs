@@ -26,7 +26,7 @@ impl App {
         if self.custom.is_empty() {
             return Vec::new();
         }
-        let mut rows = vec![Line::EMPTY, Line::styled("Your commands", self.theme.accent.bold())];
+        let mut rows = vec![Line::EMPTY, Line::styled("Custom commands", self.theme.accent.bold())];
         for (name, description) in &self.custom {
             let name = Line::styled(format!("  /{name}"), self.theme.accent);
             let what = Line::styled(super::lists::clean(description), self.theme.text);
@@ -35,7 +35,7 @@ impl App {
         rows
     }
 
-    /// Reads them anew, on a thread.
+    /// Reloads them on a thread.
     pub(crate) fn read_commands(&mut self) {
         self.read_commands_for(None);
     }
@@ -54,7 +54,7 @@ impl App {
             names.extend(
                 catalog
                     .all_broken()
-                    .map(|(name, problem)| (name.to_owned(), format!("Not valid: {problem}"))),
+                    .map(|(name, problem)| (name.to_owned(), format!("Invalid: {problem}"))),
             );
             let skills = commands.skills().into_iter();
             names.extend(skills.map(|skill| (skill.name, skill.description)));
@@ -106,10 +106,14 @@ impl App {
             .collect();
         let items = vec![
             ListItem::new("once", "Yes, once", ""),
-            ListItem::new("session", "Yes, and these lines this session", ""),
+            ListItem::new(
+                "session",
+                "Yes, and don't ask again for these commands this session",
+                "",
+            ),
             ListItem::new("no", "No", ""),
         ];
-        let title = format!("/{} wants to run this in the shell", prepared.name());
+        let title = format!("/{} wants to run shell commands", prepared.name());
         self.waiting_command = Some(Waiting(prepared));
         let list = ListDialog::new(title, items).intro(rows);
         self.open(Overlay::list(Purpose::CustomShell, list));
@@ -130,7 +134,7 @@ impl App {
         self.stop_custom();
         let cancel = CancellationToken::new();
         if prepared.runs_commands() {
-            self.toast(format!("/{} runs its commands; escape stops them", prepared.name()));
+            self.toast(format!("/{} is running its commands (Esc to stop)", prepared.name()));
         }
         self.expanding = Some(cancel.clone());
         self.effect(Effect::Expand(Box::new(prepared), cancel));

@@ -18,8 +18,8 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem, Response};
 use crate::effect::Effect;
 
 /// What the dialog about signing in does not offer.
-const OTHER_WAYS: &str = "Login with Google is not offered. Vertex AI of a project, and gateways, \
-                          are set in the environment: docs/models-and-keys.md.";
+const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI project or a \
+                          gateway, set environment variables; see docs/models-and-keys.md.";
 
 /// What the tour is asked.
 const TOUR: &str = "Show me around";
@@ -39,7 +39,7 @@ impl App {
         self.note_opening(false);
     }
 
-    /// What came of a key in the dialog.
+    /// Handles the result of a key in the dialog.
     pub(super) fn overlay_answer(&mut self, response: Response) {
         let Some(purpose) = self.overlay.as_ref().map(|overlay| overlay.purpose.clone()) else {
             return;
@@ -226,7 +226,7 @@ impl App {
             Purpose::Sessions if delete && !id.is_empty() => {
                 let items = vec![
                     ListItem::new("no", "Keep it", ""),
-                    ListItem::new("yes", "Delete it for good", ""),
+                    ListItem::new("yes", "Delete it permanently", ""),
                 ];
                 let list = ListDialog::new("Delete this session?", items);
                 self.open(Overlay::list(Purpose::DeleteSession(id.to_owned()), list));
@@ -269,11 +269,11 @@ impl App {
     /// How one signs in. `why`: what made us ask.
     pub(crate) fn auth_dialog(&mut self, why: Option<&str>) {
         let items = vec![
-            ListItem::new("gemini", "Paste a Gemini API key", "from Google AI Studio"),
-            ListItem::new("vertex", "Paste a Vertex AI express key", "from Google Cloud"),
+            ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
+            ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
             ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
         ];
-        let mut list = ListDialog::new("How shall Parallax reach a model?", items);
+        let mut list = ListDialog::new("How do you want to connect to a model?", items);
         let line =
             |text: &str| parallax_screen::Line::styled(text.to_owned(), self.theme.secondary);
         list = list.intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
@@ -298,17 +298,17 @@ impl App {
             }
         };
         let intro = vec![
-            "The key is checked against the service and kept where only you can read it."
+            "The key is verified with the service and saved so that only you can read it."
                 .to_owned(),
         ];
-        let dialog = FieldDialog::new("Paste the key", intro, Field::masked());
+        let dialog = FieldDialog::new("API key", intro, Field::masked());
         self.open(Overlay::field(Purpose::Key(kind), dialog));
     }
 
     fn key_typed(&mut self, kind: KeyKind, key: &str) {
         if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
             field.problem = None;
-            field.busy = Some("checking the key…".to_owned());
+            field.busy = Some("verifying the key…".to_owned());
         }
         self.effect(Effect::CheckKey(kind, Secret::new(key.trim())));
     }
@@ -318,7 +318,7 @@ impl App {
         match checked {
             Ok(()) => {
                 self.overlay = None;
-                self.info("The key works and is kept.");
+                self.info("API key verified and saved.");
             }
             Err(why) => match &mut self.overlay {
                 Some(Overlay { body: Body::Field(field), .. }) => {
@@ -330,7 +330,7 @@ impl App {
         }
     }
 
-    /// Yolo is asked about once more where it would reach everything.
+    /// YOLO mode requires another confirmation where it would affect all files.
     pub(crate) fn want_yolo(&mut self) {
         let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
         if let Some(why) = refused {
@@ -339,10 +339,10 @@ impl App {
         match self.launch.as_ref().is_some_and(parallax_sdk::Launch::is_everything) {
             true => {
                 let items = vec![
-                    ListItem::new("no", "No, stay as it is", ""),
-                    ListItem::new("yes", "Yes, run everything here without a question", ""),
+                    ListItem::new("no", "No, keep asking", ""),
+                    ListItem::new("yes", "Yes, auto-approve all actions here", ""),
                 ];
-                let title = "This folder holds all your files. Really run everything unasked?";
+                let title = "This folder contains all your files. Auto-approve all actions?";
                 let list = ListDialog::new(title, items);
                 self.open(Overlay::list(Purpose::Yolo(ApprovalMode::Yolo), list));
             }
@@ -350,7 +350,7 @@ impl App {
         }
     }
 
-    /// The change that is asked about, into the person's editor.
+    /// Opens the proposed change in the user's editor.
     pub(super) fn edit_change(&mut self) {
         let preview = self.questions.front().and_then(|question| question.ask.preview.clone());
         if let Some(Preview::Plan { path, text }) = preview {
@@ -373,7 +373,7 @@ impl App {
         });
     }
 
-    /// Only some hunks of the change that is asked about.
+    /// Applies only some hunks of the proposed change.
     pub(super) fn take_hunks(&mut self, taken: &[usize]) {
         let Some(change) = self.asked_change() else { return };
         match change.and_then(|change| change.with(taken).map(|text| (change, text))) {
@@ -399,8 +399,7 @@ impl App {
         if name.is_empty() || name.starts_with('.') { format!("change{name}") } else { name }
     }
 
-    /// Answers the question with the change as the person wants it; the engine
-    /// asks again and shows it.
+    /// Answers the request with the edited change; the engine asks again and shows it.
     fn change_to(&mut self, change: &ProposedChange, wanted: &str) {
         let Some(question) = self.questions.front() else { return };
         let ask = &question.ask;

@@ -17,9 +17,10 @@ use crate::status::Working;
 use crate::transcript::{Anchor, LocalItem};
 
 /// What can be done about a request that the service refuses.
-const REFUSED: &str = "What is refused is refused again. It may be the model's name (`/model`), a \
-    setting of `modelConfigs`, or what the conversation holds: `/compress` makes that anew, `/rewind` \
-    goes back to before it. F12 shows the requests; `parallax --debug` keeps a log.";
+const REFUSED: &str = "The same request would fail again. The cause may be the model name \
+                       (`/model`), a setting in `modelConfigs`, or the conversation itself: \
+                       `/compress` summarizes it and `/rewind` goes back to an earlier prompt. \
+                       F12 shows the requests; `parallax --debug` writes a log.";
 
 impl App {
     /// Takes an event: the transcript shows what happened, the rest of the
@@ -125,7 +126,7 @@ impl App {
             EventBody::Compaction(compaction)
                 if matches!(compaction.cause, CompactionCause::Manual) =>
             {
-                // The notice stands behind the dialog.
+                // The notice is behind the dialog.
                 let is_open =
                     matches!(self.overlay, Some(Overlay { purpose: Purpose::Context, .. }));
                 if let Some(why) = compaction.remark.as_ref().filter(|_| is_open) {
@@ -143,7 +144,7 @@ impl App {
                 let until = self.now_ms + retry.delay_ms;
                 if let Some(working) = &mut self.working {
                     // A row of the transcript says what failed.
-                    working.retry = Some((until, "Trying again".to_owned()));
+                    working.retry = Some((until, "Retrying".to_owned()));
                 }
             }
             EventBody::HooksRun { names } => {
@@ -155,7 +156,7 @@ impl App {
             EventBody::SteerEnded(ended) => {
                 self.steering.retain(|Steering { id, .. }| *id != ended.id);
                 if ended.fate == SteerFate::Gone {
-                    self.toast("too late: the model has it already");
+                    self.toast("too late: the model already has this message");
                 }
             }
             EventBody::Rewound(rewound) => self.rewound(rewound),
@@ -242,8 +243,8 @@ impl App {
         self.questions.clear();
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
-        // Nobody answered, and that is what the person chose, or what only another
-        // prompt mends: it is theirs again.
+        // Without an answer, because the user chose so or because only another prompt
+        // helps, the prompt returns to the composer.
         let too_long = matches!(
             &ended.reason,
             EndReason::Failed(failure) if failure.kind == FailureKind::Overflow
@@ -271,7 +272,7 @@ impl App {
         }
         match &ended.reason {
             EndReason::Cancelled => {
-                // What waited for this turn was meant for it: back to the person.
+                // Messages queued for this turn return to the composer.
                 back.extend(std::mem::take(&mut self.steering).into_iter().map(|one| one.text));
                 back.append(&mut self.queued);
                 self.give_back(&back);
@@ -290,7 +291,7 @@ impl App {
         }
     }
 
-    /// Texts that nobody answers are the person's again, in their order.
+    /// Texts without an answer return to the composer, in their order.
     fn give_back(&mut self, texts: &[String]) {
         if !texts.is_empty() {
             self.composer.insert_before(&texts.join("\n\n"));
@@ -303,7 +304,7 @@ impl App {
             return self.too_early();
         }
         match self.is_busy() {
-            true => self.toast("the history is made shorter after this turn"),
+            true => self.toast("the history will be compacted after this turn"),
             false => self.works_on_history(),
         }
         self.compacting = true;
@@ -312,7 +313,7 @@ impl App {
 
     /// That is work, too: it is seen, Escape ends it, prompts wait for it.
     fn works_on_history(&mut self) {
-        let subject = "Making the history shorter".to_owned();
+        let subject = "Compacting the history".to_owned();
         self.working = Some(Working { since_ms: self.now_ms, subject, ..Working::default() });
         self.shortens = true;
         self.effect(Effect::Progress(true));

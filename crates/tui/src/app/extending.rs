@@ -13,20 +13,24 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
 impl App {
-    /// Opens the session anew: all that people added is read again.
+    /// Reopens the session, which reloads everything that the user has added.
     pub(super) fn read_all_again(&mut self) {
         if self.is_busy() {
-            return self.info("It counts when the agent is done and the session is opened anew.");
+            return self.info(
+                "The change takes effect when the agent is done and the session is reopened.",
+            );
         }
         self.reload();
     }
 
-    /// The same where a person asked for nothing else.
+    /// The same, with a confirmation for the user.
     pub(super) fn read_all_again_told(&mut self) {
         if self.is_busy() {
             return self.read_all_again();
         }
-        self.reload_then(|app| app.info("All that you added was read again."));
+        self.reload_then(|app| {
+            app.info("Reloaded extensions, skills, agents, hooks, and commands.")
+        });
     }
 
     /// `list [nodesc] [all]`.
@@ -40,12 +44,11 @@ impl App {
                 .map(|skill| format!("`{}`", clean(&skill.name)))
                 .collect();
             if skills.is_empty() {
-                return app
-                    .info("There are no skills; `parallax skills install SOURCE` gets some.");
+                return app.info("No skills. Install some with `parallax skills install SOURCE`.");
             }
             let mut rows = Vec::new();
             for skill in shown {
-                let off = if skill.enabled { "" } else { ", off" };
+                let off = if skill.enabled { "" } else { ", disabled" };
                 rows.push(
                     Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
                         .and(format!(" ({}{off})", skill.source), app.theme.secondary),
@@ -56,7 +59,7 @@ impl App {
                 }
             }
             if !off.is_empty() {
-                let text = format!("  Off: {} (`/skills enable NAME`)", off.join(", "));
+                let text = format!("  Disabled: {} (`/skills enable NAME`)", off.join(", "));
                 rows.push(Line::styled(text, app.theme.secondary));
             }
             rows.extend(
@@ -80,7 +83,7 @@ impl App {
             Box::new(move |app| match told {
                 Ok(told) => {
                     if counted {
-                        app.info(format!("{} skills can be used.", skills.count()));
+                        app.info(format!("{} skills are enabled.", skills.count()));
                         told.into_iter().for_each(|(_, line)| app.info(line));
                     }
                     app.learn_changes();
@@ -104,7 +107,7 @@ impl App {
     pub(super) fn skills_switch(&mut self, name: &str, on: bool) {
         let verb = if on { "enable" } else { "disable" };
         if name.is_empty() {
-            return self.error(format!("Say which: `/skills {verb} NAME`."));
+            return self.error(format!("No skill given: use `/skills {verb} NAME`."));
         }
         let name = name.to_owned();
         self.ask(
@@ -113,7 +116,7 @@ impl App {
             },
             move |app, done| match done {
                 Ok((name, _)) => {
-                    app.info(format!("The skill `{name}` is {verb}d."));
+                    app.info(format!("Skill `{name}` {verb}d."));
                     app.read_skills(false);
                 }
                 Err(failure) => app.error(failure.message),
@@ -124,7 +127,7 @@ impl App {
     /// What a skill told the model goes out of its context.
     pub(super) fn skills_unload(&mut self, name: &str) {
         if name.is_empty() {
-            return self.error("Say which: `/skills unload NAME`.");
+            return self.error("No skill given: use `/skills unload NAME`.");
         }
         self.effect(Effect::Send(Op::UnloadSkill(name.to_owned())));
     }
@@ -141,7 +144,9 @@ impl App {
         };
         let path = path.trim().to_owned();
         if path.is_empty() {
-            return self.error("Say which: `/skills link FOLDER [--scope user|workspace]`.");
+            return self.error(
+                "No directory given: use `/skills link DIRECTORY [--scope user|workspace]`.",
+            );
         }
         self.ask(
             move |launch| {
@@ -172,7 +177,7 @@ impl App {
             }
             if hooks.is_empty() {
                 app.overlay = None;
-                return app.info("There are no hooks.");
+                return app.info("No hooks.");
             }
             let items: Vec<ListItem> = hooks.iter().map(|hook| app.hook_item(hook)).collect();
             // Switched in the panel: it stays where it was.
@@ -183,7 +188,7 @@ impl App {
             }
             let list = ListDialog::new("Hooks", items)
                 .searched()
-                .hint("enter switches it on or off · type to search · esc back");
+                .hint("enter enable or disable · type to search · esc back");
             app.open(Overlay::list(Purpose::Hooks, list));
         });
     }
@@ -202,7 +207,7 @@ impl App {
                         last.iter().map(|entry| format!("- {}", clean(&entry.line()))).collect();
                     app.info(lines.join("\n"));
                 }
-                Err(_) => app.info("No hook ran in this session yet."),
+                Err(_) => app.info("No hook has run in this session yet."),
             },
         );
     }
@@ -227,7 +232,7 @@ impl App {
         self.ask(Launch::accept_hooks, move |app, done| match done {
             Ok(0) if !trusted => {
                 app.error(
-                    "The folder is not trusted, so its hooks are not read (see /permissions).",
+                    "The folder is not trusted, so its hooks are ignored (see /permissions).",
                 );
             }
             Ok(0) => app.info("The project has no hooks."),
@@ -270,7 +275,7 @@ impl App {
     pub(super) fn hooks_switch(&mut self, name: Option<&str>, on: bool) {
         let verb = if on { "enable" } else { "disable" };
         if name == Some("") {
-            return self.error(format!("Say which: `/hooks {verb} NAME`."));
+            return self.error(format!("No hook given: use `/hooks {verb} NAME`."));
         }
         let name = name.map(str::to_owned);
         self.ask(
@@ -291,7 +296,7 @@ impl App {
             },
             move |app, done: Result<Vec<String>, parallax_protocol::event::Failure>| match done {
                 Ok(switched) if switched.is_empty() => {
-                    app.error("No hook has that name; /hooks lists them.")
+                    app.error("Unknown hook; `/hooks` lists the hooks.")
                 }
                 Ok(switched) => {
                     app.info(format!("Hooks {verb}d: `{}`.", switched.join("`, `")));
@@ -324,7 +329,7 @@ impl App {
                     problems.map(|problem| Line::styled(clean(&problem), app.theme.warning)),
                 );
                 if rows.is_empty() {
-                    app.info("There are no commands of your own: `parallax commands new NAME`.");
+                    app.info("No custom commands. Create one with `parallax commands new NAME`.");
                 }
                 app.say_wrapped(rows);
                 app.read_commands();

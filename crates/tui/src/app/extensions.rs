@@ -31,10 +31,12 @@ impl App {
             (Command::Extensions, _) => self.extensions_list(),
             (Command::ExtensionsExplore, _) => {
                 open_address(GALLERY);
-                self.info(format!("The gallery of extensions: {GALLERY}"));
+                self.info(format!("Extension gallery: {GALLERY}"));
             }
             (Command::ExtensionsReload, _) => self.read_all_again_told(),
-            (Command::ExtensionsUpdate, []) => self.error("Say which: `/extensions update NAME`."),
+            (Command::ExtensionsUpdate, []) => {
+                self.error("No extension given: use `/extensions update NAME`.")
+            }
             (Command::ExtensionsUpdate, names) => self.extensions_update(names),
             (Command::ExtensionsInstall, [source, ..]) => self.extension_install(source),
             (Command::ExtensionsLink, [..]) if !arguments.is_empty() => {
@@ -50,14 +52,14 @@ impl App {
             (Command::ExtensionsConfig, [name, setting @ ..]) => {
                 self.extension_config(name, setting.first().copied());
             }
-            _ => self.error("Say which: `/extensions list` has the names."),
+            _ => self.error("No extension given; `/extensions list` lists them."),
         }
     }
 
     fn extensions_list(&mut self) {
         self.ask(Launch::extensions, |app, found| {
             if found.all.is_empty() {
-                app.info("No extensions are installed: `/extensions install SOURCE` gets one.");
+                app.info("No extensions installed. Install one with `/extensions install SOURCE`.");
             }
             let mut rows = Vec::new();
             for extension in &found.all {
@@ -97,7 +99,7 @@ impl App {
             .collect();
         if !missing.is_empty() {
             let text = format!(
-                "  not set: {}: `/extensions config {}`",
+                "  not set: {} (use `/extensions config {}`)",
                 missing.join(", "),
                 extension.name()
             );
@@ -108,7 +110,7 @@ impl App {
 
     fn extension_install(&mut self, source: &str) {
         let source = source.to_owned();
-        self.toast("the extension is being fetched");
+        self.toast("downloading the extension");
         self.ask(
             move |launch| launch.fetch_extension(&source, &FetchOptions::default()),
             |app, fetched| match fetched {
@@ -129,7 +131,7 @@ impl App {
             move |launch| launch.review_extension(&folder).map(|reviewed| (folder, reviewed)),
             |app, reviewed| match reviewed {
                 Ok((folder, (manifest, review))) => {
-                    let title = format!("Use `{}` where it is?", manifest.name);
+                    let title = format!("Link `{}`?", manifest.name);
                     app.ask_consent(title, &review.told(), Consent::Link(folder));
                 }
                 Err(failure) => app.error(failure.message),
@@ -140,7 +142,7 @@ impl App {
     fn extensions_update(&mut self, names: &[&str]) {
         let all = names.contains(&"--all");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        self.toast("newer versions are looked for");
+        self.toast("checking for updates");
         self.ask(
             move |launch| {
                 let known = launch.extensions();
@@ -160,7 +162,7 @@ impl App {
             },
             |app, told| {
                 if told.is_empty() {
-                    app.error("There is no such extension: `/extensions list` has the names.");
+                    app.error("Unknown extension; `/extensions list` lists the extensions.");
                 }
                 for one in told {
                     match one {
@@ -180,8 +182,7 @@ impl App {
             return self.consented(Consent::Update(found));
         }
         let version = clean(&update.fetched.manifest.version);
-        let title =
-            format!("`{}` {version} may do what you did not agree to yet:", extension.name());
+        let title = format!("`{}` {version} asks for more than you agreed to:", extension.name());
         let mut lines: Vec<String> =
             update.moved.iter().map(|from| format!("moved from {from}")).collect();
         lines.extend(update.beyond.iter().cloned());
@@ -195,7 +196,7 @@ impl App {
         };
         let mut rows: Vec<Line> = lines.iter().flat_map(row).collect();
         rows.push(Line::styled(
-            "Extensions are made by others: their programs run with your rights.",
+            "Extensions are third-party code: their programs run with your permissions.",
             self.theme.warning,
         ));
         let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
@@ -222,7 +223,7 @@ impl App {
         match id {
             "yes" => self.consented(consent),
             _ if matches!(consent, Consent::Install(_)) => {
-                self.info("Installation aborted: nothing was changed.");
+                self.info("Installation aborted. Nothing was changed.");
             }
             _ => self.info("Nothing was changed."),
         }
@@ -238,13 +239,13 @@ impl App {
                 }
                 Consent::Link(folder) => {
                     launch.link_extension(&folder)?;
-                    Ok(format!("{} is linked.", folder.display()))
+                    Ok(format!("Extension `{}` linked.", folder.display()))
                 }
                 Consent::Update(found) => {
                     let (extension, update) = *found;
                     launch.update_extension(&extension, &update)?;
                     let version = clean(&update.fetched.manifest.version);
-                    Ok(format!("`{}` is at version {version} now.", extension.name()))
+                    Ok(format!("`{}` updated to version {version}.", extension.name()))
                 }
             },
             |app, done| app.extension_changed(done),
@@ -266,10 +267,10 @@ impl App {
         self.ask(
             move |launch| {
                 Ok(match launch.uninstall_extension(&name)? {
-                    Uninstalled::Removed(_) => format!("`{name}` is uninstalled."),
+                    Uninstalled::Removed(_) => format!("Extension `{name}` uninstalled."),
                     Uninstalled::SwitchedOff(_) => format!(
-                        "`{name}` belongs to Gemini CLI, whose files are left alone: it is \
-                         disabled here."
+                        "Extension `{name}` is managed by Gemini CLI, so its files stay. It is \
+                         now disabled in Parallax."
                     ),
                 })
             },
@@ -336,11 +337,12 @@ impl App {
             value.setting.variable == setting || value.setting.name.eq_ignore_ascii_case(setting)
         });
         let Some(known) = known else {
-            return self.error(format!("`{}` has no setting `{setting}`.", extension.name()));
+            return self
+                .error(format!("Extension `{}` has no setting `{setting}`.", extension.name()));
         };
         let known = &known.setting;
         let field = if known.sensitive { Field::masked() } else { Field::default() };
-        let intro = vec![clean(&known.description), "Empty takes its value away.".to_owned()];
+        let intro = vec![clean(&known.description), "Leave empty to clear the value.".to_owned()];
         let dialog = FieldDialog::new(clean(&known.name), intro, field);
         let purpose = Purpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
         self.open(Overlay::field(purpose, dialog));
@@ -360,14 +362,14 @@ impl App {
                     SettingScope::User,
                     Some(&value),
                 )?;
-                Ok(format!("`{variable}` of `{name}` is kept."))
+                Ok(format!("Saved `{variable}` of `{name}`."))
             },
             |app, done| app.extension_changed(done),
         );
     }
 
-    /// Those that are to be kept up to date are, unasked, when they may do no
-    /// more than before. Once, when the first session is open.
+    /// Updates extensions with automatic updates that ask for no additional permissions.
+    /// Runs once, when the first session is open.
     pub(crate) fn update_unasked(&mut self) {
         if std::mem::replace(&mut self.looked_for_updates, true) {
             return;

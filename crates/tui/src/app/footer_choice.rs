@@ -9,15 +9,15 @@ use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::footer;
 
-/// Ids of rows that are no items.
+/// Ids of rows that are not items.
 const LABELS: &str = "labels";
 const USUAL: &str = "usual";
 
 impl App {
     /// The dialog: what is shown in its order, then the rest.
     pub(super) fn footer_dialog(&mut self) {
-        let list = ListDialog::new("The footer", self.footer_items())
-            .hint("enter shows or hides · ←→ moves · esc leaves");
+        let list = ListDialog::new("Status line", self.footer_items())
+            .hint("enter show or hide · ←→ move · esc close");
         self.open(Overlay::list(Purpose::Footer, list));
     }
 
@@ -31,11 +31,15 @@ impl App {
         let order = self.footer_order();
         let mut rows: Vec<ListItem> = order.iter().map(|item| row(item, sign(item))).collect();
         let sign = if self.settings.footer_labels { "[x]" } else { "[ ]" };
-        rows.push(ListItem::new(LABELS, format!("{sign} names"), "a row of names above it"));
+        rows.push(ListItem::new(
+            LABELS,
+            format!("{sign} labels"),
+            "a row with labels above the status line",
+        ));
         rows.push(ListItem::new(
             USUAL,
-            "    as it was",
-            "takes `ui.footer.items` out of your file",
+            "    default",
+            "removes `ui.footer.items` from your settings",
         ));
         rows
     }
@@ -45,7 +49,7 @@ impl App {
         let rows = footer::rows(&self.facts, &[item], false, self.width(), &self.theme);
         match rows.into_iter().next() {
             Some(row) => vec![row],
-            None => vec![Line::styled("nothing to tell now", self.theme.secondary)],
+            None => vec![Line::styled("nothing to show at the moment", self.theme.secondary)],
         }
     }
 

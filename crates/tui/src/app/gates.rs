@@ -15,10 +15,10 @@ impl App {
         let rows =
             keys.iter().map(|key| Line::styled(format!("  {key}"), self.theme.warning)).collect();
         let items = vec![
-            ListItem::new("decline", "Leave them out", ""),
-            ListItem::new("accept", "Let them count, as they are now", ""),
+            ListItem::new("decline", "Ignore these settings", ""),
+            ListItem::new("accept", "Accept these settings as they are now", ""),
         ];
-        let title = "Settings of this project would allow more than yours. Shall they count?";
+        let title = "This project has settings that lower security. Accept them?";
         let list = ListDialog::new(title, items).intro(rows);
         self.open(Overlay::list(Purpose::LooseSettings, list));
     }
@@ -45,11 +45,11 @@ impl App {
             .collect();
         rows.extend(update.rules.iter().map(|rule| line(format!("  {rule}"), self.theme.text)));
         let items = vec![
-            ListItem::new("ignore", "Leave them out", ""),
-            ListItem::new("accept", "Let them count, as they are now", ""),
+            ListItem::new("ignore", "Ignore these rules", ""),
+            ListItem::new("accept", "Accept these rules as they are now", ""),
         ];
-        let what = if update.new { "brings rules" } else { "changed its rules" };
-        let title = format!("This project {what}. Shall they count?");
+        let what = if update.new { "has policy rules" } else { "changed its policy rules" };
+        let title = format!("This project {what}. Accept them?");
         let list = ListDialog::new(title, items).intro(rows);
         self.open(Overlay::list(Purpose::PolicyUpdate, list));
     }

@@ -1,5 +1,4 @@
-//! Going back: to before a prompt, to before a single change; and going on with
-//! a turn that was cut off.
+//! Going back to before a prompt or a single change, and continuing an interrupted turn.
 
 use parallax_protocol::event::PromptEntry;
 use parallax_protocol::op::{Op, Rewind};
@@ -22,7 +21,7 @@ impl App {
     /// Prompts that one can go back to; the engine knows them.
     pub(super) fn rewind_dialog(&mut self) {
         if self.is_busy() {
-            return self.toast("not while the agent works: esc stops it");
+            return self.toast("Not available while the agent is running (Esc to stop)");
         }
         self.wants_prompts = true;
         self.effect(Effect::Send(Op::ListPrompts));
@@ -33,7 +32,7 @@ impl App {
             return;
         }
         if prompts.is_empty() {
-            return self.info("There is no prompt to go back to yet.");
+            return self.info("No prompts to rewind to yet.");
         }
         let items =
             prompts.iter().rev().map(|prompt| {
@@ -60,7 +59,7 @@ impl App {
                 }));
                 ListItem::new(prompt.turn.to_string(), first, changes).previewed(preview)
             });
-        let list = ListDialog::new("Go back to before which prompt?", items.collect()).searched();
+        let list = ListDialog::new("Rewind to before which prompt?", items.collect()).searched();
         self.past_prompts = prompts.to_vec();
         self.open(Overlay::list(Purpose::Rewind, list));
     }
@@ -95,10 +94,10 @@ impl App {
             })
             .collect();
         if dropped.len() > NAMED {
-            let more = format!("  and {} more", dropped.len() - NAMED);
+            let more = format!("  … {} more", dropped.len() - NAMED);
             chat.push(Line::styled(more, theme.secondary));
         }
-        chat.insert(0, Line::styled("Taken back, with all that was answered:", theme.text));
+        chat.insert(0, Line::styled("Removed, together with the answers:", theme.text));
         let (rows, changed) = match &files {
             Ok(files) => {
                 (self.file_rows(files), files.iter().filter(|file| file.kept.is_none()).count())
@@ -113,7 +112,7 @@ impl App {
                 .previewed(both),
             ListItem::new("chat", "Conversation only", format!("{prompts}; files stay"))
                 .previewed(chat),
-            ListItem::new("files", "Files only", format!("{changes}; the model is told"))
+            ListItem::new("files", "Files only", format!("{changes}; the model is notified"))
                 .previewed(rows),
             ListItem::new("none", "Nothing", ""),
         ];
@@ -121,7 +120,7 @@ impl App {
             items.retain(|item| !item.id.contains("files"));
         }
         let number = dropped.first().map_or(0, |prompt| prompt.number);
-        let list = ListDialog::new(format!("Go back to before prompt {number}: what?"), items);
+        let list = ListDialog::new(format!("Rewind to before prompt {number}"), items);
         self.open(Overlay::list(Purpose::RewindHow(turn), list));
     }
 
@@ -129,7 +128,7 @@ impl App {
     fn file_rows(&self, files: &[FileBack]) -> Vec<Line> {
         let theme = &self.theme;
         if files.is_empty() {
-            return vec![Line::styled("No file would change.", theme.secondary)];
+            return vec![Line::styled("No files would change.", theme.secondary)];
         }
         let folder = self.launch.as_ref().map(|launch| launch.options().directory.clone());
         let mut rows = Vec::new();
@@ -137,9 +136,9 @@ impl App {
             let path = folder.as_ref().and_then(|folder| file.path.strip_prefix(folder).ok());
             let name = clean(&path.unwrap_or(&file.path).to_string_lossy());
             let (what, style) = match (&file.kept, file.kind) {
-                (Some(why), _) => (format!("stays: {}", clean(why)), theme.warning),
-                (None, ChangeKind::Created) => ("is made again".to_owned(), theme.success),
-                (None, ChangeKind::Deleted) => ("is removed".to_owned(), theme.error),
+                (Some(why), _) => (format!("unchanged: {}", clean(why)), theme.warning),
+                (None, ChangeKind::Created) => ("will be recreated".to_owned(), theme.success),
+                (None, ChangeKind::Deleted) => ("will be deleted".to_owned(), theme.error),
                 (None, ChangeKind::Changed) => ("changes".to_owned(), theme.text),
             };
             let counts = file.diff.as_ref().map_or_else(String::new, |diff| {
@@ -158,7 +157,7 @@ impl App {
             }
         }
         if files.len() > NAMED {
-            rows.push(Line::styled(format!("and {} more", files.len() - NAMED), theme.secondary));
+            rows.push(Line::styled(format!("… {} more", files.len() - NAMED), theme.secondary));
         }
         rows
     }
@@ -166,7 +165,7 @@ impl App {
     /// Single changes that one can go back to before, or one of them by name.
     pub(super) fn restore(&mut self, name: &str) {
         if self.is_busy() {
-            return self.toast("not while the agent works: esc stops it");
+            return self.toast("Not available while the agent is running (Esc to stop)");
         }
         let name = name.to_owned();
         self.effect(Effect::AskSession(Box::new(move |session| {
@@ -174,8 +173,8 @@ impl App {
             Box::new(move |app| {
                 if !back.checkpointing {
                     return app.info(
-                        "Switch the setting `general.checkpointing.enabled` on to go back to \
-                         single changes; `/rewind` and `/undo` go back by prompts.",
+                        "To go back to a single change, enable `general.checkpointing.enabled`. \
+                         `/rewind` and `/undo` go back by prompts.",
                     );
                 }
                 app.effect(Effect::Run(Box::new(move || {
@@ -191,7 +190,7 @@ impl App {
 
     fn restore_points(&mut self, points: Vec<RestorePoint>, name: &str) {
         if points.is_empty() {
-            return self.info("There is no change to go back to yet.");
+            return self.info("No changes to restore yet.");
         }
         if name.is_empty() {
             let items = points.iter().rev().map(|point| {
@@ -201,23 +200,23 @@ impl App {
             });
             let list = ListDialog::new("Go back to before which change?", items.collect())
                 .searched()
-                .hint("enter goes back and asks about the change again · esc back");
+                .hint("enter go back and decide about the change again · esc back");
             return self.open(Overlay::list(Purpose::Restore, list));
         }
         let found = points.iter().find(|point| point.name == name);
         match found {
             Some(point) => self.effect(Effect::Send(Op::Restore(point.order))),
-            None => self.error(format!("There is no change `{name}`; `/restore` lists them.")),
+            None => self.error(format!("Unknown change `{name}`; `/restore` lists the changes.")),
         }
     }
 
     /// A turn of the session that goes on was cut off.
     pub(super) fn offer_to_go_on(&mut self) {
         let items = vec![
-            ListItem::new("yes", "Go on with it", "what was finished is used"),
-            ListItem::new("no", "Not now", "`/continue` does it later"),
+            ListItem::new("yes", "Continue the turn", "finished steps are kept"),
+            ListItem::new("no", "Not now", "`/continue` continues it later"),
         ];
-        let list = ListDialog::new("The last turn was cut off. Go on with it?", items);
+        let list = ListDialog::new("The last turn was interrupted. Continue it?", items);
         self.open(Overlay::list(Purpose::CutOff, list));
     }
 

@@ -155,7 +155,7 @@ impl App {
         }
     }
 
-    /// Notes whether the agent waits for the person.
+    /// Records whether the agent waits for the user.
     pub(super) fn waiting(&mut self, waiting: bool) {
         let now = self.now_ms();
         if let Some(working) = &mut self.working {
@@ -201,8 +201,8 @@ impl App {
                     self.transcript.options.raw_markdown ^= true;
                     self.facts.raw_markdown = self.transcript.options.raw_markdown;
                     self.toast(match self.facts.raw_markdown {
-                        true => "markdown is shown as it is written, from the next answer on",
-                        false => "markdown is drawn",
+                        true => "showing Markdown source, starting with the next answer",
+                        false => "rendering Markdown",
                     });
                     true
                 }
@@ -226,24 +226,24 @@ impl App {
         }
     }
 
-    /// Ctrl+O: what is under way whole, or short again. What went to the
-    /// scrollback stays as it is: the last of it that was cut is shown anew, and
-    /// with each further press the one before.
+    /// Ctrl+O: shows running output in full or truncated. Rows in the scrollback cannot
+    /// change, so the latest truncated content is printed again, and each further press
+    /// prints the one before.
     fn show_more(&mut self) {
         let under_way = self.is_busy() || self.shell.is_some();
         if self.settings.alternate_buffer || under_way {
             self.transcript.options.expanded ^= true;
             let now = self.transcript.options.expanded;
             return self.toast(if now {
-                "long content is shown whole"
+                "showing long content in full"
             } else {
-                "long content is cut"
+                "truncating long content"
             });
         }
         let width = usize::from(self.size.0).saturating_sub(1).max(1);
         let folded = |app: &Self, before| app.transcript.folded_before(before, width, &app.theme);
         let Some((newest, rows)) = folded(self, usize::MAX) else {
-            return self.toast("nothing was cut");
+            return self.toast("nothing was truncated");
         };
         // Where something new was cut since, it begins there again.
         let walk = self.unfolding.filter(|(began, _)| *began == newest);
@@ -253,7 +253,7 @@ impl App {
                 Some(before) => before,
                 None => {
                     self.unfolding = None;
-                    return self.toast("nothing before that was cut");
+                    return self.toast("no earlier truncated content");
                 }
             },
         };
@@ -261,7 +261,7 @@ impl App {
         self.say(rows);
         if folded(self, at).is_some() {
             let key = self.keymap.key_of(KeyCommand::ShowMoreLines);
-            self.toast(format!("{key} again: what was cut before that"));
+            self.toast(format!("{key} again for earlier truncated content"));
         }
     }
 
@@ -328,7 +328,7 @@ impl App {
             self.queued.insert(0, steering.text);
         }
         if self.shortens && !self.queued.is_empty() {
-            // It waited for what is given up: back to the person.
+            // Messages queued for the cancelled turn return to the composer.
             let text = std::mem::take(&mut self.queued).join("\n\n");
             self.composer.insert_before(&text);
         }
@@ -351,7 +351,9 @@ impl App {
         let name = |command| self.keymap.key_of(command).to_lowercase();
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
         // Until then that key is for inserting what was deleted before.
-        self.toast(format!("{pasted} pasted what was cut; {yolo} after another key switches yolo"));
+        self.toast(format!(
+            "{pasted} inserted the deleted text; press another key before {yolo} to toggle YOLO"
+        ));
     }
 
     fn toggle_yolo(&mut self) {
@@ -396,13 +398,13 @@ impl App {
         let commands: Vec<KeyCommand> = self.keymap.commands_for(key, Context::SHELL).collect();
         if commands.contains(&KeyCommand::UnfocusShell) {
             self.focus_shell(false);
-            self.toast("the keys are yours again");
+            self.toast("keys go to the input again");
         } else if commands.contains(&KeyCommand::BackgroundToggle) {
             self.background_key();
         } else {
             if commands.contains(&KeyCommand::ShellUnfocusWarning) {
                 let key = self.keymap.key_of(KeyCommand::UnfocusShell);
-                self.toast(format!("{key} takes the keys back"));
+                self.toast(format!("{key} returns to the input"));
             }
             self.type_to_shell(terminal_keys::bytes(key, self.shell_application_cursor));
         }
@@ -465,7 +467,7 @@ impl App {
                 if self.again(Armed::Exit) {
                     self.effect(Effect::Quit { delete: false });
                 } else {
-                    self.hint_again(Again::Leave, "press ctrl+d again to leave");
+                    self.hint_again(Again::Leave, "press ctrl+d again to exit");
                 }
             }
             ComposerAction::Escape => self.escape_key(),
@@ -474,7 +476,7 @@ impl App {
             ComposerAction::OpenEditor => self.edit_prompt(),
             ComposerAction::EditorHint => {
                 let key = self.keymap.key_of(KeyCommand::OpenExternalEditor);
-                self.toast(format!("the editor opens with {key}"));
+                self.toast(format!("{key} opens the external editor"));
             }
             ComposerAction::ToggleShortcuts => self.show_shortcuts = !self.show_shortcuts,
         }
@@ -507,7 +509,7 @@ impl App {
         }
     }
 
-    /// The prompt into the person's editor.
+    /// Opens the prompt in the user's editor.
     fn edit_prompt(&mut self) {
         self.effect(Effect::Edit {
             text: self.composer.editor_text(),
@@ -520,8 +522,7 @@ impl App {
     }
 }
 
-/// Whether a key that is no answer (`answers`) is the beginning of a text or of
-/// a command.
+/// Whether a key that does not answer (`answers`) starts a text or a command.
 fn begins_text(key: Key, answers: &str) -> bool {
     let begins = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
     key.typed().filter(begins).is_some_and(|char| !answers.contains(char))

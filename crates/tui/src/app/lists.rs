@@ -20,12 +20,12 @@ impl App {
     pub(super) fn mode_dialog(&mut self) {
         let items = [
             (ApprovalMode::Default, "asks before edits and commands"),
-            (ApprovalMode::AutoEdit, "edits files of the workspace unasked"),
-            (ApprovalMode::Plan, "reads and plans, changes nothing"),
-            (ApprovalMode::Yolo, "runs everything unasked"),
+            (ApprovalMode::AutoEdit, "auto-approves edits in the workspace"),
+            (ApprovalMode::Plan, "reads and plans without making changes"),
+            (ApprovalMode::Yolo, "auto-approves all actions"),
         ]
         .map(|(mode, what)| ListItem::new(mode.as_str(), mode.as_str(), what));
-        let list = ListDialog::new("What runs without a question?", items.into());
+        let list = ListDialog::new("Select an approval mode", items.into());
         self.open(Overlay::list(Purpose::Mode, list.at(self.facts.mode.as_str())));
     }
 
@@ -33,10 +33,10 @@ impl App {
     pub(super) fn tasks_dialog(&mut self) {
         self.effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
         let items = self.task_items();
-        let list = ListDialog::new("Commands in the background", items)
+        let list = ListDialog::new("Background commands", items)
             .searched()
-            .when_empty("no command runs in the background")
-            .hint("ctrl+k ends it · enter prints its output · esc back");
+            .when_empty("no background commands")
+            .hint("ctrl+k stop · enter print the output · esc back");
         self.open(Overlay::list(Purpose::Tasks, list));
     }
 
@@ -80,7 +80,7 @@ impl App {
         };
         let mut rows = vec![Line::styled(format!("$ {}", process.command), self.theme.text.bold())];
         rows.extend(process.last_lines.iter().map(|line| Line::raw(clean(line))));
-        let log = format!("the whole output: {}", process.log.display());
+        let log = format!("full output: {}", process.log.display());
         rows.push(Line::styled(log, self.theme.secondary));
         self.say(rows);
     }
@@ -92,8 +92,8 @@ impl App {
             self.overlay = None;
             return;
         }
-        let list = ListDialog::new("What waits", items)
-            .hint("enter edits · shift+↑↓ moves · x removes · esc back");
+        let list = ListDialog::new("Queued messages", items)
+            .hint("enter edit · shift+↑↓ move · x remove · esc back");
         self.open(Overlay::list(Purpose::Queue, list));
     }
 
@@ -107,7 +107,7 @@ impl App {
             .queued
             .iter()
             .enumerate()
-            .map(|(at, text)| ListItem::new(format!("q{at}"), first(text), "for after it"));
+            .map(|(at, text)| ListItem::new(format!("q{at}"), first(text), "after this turn"));
         steering.chain(queued).collect()
     }
 
@@ -140,7 +140,10 @@ impl App {
     /// Moves one of those for after the turn.
     pub(super) fn move_queued(&mut self, id: &str, up: bool) {
         let at: Option<usize> = id.strip_prefix('q').and_then(|at| at.parse().ok());
-        let Some(at) = at else { return self.toast("what is for this turn is under way already") };
+        let Some(at) = at else {
+            return self
+                .toast("messages for this turn cannot be moved; they are already being sent");
+        };
         let to = if up { at.checked_sub(1) } else { Some(at + 1) };
         let Some(to) = to.filter(|to| *to < self.queued.len()) else { return };
         self.queued.swap(at, to);
@@ -163,7 +166,7 @@ impl App {
     }
 
     pub(super) fn too_early(&mut self) {
-        self.toast("not before the session is open");
+        self.toast("not available before the session is open");
     }
 }
 
@@ -172,20 +175,20 @@ fn end_words(process: &BackgroundProcess) -> String {
     /// Columns of the command: the rest has room in a window of the usual size.
     const COMMAND: usize = 30;
     let how = match process.state {
-        BackgroundState::Exited { code: Some(code) } => format!("ended with code {code}"),
-        BackgroundState::Signalled { signal } => format!("was ended by signal {signal}"),
+        BackgroundState::Exited { code: Some(code) } => format!("exited with code {code}"),
+        BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
         BackgroundState::Exited { code: None } | BackgroundState::Running => "ended".to_owned(),
     };
     let command = shortened(&clean(&process.command), COMMAND);
-    format!("in the background: {command} {how} (/shells)")
+    format!("background command {how}: {command} (/shells)")
 }
 
 fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
     let state = match process.state {
         BackgroundState::Running => "running".to_owned(),
-        BackgroundState::Exited { code: Some(code) } => format!("ended with code {code}"),
+        BackgroundState::Exited { code: Some(code) } => format!("exited with code {code}"),
         BackgroundState::Exited { code: None } => "ended".to_owned(),
-        BackgroundState::Signalled { signal } => format!("ended by signal {signal}"),
+        BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
     };
     let preview =
         process.last_lines.iter().map(|line| Line::styled(clean(line), theme.secondary)).collect();

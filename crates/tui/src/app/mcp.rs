@@ -27,7 +27,7 @@ impl App {
     pub(super) fn mcp_list(&mut self, detail: Detail) {
         let show = move |app: &mut Self, rows: Option<Vec<McpRow>>| {
             let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
-                return app.info("No MCP servers are configured: `parallax mcp add` adds one.");
+                return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
             };
             let lines = rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect();
             app.say_wrapped(lines);
@@ -35,7 +35,8 @@ impl App {
         self.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), show);
     }
 
-    /// The first prompt waits for no server; that one is missing is told.
+    /// The first prompt does not wait for servers; the user is notified that one is
+    /// missing.
     pub(super) fn tell_of_starting_servers(&mut self) {
         let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
         self.ask_session(names, |app, names| {
@@ -43,30 +44,29 @@ impl App {
                 names.iter().flatten().map(|name| format!("`{}`", clean(name))).collect();
             let (are, their) = match names.as_slice() {
                 [] => return,
-                [_] => ("server is", "its"),
-                _ => ("servers are", "their"),
+                [_] => ("server is", "Its"),
+                _ => ("servers are", "Their"),
             };
             app.info(format!(
-                "MCP {are} still starting: {}. This request goes without {their} tools; the next \
-                 one that can has them.",
+                "MCP {are} still starting: {}. {their} tools are not available in this request.",
                 names.join(", ")
             ));
         });
     }
 
-    /// A server refuses requests until somebody signs in.
+    /// A server rejects requests until the user signs in.
     pub(crate) fn sign_in_wanted(&mut self, server: &str, again: bool) {
         let server = clean(server);
         let why = match again {
-            true => "no longer knows you",
-            false => "wants a sign-in",
+            true => "requires you to sign in again",
+            false => "requires authentication",
         };
-        self.info(format!("The MCP server `{server}` {why}: `/mcp auth {server}` signs in."));
+        self.info(format!("MCP server `{server}` {why}. Run `/mcp auth {server}`."));
     }
 
-    /// Connects all servers anew.
+    /// Reconnects all servers.
     pub(super) fn mcp_reload(&mut self) {
-        self.toast("the MCP servers are started again");
+        self.toast("restarting the MCP servers");
         self.with_servers(
             |view| view.reload(),
             |app, done| match done {
@@ -82,15 +82,15 @@ impl App {
         let names: Vec<&str> = words.into_iter().filter(|word| *word != "--session").collect();
         let verb = if on { "enable" } else { "disable" };
         let [name] = names.as_slice() else {
-            return self.error(format!("Say which: `/mcp {verb} SERVER [--session]`."));
+            return self.error(format!("No server given: use `/mcp {verb} SERVER [--session]`."));
         };
         let name = (*name).to_owned();
         self.with_servers(
             move |view| view.switch(&name, on, session),
             move |app, done| match done {
                 Ok(name) => {
-                    let until = if session { "for this session" } else { "from now on" };
-                    app.info(format!("The MCP server `{name}` is {verb}d {until}."));
+                    let until = if session { "for this session" } else { "for all sessions" };
+                    app.info(format!("MCP server `{name}` {verb}d {until}."));
                 }
                 Err(failure) => app.error(failure.message),
             },
@@ -103,9 +103,10 @@ impl App {
             let wanting = |open: &OpenSession| open.mcp_view().map(|view| view.unsigned());
             return self.ask_session(wanting, |app, names| match names.as_deref() {
                 Some([only]) => app.mcp_auth(only),
-                Some([]) | None => app.info("No MCP server waits for a sign-in."),
+                Some([]) | None => app.info("No MCP server requires authentication."),
                 Some(names) => app.info(format!(
-                    "These wait for a sign-in: {}. Say which: `/mcp auth SERVER`.",
+                    "These MCP servers require authentication: {}. Run `/mcp auth SERVER` for one \
+                     of them.",
                     names.join(", ")
                 )),
             });
@@ -114,14 +115,14 @@ impl App {
         self.effect(Effect::AskSession(Box::new(move |open| {
             let view = open.mcp_view();
             Box::new(move |app| {
-                let Some(view) = view else { return app.info("There are no MCP servers.") };
+                let Some(view) = view else { return app.info("No MCP servers configured.") };
                 app.effect(Effect::Tell(Box::new(move |deliver| {
                     let told = deliver.clone();
                     let show = move |address: &str| {
                         let text =
-                            format!("To sign in, open this address if no browser does: {address}");
+                            format!("To sign in, open this URL if no browser opens: {address}");
                         let then: Then = Box::new(move |app| {
-                            app.toast("the browser is opened for the sign-in");
+                            app.toast("opening the browser to sign in");
                             app.info(text);
                         });
                         told.send_soon(then);
@@ -144,7 +145,7 @@ impl App {
     ) {
         self.ask_session(OpenSession::mcp_view, move |app, view| {
             let Some(view) = view else {
-                return app.info("No MCP servers are configured: `parallax mcp add` adds one.");
+                return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
             };
             app.effect(Effect::Run(Box::new(move || {
                 let told = work(&view);
@@ -214,7 +215,7 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
     if let Some(error) = row.error.as_ref().filter(|_| row.state == McpState::Down) {
         more(clean(error), theme.error);
         if !row.last_words.is_empty() {
-            more(format!("its last words: {}", clean(&row.last_words)), theme.secondary);
+            more(format!("last output: {}", clean(&row.last_words)), theme.secondary);
         }
     }
     for note in &row.notes {
@@ -231,7 +232,7 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
             rows.extend(item_rows(item, detail, theme));
         }
         if let Some(left) = items.len().checked_sub(SHOWN).filter(|left| *left > 0) {
-            rows.push(Line::styled(format!("    … and {left} more"), theme.secondary));
+            rows.push(Line::styled(format!("    … {left} more"), theme.secondary));
         }
     }
     rows
@@ -286,8 +287,8 @@ mod tests {
         };
         assert_eq!(
             text(Detail::Names),
-            "● s (from e) · disconnected · 1 tool\n  it ended at once\n  \
-             its last words: no module    x\n  Tools:\n    t"
+            "● s (from e) · disconnected · 1 tool\n  it ended at once\n  last output: no \
+             module    x\n  Tools:\n    t"
         );
         let schemas = text(Detail::Schemas);
         assert!(schemas.contains("stdio: node x") && schemas.contains("      it"), "{schemas}");

@@ -10,29 +10,31 @@ impl App {
         let Some(route) = self.route.clone() else {
             let model = self.facts.model.clone();
             return self.info(match self.prompted {
-                true => format!("`{model}` is set and answers."),
-                false => format!("`{model}` is set; a model is chosen with the next prompt."),
+                true => format!("`{model}` is selected and answers."),
+                false => format!("`{model}` is selected; the next prompt is routed to a model."),
             });
         };
         let row = |label: &str, value: String| {
             Line::styled(format!("{label:<10}"), self.theme.secondary).and(value, self.theme.text)
         };
         let by = match route.source {
-            RouteSource::Fallback => "stands in for one that cannot answer",
+            RouteSource::Fallback => "fallback for an unavailable model",
             RouteSource::Override => "you",
             RouteSource::ApprovalMode => "the approval mode",
-            RouteSource::Rules => "what the prompt looks like (no model was asked)",
-            RouteSource::Classifier | RouteSource::NumericalClassifier => "a small model was asked",
+            RouteSource::Rules => "properties of the prompt (no model call)",
+            RouteSource::Classifier | RouteSource::NumericalClassifier => {
+                "a small classifier model"
+            }
             RouteSource::Default => "the default",
         };
         let mut rows = Vec::new();
         if route.asked != self.facts.model {
-            let told = format!("`{}`, from the next prompt on; before that:", self.facts.model);
-            rows.push(row("set now", told));
+            let told = format!("`{}`, from the next prompt; before that:", self.facts.model);
+            rows.push(row("next", told));
         }
         rows.extend([
             row("model", route.model.clone()),
-            row("asked for", route.asked.clone()),
+            row("requested", route.asked.clone()),
             row("chosen by", by.to_owned()),
             row("because", route.reason.clone()),
         ]);
@@ -41,9 +43,9 @@ impl App {
         }
         if let Some(ahead) = route.ahead {
             let told = match ahead {
-                SentAhead::Used => "asked meanwhile; its answer was used",
+                SentAhead::Used => "requested in advance; the response was used",
                 SentAhead::Dropped => {
-                    "the strong model was asked meanwhile; its answer was dropped"
+                    "the strong model was requested in advance; its response was dropped"
                 }
             };
             rows.push(row("ahead", told.to_owned()));
@@ -53,15 +55,13 @@ impl App {
         }
         for fallback in &self.fallbacks {
             let why = match fallback.cause {
-                FallbackCause::Capacity => "could not answer",
+                FallbackCause::Capacity => "was unavailable",
                 FallbackCause::Quota => "had no quota left",
-                FallbackCause::NotFound => "was not there",
+                FallbackCause::NotFound => "was not found",
             };
-            let agreed = if fallback.agreed { "you agreed" } else { "by the settings" };
-            let told = format!(
-                "`{}` {why}, so `{}` took its place ({agreed})",
-                fallback.from, fallback.to
-            );
+            let agreed = if fallback.agreed { "approved by you" } else { "by the settings" };
+            let told =
+                format!("`{}` {why}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
             rows.push(row("earlier", told));
         }
         self.say_wrapped(rows);

@@ -105,14 +105,14 @@ impl App {
     /// Ctrl+S: whether the mouse is ours.
     pub(super) fn toggle_mouse(&mut self) {
         if !self.settings.alternate_buffer && !self.is_paging() {
-            return self.toast("the mouse is the terminal's here");
+            return self.toast("the terminal handles the mouse in this display mode");
         }
         self.mouse_off ^= true;
         self.effect(Effect::Mouse(!self.mouse_off));
         let key = self.keymap.key_of(KeyCommand::ToggleMouseMode);
         self.toast(match self.mouse_off {
-            true => format!("the terminal selects with the mouse; {key} takes it back"),
-            false => "the mouse scrolls and sets the cursor".to_owned(),
+            true => format!("mouse: selects text in the terminal; {key} switches back"),
+            false => "mouse: scrolls and sets the cursor".to_owned(),
         });
     }
 }

@@ -27,12 +27,12 @@ impl App {
         let row = |path: &PathBuf| format!("  {}", clean(&path.to_string_lossy()));
         let rows = paths.iter().map(|path| Line::styled(row(path), self.theme.warning)).collect();
         let items = vec![
-            ListItem::new("yes", "Yes, for this session (only to read)", ""),
-            ListItem::new("no", "No, send the prompt without", ""),
+            ListItem::new("yes", "Yes, allow reading this session", ""),
+            ListItem::new("no", "No, send the prompt without it", ""),
         ];
         let title = match paths.len() {
-            1 => "The prompt names a path outside the workspace. May it be read?",
-            _ => "The prompt names paths outside the workspace. May they be read?",
+            1 => "The prompt names a path outside the workspace. Allow reading it?",
+            _ => "The prompt names paths outside the workspace. Allow reading them?",
         };
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
         self.open(Overlay::list(Purpose::Outside { text, steer, paths }, list));
@@ -53,8 +53,7 @@ impl App {
             ListItem::new("yes", "Yes, send it", ""),
             ListItem::new("no", "No, edit the prompt", ""),
         ];
-        let title =
-            format!("The files that the prompt names have about {tokens} tokens. Send them?");
+        let title = format!("The files in the prompt have about {tokens} tokens. Send them?");
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
         self.open(Overlay::list(Purpose::LargePrompt { text, steer }, list));
     }

@@ -34,7 +34,7 @@ pub(crate) enum Purpose {
     Rewind,
     RewindHow(u64),
     Restore,
-    /// Go on with the turn that was cut off?
+    /// Whether to continue the interrupted turn.
     CutOff,
     Settings,
     /// A value for this setting.
@@ -66,9 +66,9 @@ pub(crate) enum Purpose {
     ServerQuestion,
     /// A field of its form.
     ServerField,
-    /// May a command of the person's own run these shell lines?
+    /// Approval of the shell commands in a custom command.
     CustomShell,
-    /// May agents of the project be used? The first of them is asked about.
+    /// Approval of agents of the project, starting with the first.
     AcceptAgents(Vec<Agent>),
     /// What this agent is set to.
     AgentSettings(String),

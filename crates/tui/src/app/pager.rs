@@ -20,7 +20,7 @@ pub(super) struct Pager {
     needle: Needle,
     /// The item and row that was found last.
     found: Option<(usize, usize)>,
-    /// What came of the last search, if that is worth a word.
+    /// A note about the last search, if there is one.
     note: &'static str,
     /// The item and row at the top.
     top: (usize, usize),
@@ -33,7 +33,7 @@ pub(super) struct Pager {
 impl App {
     pub(super) fn open_pager(&mut self) {
         if self.settings.screen_reader {
-            return self.toast("the terminal has all of it in its lines");
+            return self.toast("the terminal already shows the whole transcript");
         }
         self.pager = Some(Pager {
             before: (self.anchor, self.transcript.options.expanded),
@@ -171,17 +171,17 @@ impl App {
     fn search_from(&mut self, from: (usize, usize), forward: bool) {
         let Some(needle) = self.pager.as_ref().map(|pager| pager.needle.clone()) else { return };
         if needle.text().is_empty() {
-            return self.pager_note("nothing was looked for yet: / begins");
+            return self.pager_note("no search yet: press /");
         }
         let (width, height) = self.transcript_size;
         let theme = &self.theme;
         let mut find = |from| self.transcript.find(&needle, from, forward, width, theme);
         let (found, note) = match find(from) {
             Some(found) => (Some(found), ""),
-            None if forward => (find((0, 0)), "from the beginning again"),
-            None => (find((usize::MAX, 0)), "from the end again"),
+            None if forward => (find((0, 0)), "search wrapped to the top"),
+            None => (find((usize::MAX, 0)), "search wrapped to the bottom"),
         };
-        let Some((item, row)) = found else { return self.pager_note("it is nowhere") };
+        let Some((item, row)) = found else { return self.pager_note("not found") };
         if let Some(pager) = &mut self.pager {
             (pager.found, pager.note) = (found, note);
         }
@@ -231,8 +231,8 @@ impl App {
         let mut line = Line::styled(" Transcript ", self.theme.accent.bold());
         line.push(Span::styled(format!("{place} "), self.theme.secondary));
         let word = match &self.toast {
-            _ if self.frozen => Some("nothing is painted, any key goes on"),
-            _ if !self.questions.is_empty() => Some("a question waits: q"),
+            _ if self.frozen => Some("frozen: any key resumes"),
+            _ if !self.questions.is_empty() => Some("waiting for approval: q"),
             Some(toast) => Some(toast.text.as_str()),
             None if !pager.note.is_empty() => Some(pager.note),
             None => None,
@@ -241,8 +241,8 @@ impl App {
             Some(word) => line.push(Span::styled(format!("· {word} "), self.theme.warning)),
             None => {
                 let more = self.keymap.key_of(KeyCommand::ShowMoreLines);
-                let hints = ["q closes", "/ searches", "n N next, before"];
-                let shortens = format!("{more} shortens");
+                let hints = ["q close", "/ search", "n N next, previous"];
+                let shortens = format!("{more} truncate");
                 for hint in hints.into_iter().chain([shortens.as_str()]) {
                     if line.width() + text_width(hint) + 3 <= width {
                         line.push(Span::styled(format!("· {hint} "), self.theme.secondary));

@@ -9,7 +9,7 @@ use crate::dialog::DialogView;
 
 /// Rows of a dialog at most, for those who listen to all of them.
 const MOST_ROWS: usize = 200;
-/// Completions that are told.
+/// Completions that are announced.
 const COMPLETIONS: usize = 8;
 
 /// What was told of what is open.
@@ -28,7 +28,7 @@ pub(super) struct Announced {
 }
 
 impl App {
-    /// What is new, and a prompt. Of a dialog all rows are told when it opens,
+    /// The new rows, and a prompt. All rows of a dialog are announced when it opens, and
     /// later those that changed.
     pub(super) fn plain_frame(&mut self, mut finished: Vec<Line>, width: usize) -> Frame {
         self.tell_state(&mut finished);
@@ -48,7 +48,7 @@ impl App {
             };
             let opened = !self.announced.rows.iter().any(|row| texts.contains(row));
             for (at, (text, row)) in texts.iter().zip(&rows).enumerate() {
-                // A choice that is left is no news.
+                // A deselected choice is not announced.
                 if is_new(at, text) && (opened || !text.starts_with("  ")) {
                     finished.push(row.clone());
                 }
@@ -82,7 +82,7 @@ impl App {
         let working = self.working.is_some();
         if working != self.announced.working {
             self.announced.working = working;
-            let said = if working { "Working. Escape stops it." } else { "Done." };
+            let said = if working { "Working (Esc to stop)." } else { "Done." };
             finished.push(Line::raw(said));
         }
         self.tell_shell(finished);

@@ -1,4 +1,4 @@
-//! Plan mode by hand: `/plan`, and a plan that is asked about in the editor.
+//! Plan mode commands: `/plan`, and editing a plan that waits for approval.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ impl App {
     /// prompt in it.
     pub(super) fn plan(&mut self, text: &str) {
         if !self.has_plan_mode() {
-            return self.error("Plan mode is switched off (`general.plan.enabled`).");
+            return self.error("Plan mode is disabled (`general.plan.enabled`).");
         }
         if self.facts.mode != ApprovalMode::Plan {
             self.set_mode(ApprovalMode::Plan);
@@ -26,7 +26,7 @@ impl App {
         }
         self.ask_session(OpenSession::plan, |app, plan| {
             let Some(plan) = plan else {
-                return app.info("Plan mode is on and there is no plan yet: say what is wanted.");
+                return app.info("Plan mode is on. Describe what you want; there is no plan yet.");
             };
             let mut rows = vec![Line::styled(plan.path.display().to_string(), app.theme.secondary)];
             rows.push(Line::EMPTY);
@@ -43,7 +43,7 @@ impl App {
         }
         self.ask_session(OpenSession::plan, |app, plan| match plan {
             Some(plan) => app.effect(Effect::Copy(plan.text)),
-            None => app.info("There is no plan to copy yet."),
+            None => app.info("No plan to copy yet."),
         });
     }
 
@@ -51,8 +51,8 @@ impl App {
         self.launch.as_ref().is_none_or(parallax_sdk::Launch::has_plan_mode)
     }
 
-    /// The plan that is asked about, into the person's editor; then the engine
-    /// asks again and shows it.
+    /// Opens the plan that waits for approval in the user's editor; then the engine asks
+    /// again and shows it.
     pub(super) fn edit_plan(&mut self, path: PathBuf, text: String) {
         let Some(question) = self.questions.front() else { return };
         let mut decide = Decide::new(question.ask.id.clone(), AskOutcome::ModifyWithEditor);

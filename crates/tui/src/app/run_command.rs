@@ -59,7 +59,7 @@ impl App {
             Command::Context => self.context(),
             Command::Continue => self.effect(Effect::Send(Op::Continue)),
             Command::Copy => match self.last_answer.is_empty() {
-                true => self.info("There is no answer to copy yet."),
+                true => self.info("No answer to copy yet."),
                 false => self.effect(Effect::Copy(self.last_answer.clone())),
             },
             Command::Debug => self.debug.toggle(),
@@ -122,7 +122,9 @@ impl App {
             Command::Privacy => self.say_wrapped(plain_rows(PRIVACY)),
             Command::Quit => match arguments {
                 "" | "--delete" => self.effect(Effect::Quit { delete: !arguments.is_empty() }),
-                other => self.error(format!("There is no `/quit {other}`; nothing was done")),
+                other => {
+                    self.error(format!("Unknown argument `{other}` of `/quit`; nothing was done"))
+                }
             },
             Command::Restore => self.restore(arguments),
             Command::Rewind => self.rewind_dialog(),
@@ -152,12 +154,12 @@ impl App {
             Command::Vim => {
                 let on = !self.settings.vim;
                 self.keep_setting("general.vimMode", Some(Value::Bool(on)));
-                self.toast(if on { "keys of vim" } else { "ordinary keys" });
+                self.toast(if on { "vi keys" } else { "standard keys" });
             }
         }
     }
 
-    /// Runs `work` with the launch on a thread and goes on with what came of it.
+    /// Runs `work` with the launch on a thread and continues with its result.
     pub(super) fn ask<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Launch) -> T + Send + 'static,
@@ -195,16 +197,17 @@ impl App {
 
     fn sign_out(&mut self) {
         self.ask(Launch::forget_key, |app, forgotten| match forgotten {
-            Ok(true) => app.auth_dialog(Some("The key is forgotten.")),
-            Ok(false) => app
-                .info("No key is kept here; one of the environment is used as long as it is set."),
+            Ok(true) => app.auth_dialog(Some("API key deleted.")),
+            Ok(false) => {
+                app.info("No saved API key. A key in an environment variable stays in use.")
+            }
             Err(failure) => app.error(failure.message),
         });
     }
 
     fn add_directories(&mut self, paths: &str) {
         if paths.is_empty() {
-            return self.error("Say which: `/directory add PATH[,PATH…]`.");
+            return self.error("No directory given: use `/directory add PATH[,PATH…]`.");
         }
         let paths: Vec<String> = paths.split(',').map(|path| path.trim().to_owned()).collect();
         self.ask(
@@ -231,12 +234,12 @@ impl App {
         self.effect(Effect::Send(Op::AddDirectory(path)));
     }
 
-    /// Asks about folders that nobody has trusted yet, one after the other.
+    /// Asks about untrusted folders, one after the other.
     fn ask_folder_trust(&mut self, folders: Vec<PathBuf>) {
         let Some(folder) = folders.first() else { return };
         let items = vec![
-            ListItem::new("yes", "Trust it and add it", "files of it may be read as instructions"),
-            ListItem::new("no", "Leave it out", ""),
+            ListItem::new("yes", "Trust it and add it", "files in it can be read as instructions"),
+            ListItem::new("no", "Do not add it", ""),
         ];
         let title = format!("Do you want to trust this folder? {}", folder.display());
         let list = ListDialog::new(title, items);
@@ -269,7 +272,7 @@ impl App {
     fn init(&mut self) {
         self.ask(Launch::init, |app, init| match init {
             Ok(Init::There(path)) => {
-                app.info(format!("{} is there already; nothing was changed.", path.display()));
+                app.info(format!("{} already exists; nothing was changed.", path.display()));
             }
             Ok(Init::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
             Err(failure) => app.error(failure.message),
@@ -278,7 +281,7 @@ impl App {
 
     fn add_memory(&mut self, fact: &str) {
         if fact.is_empty() {
-            return self.error("Say what to keep: `/memory add TEXT`.");
+            return self.error("No text given: use `/memory add TEXT`.");
         }
         let fact = fact.to_owned();
         self.ask(
@@ -286,7 +289,8 @@ impl App {
             |app, kept| match kept {
                 Ok(path) => {
                     app.info(format!(
-                        "Kept in {}; it counts from the next session on, or after `/memory reload`.",
+                        "Saved to {}. It takes effect with the next session or after `/memory \
+                         reload`.",
                         path.display()
                     ));
                 }
@@ -295,8 +299,8 @@ impl App {
         );
     }
 
-    /// What people wrote is part of every request's beginning: the session is
-    /// opened anew, and goes on with what the files say now.
+    /// Context files are part of the beginning of every request, so the session is reopened
+    /// and continues with their current contents.
     pub(super) fn reload(&mut self) {
         self.reload_then(|_| {});
     }
@@ -315,15 +319,15 @@ impl App {
 
     fn reload_memory(&mut self) {
         if self.is_busy() {
-            return self.toast("not while the agent works: esc stops it");
+            return self.toast("Not available while the agent is running (Esc to stop)");
         }
         self.reload_then(|app| {
             app.ask_session(
                 |session| session.context_files.len(),
                 |app, files| match files {
-                    0 => app.info("Read again: there are no context files."),
-                    1 => app.info("Read again: one context file counts."),
-                    files => app.info(format!("Read again: {files} context files count.")),
+                    0 => app.info("Reloaded: no context files."),
+                    1 => app.info("Reloaded: one context file."),
+                    files => app.info(format!("Reloaded: {files} context files.")),
                 },
             );
         });
@@ -336,16 +340,16 @@ impl App {
         };
         self.ask(setup, |app, done| match done {
             None => app.info(
-                "Nothing to set up: this is not the terminal of VS Code, Cursor or Windsurf. \
-                 Ctrl+J and `\\` with Enter begin a new line everywhere.",
+                "Nothing to configure: this is not the terminal of VS Code, Cursor, or Windsurf. \
+                 Ctrl+J, or `\\` followed by Enter, starts a new line in every terminal.",
             ),
             Some((editor, Ok((file, keys)))) => app.info(match keys {
-                EditorKeys::There => format!("{} has the keys already.", editor.name()),
+                EditorKeys::There => format!("{} already has the key bindings.", editor.name()),
                 EditorKeys::Added { keys, .. } => {
                     format!("Added {} to {}", keys.join(" and "), file.display())
                 }
                 EditorKeys::Taken { keys } => format!(
-                    "{} is bound to something else in {}; nothing was changed",
+                    "{} is bound to another command in {}; nothing was changed",
                     keys.join(" and "),
                     file.display()
                 ),
@@ -364,7 +368,8 @@ impl App {
             typed => match typed.parse() {
                 Ok(number) => Some(number),
                 Err(_) => {
-                    return self.error(format!("`{typed}` is no prompt; `/rewind` lists them."));
+                    return self
+                        .error(format!("Unknown prompt `{typed}`; `/rewind` lists the prompts."));
                 }
             },
         };

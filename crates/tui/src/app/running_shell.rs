@@ -1,5 +1,5 @@
-//! A command that runs in a terminal of its own: who has the keys, and what tells
-//! a person that it may wait for some.
+//! A command that runs in its own terminal: whether it gets the keys, and the hint that it
+//! may wait for input.
 
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
@@ -11,10 +11,9 @@ use crate::keymap::KeyCommand;
 use crate::status::Working;
 use crate::title::State;
 
-/// How long a command says nothing before it is told how to answer it, in
-/// milliseconds.
+/// How long a command has no output before the hint about typing into it, in milliseconds.
 const SILENCE_MS: u64 = 5_000;
-/// How long a command runs before it is told which keys it may have.
+/// How long a command runs before its keys are shown.
 const HINT_MS: u64 = 1_000;
 /// How long one that asks something (its last row is not ended) is silent before
 /// the window's title tells.
@@ -50,7 +49,7 @@ impl App {
         // In a text Tab means something else, and a row of its own tells of silence.
         let types = self.composer.is_empty() && !self.is_shell_silent();
         let keys = [
-            (KeyCommand::FocusShell, " types to it", types),
+            (KeyCommand::FocusShell, " to type into it", types),
             (KeyCommand::BackgroundToggle, ": background", true),
         ];
         let told = keys.into_iter().filter(|(.., counts)| *counts).map(|(command, what, _)| {
@@ -140,7 +139,7 @@ impl App {
         if now.1 && !told.1 {
             finished.push(Line::raw(self.focus_words()));
         } else if told.1 && !now.1 {
-            finished.push(Line::raw("The keys are yours again."));
+            finished.push(Line::raw("Keys go to the input again."));
         }
         if now.2 && !told.2 {
             finished.push(Line::raw(self.silence_words()));
@@ -150,11 +149,11 @@ impl App {
 
     fn silence_words(&self) -> String {
         let key = self.keymap.key_of(KeyCommand::FocusShell);
-        format!("The command has been silent for a while; {key} gives it your keys")
+        format!("The command has had no output for a while; press {key} to type into it")
     }
 
     fn focus_words(&self) -> String {
         let key = self.keymap.key_of(KeyCommand::UnfocusShell);
-        format!("Your keys go to the command; {key} takes them back")
+        format!("Keys go to the command; press {key} to return to the input")
     }
 }

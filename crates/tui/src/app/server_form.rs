@@ -1,11 +1,11 @@
-//! The form that an MCP server asks to be filled in: its fields, as a person
-//! answers them (SEP-1330 and `requestedSchema` of protocol 2025-11-25).
+//! The form that an MCP server asks the user to fill in: its fields (SEP-1330 and
+//! `requestedSchema` of protocol 2025-11-25).
 
 use std::collections::VecDeque;
 
 use serde_json::{Number, Value};
 
-/// Fields of one form; of more it is no question for people.
+/// The maximum number of fields of a form.
 const MOST: usize = 30;
 /// Characters of a server's text.
 const LONGEST: usize = 2_000;
@@ -18,8 +18,7 @@ pub(super) struct FormField {
     pub(super) description: String,
     pub(super) required: bool,
     pub(super) kind: Kind,
-    /// What it holds until somebody says otherwise, as it is typed; of several
-    /// choices each.
+    /// The default value, as it is typed; for multiple choices, each of them.
     pub(super) default: Vec<String>,
     bounds: Bounds,
 }
@@ -67,8 +66,8 @@ impl Bounds {
     /// Why a size is none that may be; `of` says of what.
     fn refuse(&self, size: f64, of: &str) -> Result<(), String> {
         match (self.least, self.most) {
-            (Some(least), _) if size < least => Err(format!("it must be at least {least}{of}")),
-            (_, Some(most)) if size > most => Err(format!("it must be at most {most}{of}")),
+            (Some(least), _) if size < least => Err(format!("must be at least {least}{of}")),
+            (_, Some(most)) if size > most => Err(format!("must be at most {most}{of}")),
             _ => Ok(()),
         }
     }
@@ -76,16 +75,16 @@ impl Bounds {
     /// Why a text does not have the form that it must have.
     fn refuse_form(&self, text: &str) -> Result<(), String> {
         let (fits, what) = match self.format.as_str() {
-            "email" => (is_email(text), "an address like name@example.org"),
-            "uri" => (url::Url::parse(text).is_ok(), "an address like https://example.org"),
-            "date" => (text.parse::<jiff::civil::Date>().is_ok(), "a date like 2026-01-31"),
+            "email" => (is_email(text), "an email address such as name@example.org"),
+            "uri" => (url::Url::parse(text).is_ok(), "a URL such as https://example.org"),
+            "date" => (text.parse::<jiff::civil::Date>().is_ok(), "a date such as 2026-01-31"),
             "date-time" => (
                 text.parse::<jiff::Timestamp>().is_ok(),
-                "a date and time like 2026-01-31T12:00:00Z",
+                "a date and time such as 2026-01-31T12:00:00Z",
             ),
             _ => return Ok(()),
         };
-        if fits { Ok(()) } else { Err(format!("it must be {what}")) }
+        if fits { Ok(()) } else { Err(format!("must be {what}")) }
     }
 }
 
@@ -100,11 +99,11 @@ impl FormField {
     /// The value of what was typed or chosen; `None`: left out.
     ///
     /// # Errors
-    /// What it must be, for people.
+    /// The requirement, as text for the user.
     pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
         let trimmed = typed.trim();
         if trimmed.is_empty() {
-            let why = "it must be filled in".to_owned();
+            let why = "required".to_owned();
             return if self.required { Err(why) } else { Ok(None) };
         }
         Ok(Some(match &self.kind {
@@ -119,7 +118,7 @@ impl FormField {
             Kind::Several(_) => return self.read_several(&[typed.to_owned()]),
             Kind::YesNo => Value::Bool(trimmed == "true"),
             Kind::Number { whole } => {
-                let what = if *whole { "it must be a whole number" } else { "it must be a number" };
+                let what = if *whole { "must be an integer" } else { "must be a number" };
                 let number = trimmed.parse::<f64>().ok().and_then(Number::from_f64);
                 let number = match (whole, trimmed.parse::<i64>()) {
                     (true, Ok(number)) => Some(Number::from(number)),

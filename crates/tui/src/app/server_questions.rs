@@ -16,7 +16,7 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 /// Characters of a server's text.
 const LONGEST: usize = 2_000;
 /// The answer that ends all questions of a server.
-const NO_MORE: &str = "No, and no more questions from this server in this session";
+const NO_MORE: &str = "No, and don't ask again for this server this session";
 /// The row that ends the choice of several. No value of a server is a control character.
 const CHOSEN: &str = "\u{4}";
 /// Characters, and rows, of a prompt for the model: the choices stay in the window.
@@ -42,12 +42,13 @@ enum Asked {
     Url(String),
     /// To sign in, which this program asks.
     SignIn,
-    /// To have the model answer; with what a person should know of it.
+    /// A request to call the model, with what the user should know about it.
     Sample(Vec<String>),
 }
 
 impl App {
-    /// A server asks. It waits until no other dialog is open and nobody writes.
+    /// A request of a server. It waits until no other dialog is open and the user does not
+    /// type.
     pub(crate) fn server_asks(
         &mut self,
         server: &str,
@@ -58,8 +59,8 @@ impl App {
             Question::Url { message, url } => (message, Asked::Url(url), VecDeque::new()),
             Question::SignIn { again } => {
                 let why = match again {
-                    true => "Its last sign-in no longer counts.",
-                    false => "Without it none of its tools can be called.",
+                    true => "The last sign-in is no longer valid.",
+                    false => "Its tools cannot be called without authentication.",
                 };
                 (why.to_owned(), Asked::SignIn, VecDeque::new())
             }
@@ -70,14 +71,14 @@ impl App {
             Question::Form { message, schema } => match fields(&schema) {
                 Some(fields) => (message, Asked::Form, fields),
                 None => {
-                    return self.cannot_ask(server, "something that no form here can hold", reply);
+                    return self.cannot_ask(server, "for a form that is not supported", reply);
                 }
             },
         };
         if let Asked::Url(url) = &asked
             && !is_page(url)
         {
-            let what = format!("to open `{}`, which is no web page", clean(url));
+            let what = format!("to open `{}`, which is not a web page", clean(url));
             return self.cannot_ask(server, &what, reply);
         }
         self.note_question();
@@ -96,10 +97,13 @@ impl App {
         self.next_server_question();
     }
 
-    /// What no person can answer is declined.
+    /// Declines a request that cannot be shown.
     fn cannot_ask(&mut self, server: &str, what: &str, reply: oneshot::Sender<Answer>) {
-        self.warn(format!("The MCP server `{}` asks {what}: it was told no.", clean(server)));
-        // Whoever asked may be gone.
+        self.warn(format!(
+            "Declined a request of MCP server `{}`: it asked {what}.",
+            clean(server)
+        ));
+        // The server may no longer wait.
         let _ = reply.send(Answer::Decline);
     }
 
@@ -111,7 +115,7 @@ impl App {
         let ended = |question: &ServerQuestion| question.reply.is_closed();
         if is_open && self.server_questions.front().is_some_and(ended) {
             self.overlay = None;
-            self.toast("the server does not wait for an answer any more");
+            self.toast("the server no longer waits for an answer");
         }
         self.server_questions.retain(|question| !ended(question));
         self.next_server_question();
@@ -127,26 +131,26 @@ impl App {
         let text = self.theme.text;
         let mut intro: Vec<Line> =
             question.message.lines().map(|line| Line::styled(clean(line), text)).collect();
-        let mut title = format!("The MCP server `{}` asks", clean(&question.server));
+        let mut title = format!("Request from MCP server `{}`", clean(&question.server));
         let items = match &question.asked {
             Asked::Url(url) => {
                 intro.push(Line::styled(clean(url), self.theme.link));
                 vec![
                     ListItem::new("no", "No", ""),
-                    ListItem::new("yes", "Open this address in the browser", ""),
+                    ListItem::new("yes", "Open this URL in the browser", ""),
                     ListItem::new("never", NO_MORE, ""),
                 ]
             }
             Asked::SignIn => {
-                title = format!("The MCP server `{}` wants a sign-in", clean(&question.server));
-                let later = format!("`/mcp auth {}` does it later", clean(&question.server));
+                title = format!("MCP server `{}` requires authentication", clean(&question.server));
+                let later = format!("`/mcp auth {}` signs in later", clean(&question.server));
                 vec![
                     ListItem::new("yes", "Sign in with the browser", ""),
                     ListItem::new("no", "Not now", later),
                 ]
             }
             Asked::Sample(facts) => {
-                title.push_str(" for an answer of the model");
+                title.push_str(" to call the model");
                 let facts =
                     facts.iter().map(|fact| Line::styled(fact.clone(), self.theme.secondary));
                 intro.extend(facts);
@@ -158,7 +162,7 @@ impl App {
                 ]
             }
             Asked::Form => vec![
-                ListItem::new("yes", "Answer", "a field at a time"),
+                ListItem::new("yes", "Answer", "one field at a time"),
                 ListItem::new("no", "Do not answer", ""),
                 ListItem::new("never", NO_MORE, ""),
             ],
@@ -217,7 +221,7 @@ impl App {
         let mut intro = vec![clean(&field.description)];
         intro.retain(|text| !text.is_empty());
         if !field.required {
-            intro.push("It may be left empty.".to_owned());
+            intro.push("Can be left empty.".to_owned());
         }
         let default = field.default.first().cloned().unwrap_or_default();
         let mut at = at.unwrap_or(&default).to_owned();
@@ -286,7 +290,7 @@ impl App {
 
     fn reply(&mut self, answer: impl FnOnce(Object) -> Answer) {
         if let Some(question) = self.server_questions.pop_front() {
-            // Whoever asked may be gone.
+            // The server may no longer wait.
             let _ = question.reply.send(answer(question.values));
         }
         self.next_server_question();
@@ -304,19 +308,19 @@ fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, 
     let mut facts = Vec::new();
     let (shown, left_out) = begin(prompt, SHOWN);
     if left_out > 0 {
-        facts.push(format!("(and {left_out} more characters)"));
+        facts.push(format!("({left_out} more characters)"));
     }
     if !system.trim().is_empty() {
         let (system, left_out) = begin(system, SHOWN / 3);
         let more = match left_out {
             0 => String::new(),
-            _ => format!(" (and {left_out} more characters)"),
+            _ => format!(" ({left_out} more characters)"),
         };
         facts.push(format!("System prompt of the server: {}{more}", clean(&system)));
     }
     facts.push(format!(
-        "The answer goes to the server alone: at most {tokens} tokens, of {left} that it has left. \
-         Nothing of this session is sent with it."
+        "The answer goes only to the server and has at most {tokens} of the {left} tokens that it \
+         may still use. No content of this session is sent."
     ));
     (shown, facts)
 }

@@ -25,8 +25,8 @@ impl App {
     /// Where a change goes, as the titles of lists say it.
     pub(super) fn scoped(&self, what: &str) -> String {
         match self.scope {
-            SettingScope::User => format!("{what} · user: for all projects"),
-            SettingScope::Workspace => format!("{what} · workspace: for this project"),
+            SettingScope::User => format!("{what} · user: all projects"),
+            SettingScope::Workspace => format!("{what} · workspace: this project"),
         }
     }
 
@@ -53,7 +53,7 @@ impl App {
                 list
             }
             None => ListDialog::new(self.scoped(SETTINGS), items).searched().hint(
-                "type to search · enter changes · tab for whom · ctrl+l the default · esc leaves",
+                "type to search · enter change · tab change scope · ctrl+l default · esc close",
             ),
         };
         self.open(Overlay::list(Purpose::Settings, list));
@@ -89,7 +89,7 @@ impl App {
             facts.push_str(&format!(" · set in {}", origin.file.display()));
         }
         if row.restart {
-            facts.push_str(" · counts from the next session on");
+            facts.push_str(" · takes effect with the next session");
         }
         preview.push(parallax_screen::Line::styled(facts, self.theme.secondary));
         let sign = if row.origin.is_some() { "*" } else { "" };
@@ -130,7 +130,7 @@ impl App {
                 intro.extend(wanted(key, row.kind));
                 if let (FOOTER, Some(items)) = (key, &self.settings.footer) {
                     let items: Vec<&str> = items.iter().map(|item| item.as_str()).collect();
-                    intro.push(format!("shown now: {}", items.join(", ")));
+                    intro.push(format!("currently shown: {}", items.join(", ")));
                 }
                 self.settings_aside();
                 let now = if row.value.is_null() { String::new() } else { shown(&row.value) };
@@ -176,10 +176,10 @@ fn shown(value: &Value) -> String {
 fn wanted(key: &str, kind: Kind) -> Option<String> {
     match kind {
         _ if key == FOOTER => {
-            Some(format!("names in order, with commas between: {}", FooterItem::words()))
+            Some(format!("names in order, separated by commas: {}", FooterItem::words()))
         }
-        Kind::Texts | Kind::List => Some("several, with commas between".to_owned()),
-        Kind::TextOrTexts => Some("one, or several with commas between".to_owned()),
+        Kind::Texts | Kind::List => Some("several values, separated by commas".to_owned()),
+        Kind::TextOrTexts => Some("one value, or several separated by commas".to_owned()),
         Kind::Object => Some("a JSON object".to_owned()),
         _ => None,
     }
@@ -193,7 +193,7 @@ fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
         let words: Vec<String> =
             items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         if let Some(word) = FooterItem::unknown(&words).first() {
-            return Err(format!("the footer cannot show `{}`", clean(word)));
+            return Err(format!("unknown status line item `{}`", clean(word)));
         }
     }
     Ok(value)
@@ -217,16 +217,16 @@ fn value(kind: Kind, text: &str) -> Result<Option<Value>, String> {
         Value::Array(items.map(Value::from).collect())
     };
     Ok(Some(match kind {
-        Kind::Number => number().ok_or_else(|| format!("`{text}` is no number"))?,
+        Kind::Number => number().ok_or_else(|| format!("`{text}` is not a number"))?,
         Kind::Texts | Kind::List => words(),
         Kind::TextOrTexts if text.contains(',') => words(),
         Kind::FlagOr(_) if text == "true" || text == "false" => Value::Bool(text == "true"),
         Kind::Flag => match text {
             "true" | "false" => Value::Bool(text == "true"),
-            _ => return Err("type `true` or `false`".to_owned()),
+            _ => return Err("must be `true` or `false`".to_owned()),
         },
         Kind::Object => {
-            serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?
+            serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"))?
         }
         _ => Value::String(text.to_owned()),
     }))

@@ -59,8 +59,8 @@ impl App {
         }
         if self.settings.home_directory_warning && launch.is_in_home() {
             self.warn(
-                "This is your home directory: all your files would be the project. Better begin \
-                 in the folder of one."
+                "You are in your home directory, so all your files belong to the project. Start \
+                 Parallax in the directory of a project instead."
                     .to_owned(),
             );
         }
@@ -133,7 +133,7 @@ impl App {
             self.settings.custom_themes = launch.ui().custom_themes;
         }
         if open.scripted && !again {
-            self.info("The model's words are scripted.");
+            self.info("The model's answers are scripted.");
         }
         // In full screen one scrolls through all of it, and only what is seen is
         // rendered; what goes to the scrollback is rendered at once.
@@ -144,14 +144,14 @@ impl App {
         self.prompted = skipped > 0 || items.iter().any(is_prompt);
         if let Some(todos) = last_todos(&items) {
             self.todos = todos;
-            // What is left of it belongs to a turn that is over, or to one to go on with.
+            // The rest belongs to a turn that has ended, or to one that can be continued.
             self.todos_count = open.is_cut_off();
         }
         if skipped > 0 && !again {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
             self.info(format!(
                 "{skipped} earlier {prompts} of this session are not shown here; `/chat share \
-                 FILE.md` writes all of it"
+                 FILE.md` exports all of it"
             ));
         }
         if !again {
@@ -176,9 +176,8 @@ impl App {
         self.read_commands();
     }
 
-    /// How one is signed in and what the session reads besides prompts, in one
-    /// row. Where nothing was asked since, `anew` is false, and the same row is not said
-    /// again.
+    /// One row with the authentication and the inputs of the session besides prompts.
+    /// Without a user request, `anew` is false, and an unchanged row is not printed again.
     fn summary(&mut self, open: &OpenSession, anew: bool) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;

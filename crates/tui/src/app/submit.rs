@@ -11,18 +11,21 @@ use crate::copied::Copied;
 use crate::debug_console::LogLevel;
 use crate::effect::Effect;
 
-/// Why a word behind a command is wrong, and what could stand there.
+/// The error for an invalid word after a command, with suggestions.
 fn stray(command: &str, word: &str, near: &[String]) -> String {
     let words: Vec<String> = near.iter().map(|name| format!("`/{command} {name}`")).collect();
     match words.is_empty() {
-        true => format!("`/{command}` takes nothing behind it, and here is `{word}`: nothing ran"),
+        true => format!("`/{command}` takes no argument, but got `{word}`; nothing was run"),
         false => {
-            format!("There is no `/{command} {word}`; did you mean {}?", words.join(" or "))
+            format!(
+                "Unknown argument of `/{command}`: `{word}`. Did you mean {}?",
+                words.join(" or ")
+            )
         }
     }
 }
 
-/// Whether a text begins as commands do; blanks before it are none of it.
+/// Whether a text starts like a command, after leading spaces.
 pub(super) fn is_slash(text: &str) -> bool {
     text.trim_start().starts_with('/')
 }
@@ -31,8 +34,8 @@ pub(super) fn is_slash(text: &str) -> bool {
 fn no_command(name: &str, near: &[String]) -> String {
     let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
     match names.is_empty() {
-        true => format!("There is no command `/{name}`; `/help` lists them"),
-        false => format!("There is no command `/{name}`; did you mean {}?", names.join(" or ")),
+        true => format!("Unknown command `/{name}`; `/help` lists the commands"),
+        false => format!("Unknown command `/{name}`. Did you mean {}?", names.join(" or ")),
     }
 }
 
@@ -89,11 +92,16 @@ impl App {
             }
             Parsed::Command(spec, _) => {
                 self.composer.take_back();
-                self.toast(format!("/{} needs the agent to be done: esc stops it", spec.name));
+                self.toast(format!(
+                    "/{} is not available while the agent is running (Esc to stop)",
+                    spec.name
+                ));
             }
             Parsed::Custom => {
                 self.composer.take_back();
-                self.toast("your own commands need the agent to be done: esc stops it");
+                self.toast(
+                    "Custom commands are not available while the agent is running (Esc to stop)",
+                );
             }
             Parsed::Elsewhere(name, hint) => {
                 self.composer.take_back();
@@ -115,13 +123,13 @@ impl App {
         self.error(no_command(name, near));
     }
 
-    /// What was typed, into the transcript: commands are told by no event.
+    /// Adds the typed text to the transcript: no event reports commands.
     fn echo(&mut self, text: &str) {
         self.echoed = Some(text.trim().to_owned());
         self.transcript.push_user(text);
     }
 
-    /// Sends what a command of the program's own stands for; people see the command.
+    /// Sends the prompt behind a built-in command; the transcript shows the command.
     pub(super) fn submit_for_command(&mut self, text: String) {
         if let Some(typed) = self.echoed.clone() {
             self.stood_for.retain(|(known, _)| *known != text);
@@ -130,7 +138,7 @@ impl App {
         self.submit(text);
     }
 
-    /// The command that stands for a prompt that is sent now.
+    /// The command behind a prompt that is sent now.
     pub(crate) fn typed_for(&mut self, text: &str) -> Option<String> {
         let typed = self.stood_for.iter().find(|(known, _)| known == text)?.1.clone();
         self.note_expanded(&typed, text);
@@ -139,7 +147,7 @@ impl App {
 
     /// What the model gets in the place of a command, for the console.
     pub(super) fn note_expanded(&self, typed: &str, text: &str) {
-        self.debug.log.add(LogLevel::Info, format!("`{typed}` was sent as: {text}"));
+        self.debug.log.add(LogLevel::Info, format!("sent for `{typed}`: {text}"));
     }
 
     /// Whether a prompt that begins is the command that was typed last.
@@ -165,8 +173,7 @@ impl App {
         })));
     }
 
-    /// A line for the person's own shell. A `&` at its end sends it to the
-    /// background.
+    /// A line for the user's shell. A trailing `&` runs it in the background.
     pub(super) fn run_shell(&mut self, line: String) {
         self.complete();
         if let Some(launch) = self.launch.clone() {
@@ -215,7 +222,7 @@ impl App {
             Some(folder) => path.strip_prefix(folder).unwrap_or(path),
             None => path,
         };
-        // The person put it there: it is to be read.
+        // The user added it, so it is read.
         self.effect(Effect::AllowReading(vec![path.to_owned()]));
         let escaped = crate::composer::escape_path(&shown.to_string_lossy());
         self.composer.buffer_mut().insert(&format!("@{escaped} "));

@@ -38,18 +38,18 @@ impl App {
         let (asked, means) = &about.model;
         let mut model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
         if let Some(answers) = self.facts.routed.as_ref().filter(|routed| *routed != means) {
-            model.push_str(&format!("; {answers} answers now (`/model why`)"));
+            model.push_str(&format!("; currently {answers} (`/model why`)"));
         }
         let pictures = match drawing {
             Some(Drawing { graphics, cell: (width, height), .. }) => {
                 let name = match graphics {
                     Graphics::Kitty => "kitty graphics",
-                    Graphics::Iterm => "inline images of iTerm2",
+                    Graphics::Iterm => "iTerm2 inline images",
                     Graphics::Sixel => "sixels",
                 };
-                format!("drawn by {name}, cells of {width}×{height} pixels")
+                format!("{name}, cells of {width}×{height} pixels")
             }
-            None => "told in a row (`ui.inlineImages`)".to_owned(),
+            None => "shown as text (`ui.inlineImages`)".to_owned(),
         };
         let mut rows = vec![
             Line::styled("Parallax", self.theme.accent.bold()),
@@ -83,10 +83,13 @@ impl App {
             |app, (title, info, url)| match url {
                 Ok(Some(url)) => app.info(format!("Report it here: {url}")),
                 Ok(None) => {
-                    let report = format!("{title}\n\n{info}\n\nWhat I did, what came, what should come:\n");
+                    let report = format!(
+                        "{title}\n\n{info}\n\nSteps to reproduce, actual result, expected \
+                         result:\n"
+                    );
                     app.info(format!(
-                        "A report to fill in, which is copied where that can be done. \
-                         `advanced.bugCommand.urlTemplate` would name where reports go.\n{title}\n{info}"
+                        "Bug report template, copied to the clipboard if possible. To use an \
+                         issue tracker, set `advanced.bugCommand.urlTemplate`.\n{title}\n{info}"
                     ));
                     app.effect(Effect::Copy(report));
                 }
@@ -100,14 +103,15 @@ impl App {
         let width = self.width();
         let rows = self.transcript.diffs(width, &self.theme);
         match rows.is_empty() {
-            true => self.info("No file was edited in this session; commands are not counted."),
+            true => self
+                .info("No files were edited in this session. Changes by commands are not shown."),
             false => self.say(rows),
         }
     }
 
     pub(super) fn directories(&mut self) {
         self.ask_session(OpenSession::directories, |app, folders| {
-            let mut rows = vec![Line::styled("Folders of the workspace", app.theme.text.bold())];
+            let mut rows = vec![Line::styled("Workspace directories", app.theme.text.bold())];
             rows.extend(folders.iter().map(|path| Line::raw(format!("  {}", path.display()))));
             app.say(rows);
         });
@@ -117,9 +121,9 @@ impl App {
         let (theme, width) = (&self.theme, self.width());
         let mut rows = vec![Line::styled("Basics", theme.accent.bold())];
         for (sign, what) in [
-            ("@path", "adds a file or folder"),
-            ("!command", "runs in your own shell"),
-            ("/command", "is one of these:"),
+            ("@path", "add a file or directory"),
+            ("!command", "run in your shell"),
+            ("/command", "one of these:"),
         ] {
             let name = Line::styled(format!("  {sign}"), theme.accent);
             rows.extend(explained(name, Line::styled(what, theme.text), NAMES, width));
@@ -161,7 +165,7 @@ impl App {
         };
         vec![
             Line::styled("Parallax", theme.accent.bold()),
-            Line::styled("A terminal agent that works on your files with a model.", theme.text),
+            Line::styled("A terminal AI agent that works on your files.", theme.text),
             Line::EMPTY,
             row("version", env!("CARGO_PKG_VERSION").to_owned()),
             row("model", self.facts.model.clone()),
@@ -169,7 +173,8 @@ impl App {
             row("session", self.session.clone()),
             Line::EMPTY,
             Line::styled(
-                "  /about tells the versions, /docs opens the guide, /bug reports a fault.",
+                "  /about shows version information, /docs opens the documentation, /bug reports \
+                 a bug.",
                 theme.secondary,
             ),
         ]
@@ -188,9 +193,9 @@ impl App {
         let mut items: Vec<ListItem> =
             pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();
         items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
-        let list = ListDialog::new("Docs: the guide", items)
+        let list = ListDialog::new("Documentation", items)
             .searched()
-            .hint("enter opens a page · type to search · esc leaves");
+            .hint("enter open a page · type to search · esc close");
         self.open(Overlay::list(Purpose::Docs, list));
     }
 
@@ -198,7 +203,7 @@ impl App {
     pub(super) fn docs_page(&mut self, name: &str) {
         let is_it = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
         let Some((path, text)) = GUIDE.iter().find(|(path, _)| is_it(path)) else {
-            return self.error(format!("The guide has no page `{name}`; /docs lists the pages."));
+            return self.error(format!("Unknown page `{name}`; `/docs` lists the pages."));
         };
         let page = vec![((*path).to_owned(), Text::Markdown(text))];
         self.open(Overlay::panel(Purpose::DocsPage, Panel::new(page)));
@@ -207,7 +212,7 @@ impl App {
     pub(super) fn memory(&mut self, whole: bool) {
         self.ask_session(OpenSession::context_files, move |app, files| {
             if files.is_empty() {
-                return app.info("No context file is read; `/init` writes one for the project.");
+                return app.info("No context files. `/init` creates one for the project.");
             }
             let mut rows = Vec::new();
             for file in files {
@@ -309,7 +314,7 @@ impl App {
         }
     }
 
-    /// The last words: what the session was, and how to go on with it.
+    /// The final rows: a summary of the session, and how to resume it.
     pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
         if !self.session.is_empty() {
@@ -332,8 +337,8 @@ impl App {
         let unsent = self.unsent_rows();
         rows.extend(unsent);
         let hint = match (deleted, last.filter(kept)) {
-            (true, _) => has_turns.then(|| "this session is deleted".to_owned()),
-            (false, id) => id.map(|id| format!("go on with: parallax --resume {id}")),
+            (true, _) => has_turns.then(|| "this session was deleted".to_owned()),
+            (false, id) => id.map(|id| format!("To resume it, run: parallax --resume {id}")),
         };
         let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
         rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));

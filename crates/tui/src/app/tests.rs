@@ -112,7 +112,7 @@ fn blanks_before_a_command_are_none_of_it() {
     assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { delete: false })));
     bench.keys("/quit now\n");
     assert!(!bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
-    bench.shows("There is no `/quit now`");
+    bench.shows("Unknown argument `now` of `/quit`");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn the_keys_leave_room_to_write_in_a_low_window() {
         let live = bench.app.frame(Layout::Inline).live.len();
         assert!(live <= usize::from(size.1), "{size:?}: {live}");
         bench.shows("> ");
-        bench.shows("/help tells");
+        bench.shows("/help shows");
     }
 }
 
@@ -146,19 +146,19 @@ fn what_is_removed_from_the_queue_leaves_the_mark_where_it_is() {
 fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
     let mut bench = Bench::new(Layout::Inline);
     bench.shell("cat");
-    bench.hides("gives it your keys");
+    bench.hides("to type into it");
     // Not before five seconds.
     assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
     bench.app.begun -= std::time::Duration::from_secs(6);
-    bench.shows("has been silent for a while; Tab gives it your keys");
+    bench.shows("has had no output for a while; press Tab to type into it");
     bench.keys("\t");
     assert!(bench.app.shell_focus);
-    bench.shows("Your keys go to the command; Shift+Tab takes them back");
+    bench.shows("Keys go to the command; press Shift+Tab to return to the input");
     bench.hides("Type your message");
     bench.keys("x");
     assert!(matches!(bench.ops().back(), Some(Op::ToolInput { .. })));
     bench.press(Key::with(KeyCode::Tab, parallax_screen::Modifiers::SHIFT));
-    bench.shows("the keys are yours again");
+    bench.shows("keys go to the input again");
     bench.shows("Type your message");
 }
 
@@ -167,7 +167,7 @@ fn a_screen_reader_hears_no_empty_composer_while_an_answer_comes() {
     let mut bench = Bench::new(Layout::Plain);
     bench.shows("Type your message");
     bench.turn();
-    bench.shows("Working. Escape stops it.");
+    bench.shows("Working (Esc to stop).");
     for piece in ["one\n\n", "two\n\n", "three\n\n"] {
         if piece.starts_with("one") {
             let start = ItemStart::Text;
@@ -196,7 +196,7 @@ fn a_screen_reader_hears_that_a_command_began() {
     assert_eq!(told.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{told:?}");
     bench.hides("Running:");
     bench.app.begun -= std::time::Duration::from_secs(6);
-    bench.shows("gives it your keys");
+    bench.shows("to type into it");
 }
 
 fn shorter(bench: &mut Bench) {
@@ -214,12 +214,12 @@ fn a_compaction_is_work_that_ends_and_that_prompts_wait_for() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/compress\n");
     assert!(matches!(bench.ops().back(), Some(Op::Compact { .. })));
-    bench.shows("Making the history shorter");
+    bench.shows("Compacting the history");
     bench.keys("go on\n");
     bench.shows("› go on");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
     shorter(&mut bench);
-    bench.hides("Making the history shorter");
+    bench.hides("Compacting the history");
     assert_eq!(bench.prompts(), ["go on"]);
 }
 
@@ -240,24 +240,24 @@ fn a_compaction_that_was_ordered_in_a_turn_comes_after_it() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("/compress\n");
-    bench.hides("Making the history shorter");
+    bench.hides("Compacting the history");
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
     bench.event(EventBody::TurnEnded(ended));
-    bench.shows("Making the history shorter");
+    bench.shows("Compacting the history");
     shorter(&mut bench);
-    bench.hides("Making the history shorter");
+    bench.hides("Compacting the history");
 }
 
 #[test]
 fn a_wrong_word_behind_a_command_runs_nothing() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/chat debug\n");
-    bench.shows("There is no `/chat debug`; did you mean");
+    bench.shows("Unknown argument of `/chat`: `debug`. Did you mean");
     assert!(bench.app.overlay.is_none());
     bench.keys("/vim x\n");
-    bench.shows("`/vim` takes nothing behind it");
+    bench.shows("`/vim` takes no argument");
     bench.keys("/ \n");
-    bench.shows("There is no command `/`");
+    bench.shows("Unknown command `/`");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
 }
 
@@ -380,10 +380,10 @@ fn what_commands_are_for_is_told_when_the_keys_rest() {
     let mut costs = Costs::new((100, 30));
     costs.bench.keys("/ab");
     costs.bench.shows("> about");
-    costs.bench.hides("Version, model");
+    costs.bench.hides("Show version, model");
     assert!(costs.bench.app.next_tick_ms().is_some_and(|ms| ms <= 100));
     costs.rest();
-    costs.bench.shows("Version, model");
+    costs.bench.shows("Show version, model");
     assert_eq!(costs.bench.app.next_tick_ms(), None);
 }
 
@@ -444,7 +444,7 @@ fn with_a_text_in_the_composer_the_first_enter_turns_to_the_question() {
         assert!(decided(&mut bench), "{key:?}");
         bench.shows("> my draft");
     }
-    // Whoever chooses has turned to it, and without a text there is nothing in the way.
+    // Choosing an answer moves the focus, and without a text there is no conflict.
     let mut bench = asked_over("my draft");
     bench.press(Key::plain(KeyCode::Down));
     bench.press(Key::plain(KeyCode::Up));
@@ -465,11 +465,11 @@ fn the_key_that_inserts_in_place_of_yolo_says_so_once() {
     bench.press(Key::ctrl('u'));
     bench.press(Key::ctrl('y'));
     bench.shows("foo bar");
-    bench.shows("ctrl+y pasted what was cut; alt+y after another key switches yolo");
+    bench.shows("ctrl+y inserted the deleted text; press another key before alt+y to toggle YOLO");
     // Once for a session.
     bench.app.toast = None;
     bench.press(Key::ctrl('y'));
-    bench.hides("pasted what was cut");
+    bench.hides("inserted the deleted text");
     bench.ops();
     let yolo = Key::with(KeyCode::Char('y'), Modifiers::ALT);
     // Now it is for what was cut before, of which there is nothing.

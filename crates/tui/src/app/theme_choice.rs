@@ -20,7 +20,7 @@ pub(crate) fn choose(
     (with_bands(theme, settings), problem)
 }
 
-/// The theme without backgrounds behind prompts, where nobody wants them
+/// The theme without backgrounds behind prompts, if they are disabled
 /// (`ui.useBackgroundColor`).
 pub(crate) fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
     if !settings.background_colour {
@@ -49,13 +49,12 @@ fn chosen(settings: &UiSettings, background: Option<(u8, u8, u8)>) -> (Theme, Op
     }
 }
 
-/// Whether the person wants no colours at all.
+/// Whether the user disabled all colors.
 pub(crate) fn is_without_colour() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// A theme by name: one of the person's own, a built-in one, or a file in their
-/// home.
+/// A theme by name: a custom one, a built-in one, or a file in the home directory.
 pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
     if let Some(own) = custom.get(name) {
         let mut theme = Theme::custom(own).map_err(|error| error.to_string())?;
@@ -70,7 +69,7 @@ pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
 
 fn from_file(path: &Path) -> Result<Theme, String> {
     let told = |error: std::io::Error| format!("`{}`: {error}", path.display());
-    let home = std::env::home_dir().ok_or("there is no home directory")?;
+    let home = std::env::home_dir().ok_or("no home directory")?;
     let path = match path.strip_prefix("~") {
         Ok(rest) => home.join(rest),
         Err(_) => path.to_owned(),
@@ -78,7 +77,7 @@ fn from_file(path: &Path) -> Result<Theme, String> {
     let real = path.canonicalize().map_err(told)?;
     let home = home.canonicalize().map_err(told)?;
     if !real.starts_with(&home) {
-        return Err(format!("`{}` is not in your home", path.display()));
+        return Err(format!("`{}` is not in your home directory", path.display()));
     }
     if std::fs::metadata(&real).map_err(told)?.len() > LARGEST {
         return Err(format!("`{}` is too large for a theme", path.display()));

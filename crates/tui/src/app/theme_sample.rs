@@ -9,12 +9,13 @@ use crate::diff_view::{self, DiffLook};
 use crate::theme::Theme;
 
 /// The change that is shown.
-const DIFF: &str = "@@ -1,3 +1,3 @@\n fn greet(name: &str) -> String {\n-    format!(\"hello {name}\")\n+    format!(\"good day {name}\")\n }\n";
+const DIFF: &str = "@@ -1,3 +1,3 @@\n fn greet(name: &str) -> String {\n-    format!(\"hello \
+                    {name}\")\n+    format!(\"good day {name}\")\n }\n";
 
 /// The sample's rows.
 pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
     let mut rows = vec![
-        Line::styled("> what a person says", theme.user),
+        Line::styled("> a prompt", theme.user),
         Line::styled("✦ ", theme.accent)
             .and("an answer with ", theme.response)
             .and("code", theme.code)
@@ -39,7 +40,7 @@ pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
     rows.push(code);
     rows.push(
         Line::styled("✓ done  ", theme.success)
-            .and("⚠ mind this  ", theme.warning)
+            .and("⚠ warning  ", theme.warning)
             .and("✕ failed", theme.error),
     );
     let diff = FileDiff {

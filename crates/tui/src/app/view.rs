@@ -93,7 +93,7 @@ impl App {
         Frame { finished, live, cursor, over: false }
     }
 
-    /// Rows of the transcript that end where the person scrolled to.
+    /// Rows of the transcript up to the scroll position.
     pub(super) fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
         self.transcript_size = (width, room);
         let now = self.now_ms();
@@ -130,15 +130,15 @@ impl App {
             rows.extend(self.waiting_rows(width));
         }
         if self.is_writing() && self.overlay.is_none() {
-            let text = "? A question waits until you pause.";
+            let text = "? A request waits until you stop typing.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
         if self.text_is_in_the_way() {
-            let text = "Your text is kept. ↑ ↓, y or Enter turns to the question first.";
+            let text = "Your text is kept. Press ↑, ↓, y, or Enter to answer the request first.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
         }
         if self.frozen {
-            let text = " Nothing is painted, so that you can select. Any key goes on. ";
+            let text = " Screen frozen so that you can select text. Any key resumes. ";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
         if let Some(toast) = &self.toast {
@@ -185,7 +185,7 @@ impl App {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
-        // A line to write in stays, whatever is told below it.
+        // The input line stays visible, whatever is shown below it.
         let writing = if low { 1 } else { 3 };
         let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
@@ -270,7 +270,7 @@ impl App {
             if rows.len() > room {
                 rows.truncate(room.saturating_sub(1));
                 rows.push(Line::styled(
-                    truncate("/help tells the others", width).to_owned(),
+                    truncate("/help shows all keys", width).to_owned(),
                     self.theme.secondary,
                 ));
             }
@@ -293,7 +293,7 @@ impl App {
     /// The keys, after `?`.
     pub(super) fn shortcuts(&self, width: usize) -> Vec<Line> {
         let keys = [
-            (KeyCommand::Submit, "send; steer while it works"),
+            (KeyCommand::Submit, "send; steer during a turn"),
             (KeyCommand::QueueMessage, "queue for after the turn"),
             (KeyCommand::Cancel, "stop; twice: clear, rewind"),
             (KeyCommand::CycleApprovalMode, "approval mode"),
@@ -301,7 +301,7 @@ impl App {
             (KeyCommand::OpenExternalEditor, "edit in your editor"),
             (KeyCommand::ShowMoreLines, "show more"),
             (KeyCommand::ShowTranscript, "the whole transcript"),
-            (KeyCommand::BackgroundToggle, "to the background"),
+            (KeyCommand::BackgroundToggle, "move to the background"),
             (KeyCommand::ShowErrorDetails, "log and requests"),
         ];
         let key = |command| self.keymap.keys_in(command, Context::COMPOSER).into_iter().next();
@@ -311,8 +311,8 @@ impl App {
             .collect();
         words.extend(self.newline_key().map(|key| (key, "new line")));
         words.extend([
-            ("@".to_owned(), "a file"),
-            ("/".to_owned(), "a command"),
+            ("@".to_owned(), "file"),
+            ("/".to_owned(), "command"),
             ("!".to_owned(), "your shell"),
         ]);
         let column = (width / 2).max(20);
@@ -422,7 +422,10 @@ impl App {
     pub(super) fn todo_rows(&self) -> Vec<Line> {
         let width = usize::from(self.size.0).saturating_sub(1).max(1);
         match self.todos.is_empty() {
-            true => vec![Line::styled("The agent keeps no list now.", self.theme.secondary)],
+            true => vec![Line::styled(
+                "The agent has no to-do list at the moment.",
+                self.theme.secondary,
+            )],
             false => self.todos.iter().flat_map(|todo| self.todo(todo, width)).collect(),
         }
     }

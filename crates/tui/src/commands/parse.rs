@@ -17,7 +17,7 @@ const SHORTEST: usize = 2;
 pub(crate) enum Parsed {
     /// A command of the table, with what follows its name, untouched.
     Command(&'static CommandSpec, String),
-    /// One that somebody wrote.
+    /// A custom command.
     Custom,
     /// No command goes by this name; these are near.
     Unknown(String, Vec<String>),

@@ -183,7 +183,7 @@ impl CommandSpec {
         self
     }
 
-    /// Sends something to the model: never run before it stands there in full.
+    /// Sends something to the model: never run before it is typed in full.
     const fn prompts(mut self) -> Self {
         self.prompts = true;
         self
@@ -206,13 +206,13 @@ impl CommandSpec {
 }
 
 const CHAT_LIST: CommandSpec =
-    plain("list", Command::ChatList, "Saved conversations").under(CHECKPOINTS);
+    plain("list", Command::ChatList, "List saved conversations").under(CHECKPOINTS);
 const CHAT_SAVE: CommandSpec =
     plain("save", Command::ChatSave, "Save the conversation under a tag")
         .takes("TAG")
         .under(CHECKPOINTS);
 const CHAT_RESUME: CommandSpec =
-    plain("resume", Command::ChatResume, "Go on with a saved conversation")
+    plain("resume", Command::ChatResume, "Resume a saved conversation")
         .aka(&["load"])
         .takes("TAG")
         .under(CHECKPOINTS);
@@ -223,7 +223,7 @@ const CHAT_DELETE: CommandSpec =
 const CHAT_SHARE: CommandSpec = plain(
     "share",
     Command::ChatShare,
-    "Write the conversation to a file (.md, .json, .html or .jsonl)",
+    "Export the conversation to a file (.md, .json, .html, or .jsonl)",
 )
 .takes("[FILE]")
 .under(CHECKPOINTS);
@@ -236,193 +236,192 @@ const CHECKPOINTS: &str = "checkpoints";
 /// Saved conversations; also below `checkpoints`, where fingers know them.
 const TAGS: &[CommandSpec] = &[CHAT_LIST, CHAT_SAVE, CHAT_RESUME, CHAT_DELETE, CHAT_SHARE];
 const CHATS: &[CommandSpec] = &[
-    plain("browse", Command::Chat, "Sessions, kept by themselves").under(AUTO),
+    plain("browse", Command::Chat, "Browse automatically saved sessions").under(AUTO),
     CHAT_LIST,
     CHAT_SAVE,
     CHAT_RESUME,
     CHAT_DELETE,
     CHAT_SHARE,
-    plain("checkpoints", Command::ChatList, "Saved conversations")
+    plain("checkpoints", Command::ChatList, "List saved conversations")
         .aka(&["checkpoint"])
         .with(TAGS)
         .hidden(),
 ];
 
 const EXTENSIONS: &[CommandSpec] = &[
-    plain("list", Command::Extensions, "What is installed"),
-    plain("install", Command::ExtensionsInstall, "From an address, a folder or an archive")
+    plain("list", Command::Extensions, "List installed extensions"),
+    plain("install", Command::ExtensionsInstall, "Install from a URL, a directory, or an archive")
         .takes("SOURCE"),
-    plain("link", Command::ExtensionsLink, "Use the one of a folder where it is").takes("FOLDER"),
-    plain("update", Command::ExtensionsUpdate, "Bring one or all up to date").takes("NAME|--all"),
-    plain("uninstall", Command::ExtensionsUninstall, "Remove one").aka(&["delete"]).takes("NAME"),
-    plain("enable", Command::ExtensionsEnable, "Switch one on").takes("NAME [workspace]"),
-    plain("disable", Command::ExtensionsDisable, "Switch one off").takes("NAME [workspace]"),
-    plain("config", Command::ExtensionsConfig, "Give its settings their values")
+    plain("link", Command::ExtensionsLink, "Use an extension in place, without copying it")
+        .takes("FOLDER"),
+    plain("update", Command::ExtensionsUpdate, "Update one or all extensions").takes("NAME|--all"),
+    plain("uninstall", Command::ExtensionsUninstall, "Uninstall an extension")
+        .aka(&["delete"])
+        .takes("NAME"),
+    plain("enable", Command::ExtensionsEnable, "Enable an extension").takes("NAME [workspace]"),
+    plain("disable", Command::ExtensionsDisable, "Disable an extension").takes("NAME [workspace]"),
+    plain("config", Command::ExtensionsConfig, "Set the values of its settings")
         .takes("NAME [SETTING]"),
-    plain("explore", Command::ExtensionsExplore, "Open the gallery in the browser"),
-    plain("reload", Command::ExtensionsReload, "Read all of them again").aka(&["restart"]),
+    plain("explore", Command::ExtensionsExplore, "Open the extension gallery in the browser"),
+    plain("reload", Command::ExtensionsReload, "Reload all extensions").aka(&["restart"]),
 ];
 
 /// All commands, by name.
 pub(crate) static TABLE: &[CommandSpec] = &[
-    plain("about", Command::About, "Version, model, sandbox and sign-in").anytime(),
-    plain("agents", Command::Agents, "The sub-agents").with(&[
-        plain("list", Command::Agents, "Their names and what they are for"),
-        plain("reload", Command::AgentsReload, "Read their files again").aka(&["refresh"]),
-        plain("enable", Command::AgentsEnable, "Let one be started").takes("NAME"),
-        plain("disable", Command::AgentsDisable, "Switch one off").takes("NAME"),
-        plain("accept", Command::AgentsAccept, "Agree to agents of the project")
+    plain("about", Command::About, "Show version, model, sandbox, and authentication").anytime(),
+    plain("agents", Command::Agents, "Manage subagents").with(&[
+        plain("list", Command::Agents, "List subagents with their descriptions"),
+        plain("reload", Command::AgentsReload, "Reload their files").aka(&["refresh"]),
+        plain("enable", Command::AgentsEnable, "Enable a subagent").takes("NAME"),
+        plain("disable", Command::AgentsDisable, "Disable a subagent").takes("NAME"),
+        plain("accept", Command::AgentsAccept, "Accept subagents of the project")
             .takes("[NAME]")
             .aka(&["acknowledge"]),
-        plain("config", Command::AgentsConfig, "See and change what one is set to")
+        plain("config", Command::AgentsConfig, "Show or change the settings of a subagent")
             .takes("NAME [SETTING VALUE]"),
     ]),
     plain("auth", Command::Auth, "Sign in").with(&[
         plain("signin", Command::Auth, "Sign in").aka(&["login"]),
-        plain("signout", Command::AuthSignOut, "Forget the saved key").aka(&["logout"]),
+        plain("signout", Command::AuthSignOut, "Delete the saved key").aka(&["logout"]),
     ]),
-    plain("budget", Command::Budget, "What may be spent and what is; set a limit")
+    plain("budget", Command::Budget, "Show or set budgets")
         .takes("[[prompt] cost|tokens|time AMOUNT|off]")
         .anytime(),
-    plain("bug", Command::Bug, "Report a defect").takes("[TITLE]"),
-    plain("chat", Command::Chat, "Browse, save and share conversations").with(CHATS),
-    plain("clear", Command::Clear, "Begin anew: a new session, nothing in its context")
-        .aka(&["new"]),
-    plain("commands", Command::CommandsList, "Your own commands, and who brings them").with(&[
-        plain("list", Command::CommandsList, "By whose they are"),
-        plain("reload", Command::CommandsReload, "Read their files again").aka(&["refresh"]),
+    plain("bug", Command::Bug, "Report a bug").takes("[TITLE]"),
+    plain("chat", Command::Chat, "Browse, save, and share conversations").with(CHATS),
+    plain("clear", Command::Clear, "Start a new session with empty context").aka(&["new"]),
+    plain("commands", Command::CommandsList, "List custom commands").with(&[
+        plain("list", Command::CommandsList, "List custom commands by source"),
+        plain("reload", Command::CommandsReload, "Reload their files").aka(&["refresh"]),
     ]),
-    plain("commit", Command::Commit, "Have the changes committed and pushed").prompts(),
-    plain("commit:no-push", Command::CommitNoPush, "Have the changes committed, not pushed")
-        .prompts(),
-    plain("commit:pr", Command::CommitPr, "Have the changes committed, and a pull request opened")
-        .prompts(),
-    plain("compress", Command::Compress, "Make the history shorter, with what matters kept")
+    plain("commit", Command::Commit, "Commit and push the changes").prompts(),
+    plain("commit:no-push", Command::CommitNoPush, "Commit the changes without pushing").prompts(),
+    plain("commit:pr", Command::CommitPr, "Commit the changes and open a pull request").prompts(),
+    plain("compress", Command::Compress, "Compact the history, keeping what matters")
         .aka(&["summarize", "compact"])
         .takes("[FOCUS]")
         .anytime()
-        .with(&[plain("undo", Command::CompressUndo, "Take the newest one back").anytime()]),
-    plain("context", Command::Context, "What fills the model's window; leave out, hold on to")
+        .with(&[plain("undo", Command::CompressUndo, "Undo the latest compaction").anytime()]),
+    plain("context", Command::Context, "Show what fills the context window; drop or pin results")
         .anytime(),
-    plain("continue", Command::Continue, "Go on with a turn that was cut off").prompts(),
+    plain("continue", Command::Continue, "Continue an interrupted turn").prompts(),
     plain("copy", Command::Copy, "Copy the last answer").anytime(),
-    plain("debug", Command::Debug, "The log, and every request with its size and time").anytime(),
-    plain("diff", Command::Diff, "What the agent changed in this session").anytime(),
-    plain("directory", Command::Directory, "Folders of the workspace").aka(&["dir"]).with(&[
-        plain("add", Command::DirectoryAdd, "Add folders").takes("PATH[,PATH…]"),
-        plain("show", Command::Directory, "Show the folders"),
+    plain("debug", Command::Debug, "Show the log and all requests with size and time").anytime(),
+    plain("diff", Command::Diff, "Show what the agent's edits changed in this session").anytime(),
+    plain("directory", Command::Directory, "Manage workspace directories").aka(&["dir"]).with(&[
+        plain("add", Command::DirectoryAdd, "Add directories").takes("PATH[,PATH…]"),
+        plain("show", Command::Directory, "List the directories"),
     ]),
-    plain("docs", Command::Docs, "Open the guide").takes("[PAGE]").anytime(),
+    plain("docs", Command::Docs, "Open the documentation").takes("[PAGE]").anytime(),
     plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
-    plain("export-session", Command::ExportSession, "Write the whole session to a file")
+    plain("export-session", Command::ExportSession, "Export the whole session to a file")
         .takes("FILE"),
-    plain("extensions", Command::Extensions, "Extensions: what is installed, and changing that")
+    plain("extensions", Command::Extensions, "Manage extensions")
         .aka(&["extension"])
         .with(EXTENSIONS),
-    plain("footer", Command::Footer, "Choose what the footer shows, and in which order")
+    plain("footer", Command::Footer, "Choose the items of the status line")
         .aka(&["statusline"])
         .anytime(),
-    plain("fork", Command::Fork, "Go on in a copy: from here, or from before a prompt")
+    plain("fork", Command::Fork, "Continue in a copy: from here, or from before a prompt")
         .takes("[PROMPT]"),
-    plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),
-    plain("hooks", Command::Hooks, "Programs that hear of what happens").with(&[
-        plain("panel", Command::Hooks, "See and switch them").aka(&["list", "show"]),
+    plain("help", Command::Help, "Show commands and keys").aka(&["?"]).anytime(),
+    plain("hooks", Command::Hooks, "Manage hooks").with(&[
+        plain("panel", Command::Hooks, "Show, enable, and disable hooks").aka(&["list", "show"]),
         plain("accept", Command::HooksAccept, "Accept the project's hooks as they are now"),
-        plain("enable", Command::HooksEnable, "Switch one on").takes("NAME"),
-        plain("disable", Command::HooksDisable, "Switch one off").takes("NAME"),
-        plain("enable-all", Command::HooksEnableAll, "Switch all on"),
-        plain("disable-all", Command::HooksDisableAll, "Switch all off"),
-        plain("trace", Command::HooksTrace, "Which ran in this session, and what they answered"),
+        plain("enable", Command::HooksEnable, "Enable a hook").takes("NAME"),
+        plain("disable", Command::HooksDisable, "Disable a hook").takes("NAME"),
+        plain("enable-all", Command::HooksEnableAll, "Enable all hooks"),
+        plain("disable-all", Command::HooksDisableAll, "Disable all hooks"),
+        plain("trace", Command::HooksTrace, "Show the hook runs of this session and their results"),
     ]),
-    plain("init", Command::Init, "Have a GEMINI.md written for the project").prompts(),
-    plain("load", Command::Load, "Go on with a session, or with a file of another program")
+    plain("init", Command::Init, "Generate a GEMINI.md for the project").prompts(),
+    plain("load", Command::Load, "Resume a session, or load a file of another program")
         .takes("[ID|FILE]"),
-    plain("mcp", Command::Mcp, "MCP servers: how they stand and what they offer").anytime().with(
-        &[
-            plain("list", Command::Mcp, "With the names of what they offer")
-                .aka(&["ls", "nodesc"])
-                .anytime(),
-            plain("desc", Command::McpDescriptions, "With descriptions").anytime(),
-            plain("schema", Command::McpSchemas, "With the schemas of tools").anytime(),
-            plain("auth", Command::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
-            plain("reload", Command::McpReload, "Start them again").aka(&["refresh"]),
-            plain("enable", Command::McpEnable, "Switch a server on").takes("SERVER [--session]"),
-            plain("disable", Command::McpDisable, "Switch a server off")
-                .takes("SERVER [--session]"),
-        ],
-    ),
-    plain("memory", Command::Memory, "What the model is told of you and the project").with(&[
-        plain("show", Command::Memory, "The whole text"),
-        plain("list", Command::MemoryList, "The files"),
-        plain("reload", Command::MemoryReload, "Read the files again").aka(&["refresh"]),
-        plain("add", Command::MemoryAdd, "Keep a fact for all later sessions").takes("TEXT"),
-        plain("inbox", Command::MemoryInbox, "What waits for your word").anytime(),
+    plain("mcp", Command::Mcp, "Manage MCP servers").anytime().with(&[
+        plain("list", Command::Mcp, "List servers with the names of their tools")
+            .aka(&["ls", "nodesc"])
+            .anytime(),
+        plain("desc", Command::McpDescriptions, "Include descriptions").anytime(),
+        plain("schema", Command::McpSchemas, "Include the schemas of tools").anytime(),
+        plain("auth", Command::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
+        plain("reload", Command::McpReload, "Restart the servers").aka(&["refresh"]),
+        plain("enable", Command::McpEnable, "Enable a server").takes("SERVER [--session]"),
+        plain("disable", Command::McpDisable, "Disable a server").takes("SERVER [--session]"),
     ]),
-    plain("mode", Command::Mode, "Choose what runs without a question"),
+    plain("memory", Command::Memory, "Manage context files").with(&[
+        plain("show", Command::Memory, "Show the contents"),
+        plain("list", Command::MemoryList, "List the files"),
+        plain("reload", Command::MemoryReload, "Reload the files").aka(&["refresh"]),
+        plain("add", Command::MemoryAdd, "Save a fact for all later sessions").takes("TEXT"),
+        plain("inbox", Command::MemoryInbox, "List memory suggestions that wait for your approval")
+            .anytime(),
+    ]),
+    plain("mode", Command::Mode, "Choose the approval mode"),
     plain("model", Command::Model, "Choose the model").with(&[
         plain("manage", Command::Model, "Choose the model"),
         plain("set", Command::ModelSet, "Use a model by name").takes("NAME [--persist]"),
-        plain("why", Command::ModelWhy, "Which model answers, and why").anytime(),
+        plain("why", Command::ModelWhy, "Explain how the model was chosen").anytime(),
     ]),
-    plain("parallax", Command::Parallax, "Have sub-agents reach a goal, coordinated").takes("GOAL"),
-    plain("permissions", Command::Permissions, "Trust of this folder").with(&[plain(
+    plain("parallax", Command::Parallax, "Reach a goal with coordinated subagents").takes("GOAL"),
+    plain("permissions", Command::Permissions, "Manage trusted folders").with(&[plain(
         "trust",
         Command::PermissionsTrust,
         "Trust a folder",
     )
     .takes("[FOLDER]")]),
-    plain("plan", Command::Plan, "Plan first: nothing is changed until you agree to a plan")
+    plain("plan", Command::Plan, "Plan first: no changes until you approve a plan")
         .takes("[WHAT]")
         .with(&[plain("copy", Command::PlanCopy, "Copy the plan")]),
-    plain("policies", Command::Policies, "The rules in force").with(&[plain(
+    plain("policies", Command::Policies, "Show the rules in effect").with(&[plain(
         "list",
         Command::Policies,
-        "The rules in force",
+        "Show the rules in effect",
     )]),
-    plain("privacy", Command::Privacy, "What is sent where").anytime(),
+    plain("privacy", Command::Privacy, "Show what data is sent where").anytime(),
     plain("quit", Command::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
-    plain("restore", Command::Restore, "Go back to before a change of a file, and be asked again")
+    plain("restore", Command::Restore, "Go back to before a file change and decide about it again")
         .takes("[NAME]"),
-    plain("resume", Command::Chat, "Browse, save and share conversations").with(CHATS),
-    plain("rewind", Command::Rewind, "Go back to an earlier prompt: conversation, files or both"),
-    plain("settings", Command::Settings, "See and change settings"),
-    plain("shells", Command::Tasks, "Commands that run in the background")
+    plain("resume", Command::Chat, "Browse, save, and share conversations").with(CHATS),
+    plain("rewind", Command::Rewind, "Go back to an earlier prompt: conversation, files, or both"),
+    plain("settings", Command::Settings, "Show and change settings"),
+    plain("shells", Command::Tasks, "Show background commands")
         .aka(&["tasks", "bg", "background", "bashes"])
         .anytime(),
-    plain("shortcuts", Command::Shortcuts, "The keys").anytime(),
-    plain("skills", Command::Skills, "Skills that the agent can use").takes("[nodesc] [all]").with(
-        &[
-            plain("list", Command::Skills, "Those that are on").takes("[nodesc] [all]"),
-            plain("enable", Command::SkillsEnable, "Switch one on").takes("NAME"),
-            plain("disable", Command::SkillsDisable, "Switch one off").takes("NAME"),
-            plain("link", Command::SkillsLink, "Use those of a folder where they are")
-                .takes("FOLDER [--scope user|workspace]"),
-            plain("reload", Command::SkillsReload, "Read their files again").aka(&["refresh"]),
-            plain("unload", Command::SkillsUnload, "Take what one told out of the context")
-                .takes("NAME"),
-        ],
-    ),
-    plain("stats", Command::Stats, "Tokens, cost, time and tools of this session")
+    plain("shortcuts", Command::Shortcuts, "Show the keys").anytime(),
+    plain("skills", Command::Skills, "Manage skills").takes("[nodesc] [all]").with(&[
+        plain("list", Command::Skills, "List enabled skills").takes("[nodesc] [all]"),
+        plain("enable", Command::SkillsEnable, "Enable a skill").takes("NAME"),
+        plain("disable", Command::SkillsDisable, "Disable a skill").takes("NAME"),
+        plain("link", Command::SkillsLink, "Use the skills of a directory in place")
+            .takes("DIRECTORY [--scope user|workspace]"),
+        plain("reload", Command::SkillsReload, "Reload their files").aka(&["refresh"]),
+        plain("unload", Command::SkillsUnload, "Remove the text of a skill from the context")
+            .takes("NAME"),
+    ]),
+    plain("stats", Command::Stats, "Show tokens, cost, time, and tools of this session")
         .aka(&["usage", "cost"])
         .anytime()
         .with(&[
-            plain("session", Command::Stats, "The session").anytime(),
-            plain("model", Command::StatsModel, "By model").anytime(),
-            plain("tools", Command::StatsTools, "By tool").anytime(),
+            plain("session", Command::Stats, "Show the session").anytime(),
+            plain("model", Command::StatsModel, "Show statistics by model").anytime(),
+            plain("tools", Command::StatsTools, "Show statistics by tool").anytime(),
         ]),
-    plain("terminal-setup", Command::TerminalSetup, "Shift+Enter for editors' terminals"),
-    plain("theme", Command::Theme, "Choose the colours").takes("[NAME]").opens(),
-    plain("todos", Command::Todos, "The agent's list of what is to be done").anytime(),
-    plain("tools", Command::Tools, "The tools of the model").with(&[
-        plain("list", Command::Tools, "Their names").aka(&["nodesc"]),
-        plain("desc", Command::ToolsDescriptions, "With what the model is told of them")
+    plain(
+        "terminal-setup",
+        Command::TerminalSetup,
+        "Configure Shift+Enter in the terminals of editors",
+    ),
+    plain("theme", Command::Theme, "Choose a theme").takes("[NAME]").opens(),
+    plain("todos", Command::Todos, "Show the agent's to-do list").anytime(),
+    plain("tools", Command::Tools, "List the model's tools").with(&[
+        plain("list", Command::Tools, "Names only").aka(&["nodesc"]),
+        plain("desc", Command::ToolsDescriptions, "Include the descriptions that the model sees")
             .aka(&["descriptions"]),
     ]),
-    plain("transcript", Command::Transcript, "All of it on the whole window, to scroll and search")
+    plain("transcript", Command::Transcript, "Show the whole transcript, to scroll and search")
         .anytime(),
-    plain("undo", Command::Undo, "Give files back what they were before a turn")
-        .takes("[TURN] [--force]"),
-    plain("vim", Command::Vim, "Keys of vim in the composer, on and off").anytime(),
+    plain("undo", Command::Undo, "Undo the file changes of a turn").takes("[TURN] [--force]"),
+    plain("vim", Command::Vim, "Turn vi keys on or off").anytime(),
 ];
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ const MAX_BEFORE: usize = 4096;
 pub struct AtToken {
     /// Its bytes in the line, the `@` too.
     pub range: Range<usize>,
-    /// What stands between the `@` and the cursor, without quotes and escapes.
+    /// The text between the `@` and the cursor, without quotes and escapes.
     pub query: String,
 }
 

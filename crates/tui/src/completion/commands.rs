@@ -14,7 +14,7 @@ pub type Completer = Arc<dyn Fn(&str) -> Vec<Argument> + Send + Sync>;
 /// A value of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Argument {
-    /// The arguments as they will stand there, all of them.
+    /// The complete arguments as they will be inserted.
     pub value: String,
     /// More about it.
     pub description: String,
@@ -56,14 +56,13 @@ impl CommandInfo {
 /// What fits the command being typed.
 #[derive(Debug)]
 pub struct Fitting {
-    /// The bytes of the line that a candidate takes the place of.
+    /// The bytes of the line that a candidate replaces.
     pub range: Range<usize>,
     /// The best first.
     pub candidates: Vec<Candidate>,
 }
 
-/// What fits at `cursor` in a line that begins with `/`; `None` when it is no
-/// command.
+/// The matches at `cursor` in a line that begins with `/`; `None` if it is not a command.
 pub fn fitting(
     commands: &[CommandInfo],
     line: &str,

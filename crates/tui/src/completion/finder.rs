@@ -16,11 +16,11 @@ use super::shell;
 pub const MAX_FOUND: usize = 24;
 /// A list of files is good for this long.
 const FRESH: Duration = Duration::from_secs(30);
-/// After this without an answer it is told that the search goes on.
+/// After this time without a result, a note shows that the search continues.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// While the list grows, it is looked through this often.
 const BETWEEN: Duration = Duration::from_millis(100);
-/// No project has more files that a person would name.
+/// An upper bound for the number of files of a project.
 const MAX_PATHS: usize = 500_000;
 
 /// Gives the files of the project.
@@ -259,7 +259,7 @@ impl<D: Fn(Found)> Worker<D> {
                 (shell::programs(prefix, &path, MAX_FOUND), true)
             }
         };
-        // Nothing yet is no news before it takes long.
+        // An empty result is reported only when the search takes long.
         if paths.is_empty() && !complete && !waited {
             return;
         }

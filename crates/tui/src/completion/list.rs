@@ -54,12 +54,12 @@ pub struct List {
     candidates: Vec<Candidate>,
     /// Of each as much.
     shown: Vec<Shown>,
-    /// Columns of the names; the same for most lists and wherever one is scrolled to,
-    /// so that rows which stay need not be painted anew.
+    /// Columns of the names; the same for most lists and all scroll positions, so that
+    /// unchanged rows need not be repainted.
     names: usize,
     selected: usize,
     top: usize,
-    /// The person chose; Enter takes the choice, whatever is typed.
+    /// The user has selected an item; Enter accepts it, whatever is typed.
     moved: bool,
     /// More are being looked for.
     pub loading: bool,
@@ -82,7 +82,7 @@ impl List {
         self.loading = loading;
         self.selected = again.unwrap_or(0);
         self.scroll();
-        // What stands in its place already costs nothing.
+        // A row that is unchanged costs nothing.
         if before.names == self.names {
             let pairs = before.window().zip(self.window());
             for (old, new) in pairs {
@@ -118,7 +118,7 @@ impl List {
         self.candidates.get(self.selected)
     }
 
-    /// Whether the person chose it.
+    /// Whether the user selected it.
     pub fn was_moved(&self) -> bool {
         self.moved
     }

@@ -1,4 +1,4 @@
-//! Shell lines: the word at the cursor, and what could stand there.
+//! Shell lines: the word at the cursor, and its completions.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What comes of a key, and what the input must know of the rest.
+//! The result of a key, and the state that the input needs from outside.
 
 /// What a key in the input leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum ComposerAction {
     ToggleShortcuts,
 }
 
-/// What a person sends.
+/// A message that the user sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
     /// The text, pasted texts in it.
@@ -64,7 +64,7 @@ pub enum InputMode {
 pub struct Surroundings {
     /// The agent works.
     pub busy: bool,
-    /// A command of the person's own runs.
+    /// A shell command of the user runs.
     pub running: bool,
     /// Enter while it works steers it; otherwise it queues.
     pub steering: bool,

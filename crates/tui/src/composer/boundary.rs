@@ -1,5 +1,5 @@
-//! Where the cursor may stand in a line: between grapheme clusters, and at the
-//! two ends of a label that stands for pasted text.
+//! The valid cursor positions in a line: between grapheme clusters, and at the two ends of
+//! a paste label.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ impl Labels {
         self.labels.clear();
     }
 
-    /// Where labels stand in a line, left to right.
+    /// The positions of labels in a line, left to right.
     pub fn ranges(&self, line: &str) -> Vec<Range<usize>> {
         if self.labels.is_empty() {
             return Vec::new();
@@ -80,7 +80,7 @@ impl Labels {
         piece.start + previous
     }
 
-    /// `byte`, or when the cursor may not stand there the next place to the right.
+    /// `byte`, or the next valid cursor position to the right.
     pub fn snap(&self, line: &str, byte: usize) -> usize {
         let byte = line.floor_char_boundary(byte);
         if byte == 0 || byte == line.len() {

@@ -53,7 +53,7 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// The text as it is written; labels stand for pasted text.
+    /// The text as typed; labels represent pasted text.
     pub fn text(&self) -> &Text {
         &self.text
     }
@@ -116,7 +116,7 @@ impl Buffer {
         self.set_cursor(self.text.end());
     }
 
-    /// Replaces a range; the cursor stands behind the new text.
+    /// Replaces a range and puts the cursor after the new text.
     pub fn replace(&mut self, range: Range<Position>, text: &str) {
         self.change(range, &clean(text), Joins::Nothing);
     }

@@ -1,4 +1,4 @@
-//! What keys do in the input, as a person sees it.
+//! The effect of keys on the input, as the user sees it.
 
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Longer pastes are no list of files.
+/// Longer pastes are not lists of files.
 const MAX_BYTES: usize = 8 * 1024;
 
 /// Pasted text that is nothing but paths of existing files, as `@path` words.
@@ -64,8 +64,8 @@ fn split(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A path as an `@` word holds it: what would end the word stands behind a
-/// backslash, and a control character has its number.
+/// A path as an `@` word: delimiters are escaped with a backslash, and control characters
+/// are written as numbers.
 pub fn escape(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for char in path.chars() {

@@ -19,7 +19,7 @@ impl Buffer {
         self.change(self.cursor..self.cursor, "\n", Joins::Nothing);
     }
 
-    /// Inserts pasted text; for long text a label that stands for it.
+    /// Inserts pasted text, or a label for long text.
     pub fn paste(&mut self, text: &str) {
         let text = clean(text);
         if Pastes::is_long(&text) {

@@ -11,7 +11,7 @@ const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "webp", "heic", "heif"];
 /// Columns of the name that are shown.
 const MAX_COLUMNS: usize = 20;
 
-/// Longer words are no paths that a person wants to see.
+/// Longer words are not shortened to a label.
 const MAX_WORD: usize = 4096;
 
 /// The `@` words of a line that name images, left to right.

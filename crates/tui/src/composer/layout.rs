@@ -30,7 +30,7 @@ pub enum AtomKind {
     Plain,
     /// White space: behind it a row may end.
     Space,
-    /// It stands for something else: pasted text, an image.
+    /// It represents something else: pasted text, an image.
     Label,
 }
 
@@ -65,7 +65,7 @@ pub fn row_starts<'a>(atoms: impl Iterator<Item = Atom<'a>>, columns: usize) -> 
     let columns = columns.max(1);
     let mut starts = vec![0];
     let mut used = 0;
-    // Where the row could be broken, and what of it would then stand in the next.
+    // The last position for a line break, and the part that would move to the next row.
     let mut chance: Option<(usize, usize)> = None;
     let mut row = 0;
     for atom in atoms {

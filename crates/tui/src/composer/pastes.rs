@@ -1,8 +1,8 @@
-//! Long pasted text: a label stands for it in the input.
+//! Long pasted text is shown as a label in the input.
 
 use super::boundary::{LABEL_START, Labels};
 
-/// More lines or characters than these, and a label stands for the text.
+/// Text with more lines or characters is shown as a label.
 const MAX_LINES: usize = 5;
 const MAX_CHARS: usize = 500;
 
@@ -19,7 +19,7 @@ impl Pastes {
         &self.labels
     }
 
-    /// Whether a text is so long that a label should stand for it.
+    /// Whether a text is long enough for a label.
     pub fn is_long(text: &str) -> bool {
         text.len() > MAX_CHARS && text.chars().count() > MAX_CHARS
             || text.lines().count() > MAX_LINES
@@ -46,7 +46,7 @@ impl Pastes {
         label
     }
 
-    /// The text that a label stands for.
+    /// The text behind a label.
     pub fn content(&self, label: &str) -> Option<&str> {
         self.entries.iter().find(|(known, _)| known == label).map(|(_, text)| text.as_str())
     }

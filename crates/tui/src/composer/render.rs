@@ -92,9 +92,9 @@ impl Composer {
         match (self.mode, self.vim_is_normal()) {
             // Esc is for what runs.
             (InputMode::Shell, _) if self.surroundings.running => {
-                "Type your shell command (! leaves)"
+                "Type your shell command (! to leave)"
             }
-            (InputMode::Shell, _) => "Type your shell command (esc leaves)",
+            (InputMode::Shell, _) => "Type your shell command (esc to leave)",
             (_, true) => "Press i to insert text",
             _ => "Type your message or @path/to/file",
         }

@@ -132,7 +132,7 @@ impl Search {
     /// The list of what was found.
     pub fn rows(&self, columns: usize, theme: &Theme) -> Vec<Line> {
         if self.found.is_empty() {
-            return vec![Line::styled("  nothing found", theme.secondary)];
+            return vec![Line::styled("  no match", theme.secondary)];
         }
         let top = self.selected.saturating_sub(ROWS - 1);
         let mut rows = Vec::new();

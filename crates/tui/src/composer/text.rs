@@ -114,7 +114,7 @@ impl Text {
         Position::new(position.line, line.floor_char_boundary(position.byte))
     }
 
-    /// What stands between two places.
+    /// The text between two positions.
     pub fn slice(&self, range: Range<Position>) -> String {
         let Range { start, end } = self.clamp_range(range);
         if start.line == end.line {

@@ -34,7 +34,7 @@ pub enum VimMode {
 }
 
 impl VimMode {
-    /// Its name for people.
+    /// Its name as shown to the user.
     pub fn label(self) -> &'static str {
         match self {
             Self::Normal => "NORMAL",
@@ -94,7 +94,7 @@ impl Pending {
 #[derive(Debug, Clone)]
 struct Insertion {
     start: Position,
-    /// How often it is to stand there at the end.
+    /// How often the inserted text is repeated at the end.
     times: usize,
     /// Each on a line of its own.
     lines: bool,
@@ -129,7 +129,7 @@ impl Vim {
         self.mode
     }
 
-    /// What is typed of an unfinished command (`2d`, `/pattern`), for people.
+    /// The typed part of an unfinished command (`2d`, `/pattern`), for display.
     pub fn pending(&self) -> String {
         match &self.pending.waiting {
             Waiting::Pattern(pattern, forward) => {
@@ -188,7 +188,7 @@ impl Vim {
         true
     }
 
-    /// The character that stands for a key in the normal and visual modes.
+    /// The character for a key in normal and visual mode.
     fn char_of(&self, key: Key) -> Option<char> {
         if let Some(char) = key.typed() {
             return Some(char);

@@ -14,7 +14,7 @@ use crate::clean;
 use crate::layout::shortened;
 use crate::theme::Theme;
 
-/// What came of a key.
+/// The result of a key.
 #[derive(Debug, PartialEq)]
 pub(super) enum FormAnswer {
     Stay,
@@ -107,7 +107,7 @@ impl Page {
     }
 }
 
-/// The questions and where the person is among them.
+/// The questions and the user's position among them.
 #[derive(Debug)]
 pub(super) struct AnswerForm {
     pages: Vec<Page>,
@@ -161,7 +161,7 @@ impl AnswerForm {
                 self.scroll = Some(first.saturating_sub(rows));
                 return FormAnswer::Stay;
             }
-            // Nothing is chosen or sent that nobody has seen.
+            // Nothing is selected or sent that the user has not seen.
             DialogKey::Confirm if all > 0 && !marked => {
                 self.scroll = (self.at == last).then_some(first + rows);
                 return FormAnswer::Stay;
@@ -272,12 +272,12 @@ impl AnswerForm {
             None => (self.review(width, theme), None),
         };
         let hint = match self.pages.get(self.at) {
-            None => "enter send · tab/shift+tab between questions · esc give no answer",
+            None => "enter send · tab/shift+tab next/previous question · esc cancel",
             Some(page) if page.question.multi_select => {
-                "space take or leave · enter on Done goes on · tab next · esc give no answer"
+                "space select · enter on Done confirm · tab next · esc cancel"
             }
-            Some(_) if self.pages.len() > 1 => "enter answer · tab next · esc give no answer",
-            Some(_) => "enter answer · esc give no answer",
+            Some(_) if self.pages.len() > 1 => "enter answer · tab next · esc cancel",
+            Some(_) => "enter answer · esc cancel",
         };
         let mut hint = wrap(&Line::styled(hint, theme.secondary), width, &[]);
         let mut room = height.saturating_sub(rows.len() + hint.len()).max(1);
@@ -290,7 +290,7 @@ impl AnswerForm {
             Some(page) => page.marked_row(width),
             None => all.saturating_sub(1),
         };
-        // The rows around the cursor stay in sight, unless somebody reads.
+        // The rows around the cursor stay visible, unless the user scrolls.
         let skipped = self.scroll.unwrap_or_else(|| (marked + 1).saturating_sub(room)).min(last);
         let in_sight = (skipped..skipped + room).contains(&marked);
         self.seen.set(Seen { first: skipped, rows: room, all, marked: in_sight });

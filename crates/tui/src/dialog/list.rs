@@ -19,7 +19,7 @@ const SHOWN: usize = 10;
 /// One row to choose.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListItem {
-    /// What is told when it is chosen.
+    /// The value that is returned when it is chosen.
     pub(crate) id: String,
     pub(crate) label: String,
     /// Behind the label, in less weight.
@@ -89,7 +89,7 @@ impl ListDialog {
             search: None,
             cursor: 0,
             hint: "enter choose · esc back".to_owned(),
-            empty: "nothing is here".to_owned(),
+            empty: "nothing to show".to_owned(),
             digits: String::new(),
             found: None,
             looked: String::new(),
@@ -372,8 +372,8 @@ impl ListDialog {
         if self.matching.is_empty() {
             let why = match &self.under_way {
                 _ if self.items.is_empty() => &self.empty,
-                Some(_) => "nothing fits so far",
-                None => "nothing fits",
+                Some(_) => "no match so far",
+                None => "no match",
             };
             rows.push(Line::styled(format!("  {why}"), theme.secondary));
         }
@@ -467,7 +467,7 @@ impl ListDialog {
         widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
     }
 
-    /// What stands before an item's label, and the label's style.
+    /// The marker before an item's label, and the label's style.
     fn lead(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
         let chosen = offset == self.cursor;
         let label = match (chosen, &item.disabled) {

@@ -87,7 +87,7 @@ impl Panel {
             _ => format!("{}-{} of {} · ", first + 1, first + shown, text.len()),
         };
         let pages = if self.pages.len() > 1 { "←→ other pages · " } else { "" };
-        let hint = hint_row(&format!("{place}{pages}↑↓ scrolls · esc closes"), width);
+        let hint = hint_row(&format!("{place}{pages}↑↓ scroll · esc close"), width);
         let mut rows = vec![head];
         rows.extend(text.into_iter().skip(first).take(shown));
         rows.push(Line::styled(hint, theme.secondary));

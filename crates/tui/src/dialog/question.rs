@@ -24,14 +24,14 @@ mod low;
 mod tests;
 mod view;
 
-/// What came of a key.
+/// The result of a key.
 #[derive(Debug)]
 pub(crate) enum QuestionAnswer {
     /// Still open.
     Stay,
     /// Answered.
     Decided(Box<Decide>),
-    /// The change is to be edited in the person's editor.
+    /// Edit the change in the user's editor.
     Edit,
     /// Only these hunks of the change are wanted, by number.
     Hunks(Vec<usize>),
@@ -70,7 +70,7 @@ pub(crate) struct QuestionDialog {
     cursor: usize,
     /// Which of the offered rules is shown.
     rule: usize,
-    /// The rule as the person changed it.
+    /// The rule as edited by the user.
     edited: Option<RuleDraft>,
     /// The row of the body that the user turned to.
     scroll: Option<usize>,

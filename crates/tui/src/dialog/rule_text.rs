@@ -1,4 +1,4 @@
-//! A rule as a person reads and edits it, on one line.
+//! A rule on one line, for reading and editing.
 //!
 //! The pattern is what can be edited: for commands their first words (several
 //! separated by ` | `), for files a glob, else a pattern over the arguments.
@@ -25,7 +25,7 @@ pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft,
         return Ok(changed);
     }
     if pattern.is_empty() {
-        return Err("a rule without a pattern would allow everything: type one".to_owned());
+        return Err("a rule without a pattern would allow everything; enter a pattern".to_owned());
     }
     if rule.command_prefix.is_empty() {
         if rule.path_glob.is_some() {
@@ -42,7 +42,7 @@ pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft,
         .map(str::to_owned)
         .collect();
     if words.is_empty() {
-        return Err("name the first words of the commands".to_owned());
+        return Err("enter the first words of the commands".to_owned());
     }
     changed.command_prefix = words;
     Ok(changed)
@@ -80,18 +80,17 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
     text
 }
 
-/// How the pattern of a rule for commands is written, for a person who edits it.
+/// The syntax of the pattern of a command rule, as a hint for editing.
 pub(crate) fn syntax(rule: &RuleDraft) -> Option<&'static str> {
     let words =
-        "the first words of a command; with ` $` behind them: just these; ` | ` between two";
+        "the first words of a command; append ` $` for an exact match; separate several with ` | `";
     if is_open(rule) {
-        return Some("a regular expression over the arguments as JSON; empty: all calls");
+        return Some("a regular expression for the arguments as JSON; empty: all calls");
     }
     (!rule.command_prefix.is_empty()).then_some(words)
 }
 
-/// Commands that begin with some words, and those that are just these words (a `$`
-/// stands behind them in the rule).
+/// Commands by prefix, and exact commands (with a trailing `$` in the rule).
 fn commands(prefixes: &[String]) -> String {
     let quoted = |words: &[&str]| {
         let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
@@ -101,12 +100,12 @@ fn commands(prefixes: &[String]) -> String {
     let open = prefixes.iter().map(String::as_str).filter(|prefix| !prefix.ends_with(" $"));
     let open: Vec<&str> = open.collect();
     match (exact.as_slice(), open.as_slice()) {
-        (exact, []) if exact.len() == 1 => format!("just {}", quoted(exact)),
+        (exact, []) if exact.len() == 1 => format!("exactly {}", quoted(exact)),
         ([], open) if open.len() == 1 => format!("commands that begin with {}", quoted(open)),
-        (exact, []) => format!("{} commands, just {}", exact.len(), quoted(exact)),
+        (exact, []) => format!("{} commands, exactly {}", exact.len(), quoted(exact)),
         ([], open) => format!("commands that begin with one of {}", quoted(open)),
         (exact, open) => format!(
-            "{} commands: just {}; what begins with {}",
+            "{} commands: exactly {}; commands that begin with {}",
             prefixes.len(),
             quoted(exact),
             quoted(open)
@@ -137,11 +136,11 @@ mod tests {
         assert_eq!(changed.command_prefix, ["git", "ls -l"]);
         assert_eq!(words(&changed), "commands that begin with one of `git`, `ls -l`");
         let exact = with_pattern(&rule, "python3 -m pytest -q $").expect("a rule");
-        assert_eq!(words(&exact), "just `python3 -m pytest -q`");
+        assert_eq!(words(&exact), "exactly `python3 -m pytest -q`");
         let mixed = with_pattern(&rule, "python3 -m pytest -q $ | git log").expect("a rule");
         assert_eq!(
             words(&mixed),
-            "2 commands: just `python3 -m pytest -q`; what begins with `git log`"
+            "2 commands: exactly `python3 -m pytest -q`; commands that begin with `git log`"
         );
         assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
         let web = RuleDraft { tool_name: "web_fetch".to_owned(), ..RuleDraft::default() };

@@ -17,7 +17,7 @@ pub(super) enum Row<'t> {
     Line { change: Change, text: &'t str, old: usize, new: usize },
 }
 
-/// Reads a unified diff. What is no part of a hunk is passed over.
+/// Parses a unified diff. Everything outside hunks is skipped.
 pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     let (mut old, mut new, mut in_hunk) = (0usize, 0usize, false);
@@ -74,7 +74,7 @@ fn ranges(head: &str) -> Option<(Side, Side)> {
     Some((side(words.next()?.strip_prefix('-')?)?, side(words.next()?.strip_prefix('+')?)?))
 }
 
-/// Whether the removed and the added lines are the same but for blanks.
+/// Whether removed and added lines differ only in whitespace.
 pub(super) fn only_blanks_changed(rows: &[Row<'_>]) -> bool {
     let side = |wanted: Change| {
         rows.iter()
@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn hunks_are_read_with_their_numbers() {
         let rows = parse(
-            "--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@ fn\n a\n-b\n+--- c\n+d\n@@ -20 +21 @@\n-x\n\\ No newline at end of file\n+y\n",
+            "--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@ fn\n a\n-b\n+--- c\n+d\n@@ -20 +21 @@\n-x\n\\ No \
+             newline at end of file\n+y\n",
         );
         let line = |change, text, old, new| Row::Line { change, text, old, new };
         assert_eq!(

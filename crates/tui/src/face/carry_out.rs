@@ -38,7 +38,7 @@ fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
     }
 }
 
-/// The prompt comes back to the person, with the reason.
+/// The prompt returns to the composer, with the reason.
 fn not_sent(why: String, typed: String) -> Then {
     Box::new(move |app| {
         app.failed(&why);
@@ -115,16 +115,15 @@ impl Face {
                 let launch = self.app.launch.as_ref();
                 let command =
                     launch.and_then(|it| Some((it.editor_command()?, it.editing_folder())));
-                let edited =
-                    match command {
-                        // The editor has the terminal; nobody else writes to it.
-                        Some((command, place)) => self
-                            .screen
-                            .released(|| editor::edit(&command, &text, &name, &place))
-                            .unwrap_or_else(|error| Err(error.to_string())),
-                        None => Err("there is no editor: set $EDITOR, or choose one with /editor"
-                            .to_owned()),
-                    };
+                let edited = match command {
+                    // The editor has the terminal; nothing else writes to it.
+                    Some((command, place)) => self
+                        .screen
+                        .released(|| editor::edit(&command, &text, &name, &place))
+                        .unwrap_or_else(|error| Err(error.to_string())),
+                    None => Err("No editor is configured: set $EDITOR, or choose one with /editor"
+                        .to_owned()),
+                };
                 then(&mut self.app, edited);
                 self.app.size = self.screen.size();
             }
@@ -247,7 +246,7 @@ impl Face {
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             let checked = match launch.check_key(kind, &key).await {
-                // The keychain may ask the person something.
+                // The keychain may prompt the user.
                 Ok(()) => tokio::task::spawn_blocking(move || launch.store_key(kind, &key))
                     .await
                     .map_err(|error| error.to_string())
@@ -272,7 +271,8 @@ impl Face {
         let set_here = std::mem::take(&mut self.set_here);
         let is_same = self.app.again && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {
-            // The mode that the person chose goes on: none with more rights comes back.
+            // The mode that the user chose continues to apply; none with more permissions
+            // is restored.
             if mode != session.open.mode {
                 self.options.approval_mode = Some(mode);
             }
@@ -308,7 +308,7 @@ impl Face {
         if let Some(session) = self.session.as_ref().filter(|_| is_told) {
             let holds = crate::footer::mode(session.open.mode, &self.app.theme).0;
             self.app
-                .info(format!("The approval mode is `{holds}` here too; shift+tab changes it."));
+                .info(format!("The approval mode is also `{holds}` here; shift+tab changes it."));
         }
         said.into_iter().for_each(|text| self.app.warn(text));
     }
@@ -378,8 +378,8 @@ impl Face {
         let folder = launch.images_folder(&SessionId::from(self.app.session.as_str()));
         let Some(folder) = folder else {
             return self.app.toast(
-                "sessions are encrypted, and this system has no place in memory for a picture; \
-                 name one with `@`",
+                "sessions are encrypted, and this system has no memory-backed directory for an \
+                 image; name one with `@`",
             );
         };
         let by_terminal = self.app.settings.osc52_paste;
@@ -389,14 +389,14 @@ impl Face {
                 Some(path) => app.insert_path(&path),
                 None if by_terminal => app.effect(Effect::AskClipboard),
                 None => app.toast(
-                    "the clipboard holds no picture; paste text with the terminal's own key",
+                    "the clipboard has no image; to paste text, use the paste key of the terminal",
                 ),
             })
         }));
     }
 
-    /// Ends the turn that runs: what came of its answer is shown, counted and in
-    /// the journal like that of any other.
+    /// Ends the running turn: its partial answer is shown, counted, and journaled like any
+    /// other.
     async fn end_turn(&mut self) {
         if !self.app.is_busy() {
             return;
@@ -426,7 +426,7 @@ impl Face {
         self.app.transcript.settle_pictures();
         let last = self.app.farewell(self.delete);
         if self.app.has_title() {
-            // It told of a program that is no more.
+            // It belonged to a program that has ended.
             drop(self.screen.set_title(""));
         }
         // What is left to be said goes into the scrollback first.
@@ -446,7 +446,7 @@ impl Face {
                 }
                 if has_hooks {
                     let words =
-                        "Hooks of the session's end are running; Ctrl+C leaves without them.";
+                        "Waiting for session-end hooks. Press Ctrl+C to exit without waiting.";
                     let _ = writeln!(std::io::stderr(), "{words}");
                 }
                 signals.next().await;

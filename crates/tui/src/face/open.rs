@@ -50,7 +50,7 @@ impl Face {
         };
         let (screen, input) = Screen::open(screen_options).map_err(|error| Failure {
             kind: FailureKind::Input,
-            message: format!("the terminal cannot be used: {error}"),
+            message: format!("Failed to initialize the terminal: {error}"),
             status: None,
         })?;
         let (theme, problem) = choose_theme(&ui, None);
@@ -69,7 +69,7 @@ impl Face {
             app.warn(format!("keybindings.json: {warning}"));
         }
         if let Some(more) = warnings.len().checked_sub(KEY_WARNINGS).filter(|more| *more > 0) {
-            app.warn(format!("keybindings.json: {more} more of this kind"));
+            app.warn(format!("keybindings.json: {more} more warnings"));
         }
         let taken = app.keymap.taken();
         if !taken.is_empty() {
@@ -126,8 +126,11 @@ impl Face {
         let update = launch.policy_update();
         self.app.launch = Some(launch);
         if careful {
-            self.app
-                .warn("yolo is not begun in this folder, which holds all your files".to_owned());
+            self.app.warn(
+                "YOLO mode is not enabled at startup in this folder, because it contains all your \
+                 files"
+                    .to_owned(),
+            );
             self.app.want_yolo();
         }
         if !loose.is_empty() {
@@ -165,18 +168,18 @@ impl Face {
         if let Some(parent) = &question.parent {
             items.push(ListItem::new(
                 "parent",
-                "Trust the folder above and all in it",
+                "Trust the parent folder and everything in it",
                 name(parent),
             ));
         }
-        items.push(ListItem::new("no", "Do not trust it", "nothing of it is read as instructions"));
+        items.push(ListItem::new("no", "Do not trust it", "nothing in it is read as instructions"));
         let width = usize::from(self.app.size.0).saturating_sub(1).max(20);
         // The question, its choices (which may take two rows each) and the hint are
         // always seen; the rest is what there is room for.
         let room = usize::from(self.app.size.1).saturating_sub(2 * items.len() + 6);
         let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
         let title = format!("Do you trust this folder? {}", name(&question.folder));
-        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc leave");
+        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
         self.app.open(Overlay::list(Purpose::Trust, list));
         self.trust = Some(question);
     }
@@ -233,26 +236,26 @@ impl Face {
     }
 }
 
-/// What a folder would bring, in so many rows: each kind has its share, and what is
-/// cut is told of with the command that shows it all.
+/// What a folder would bring, in a limited number of rows: each kind gets a share, and
+/// truncation is reported with the command that shows everything.
 fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
     let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
     // Of few rows none is worth a share: all of it is shown by pages.
     let (is_low, room) = if room < PAGED { (true, usize::MAX) } else { (false, room) };
     let mut rows = match brings {
-        [] => wrapped("It would bring no settings, commands or context.".into(), theme.secondary),
+        [] => wrapped("It would bring no settings, commands, or context.".into(), theme.secondary),
         _ => wrapped("It would bring:".into(), theme.text),
     };
     let why = wrapped(
-        "Files of a folder can carry instructions for the agent and programs that run by \
-         themselves. Nothing of this one has been read yet but names."
+        "Files in a folder can contain instructions for the agent and programs that run \
+         automatically. So far, only file names in this folder have been read."
             .into(),
         theme.text,
     );
     if !is_low && why.len() + rows.len() + 2 * brings.len() <= room {
         rows.splice(0..0, why);
     }
-    let more = wrapped("… and more: `parallax trust show` lists it".into(), theme.warning);
+    let more = wrapped("… and more: `parallax trust show` lists everything".into(), theme.warning);
     let kinds: Vec<Vec<Line>> =
         brings.iter().map(|line| wrapped(format!("  {line}"), theme.warning)).collect();
     let all: usize = kinds.iter().map(Vec::len).sum();
@@ -303,7 +306,7 @@ impl Asker for Person {
     fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
         let (jobs, server) = (self.0.clone(), server.to_owned());
         Box::pin(async move {
-            // Dropped after the answer, when nobody waits for that any more.
+            // Dropped after the answer, when it is no longer awaited.
             let _ended = Ended(jobs.clone());
             let (reply, answer) = tokio::sync::oneshot::channel();
             let then: Then = Box::new(move |app| app.server_asks(&server, question, reply));
@@ -326,8 +329,9 @@ impl Drop for Ended {
 }
 
 /// Why there is a dialog before the first prompt.
-const NO_KEY: &str = "No key was found. One in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY \
-                      with GOOGLE_GENAI_USE_VERTEXAI=true) is taken at the next start.";
+const NO_KEY: &str = "No API key found. A key in the environment (GEMINI_API_KEY, or \
+                      GOOGLE_API_KEY with GOOGLE_GENAI_USE_VERTEXAI=true) is used at the next \
+                      start.";
 
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())

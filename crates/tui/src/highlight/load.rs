@@ -30,7 +30,7 @@ pub fn load() {
     if BEGUN.swap(true, Ordering::Relaxed) {
         return;
     }
-    // Without a thread code stays plain, and nobody waits for it.
+    // Without a thread, code stays plain.
     let loading = std::thread::Builder::new().name("grammars".to_owned()).spawn(|| {
         let set = two_face::syntax::extra_newlines();
         let _ = LOADED.set(Syntaxes { set, roles: Roles::new() });

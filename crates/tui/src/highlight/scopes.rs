@@ -48,7 +48,7 @@ const TABLE: &[(&str, Role)] = &[
     ("markup.deleted", Role::Removed),
     ("meta.diff.header", Role::Type),
     ("meta.diff.range", Role::Function),
-    // What stands in a string between braces is code again.
+    // Text between braces in a string is code again.
     ("meta.interpolation", Role::Plain),
     ("source", Role::Plain),
 ];
@@ -64,8 +64,8 @@ impl Roles {
         Self { table: TABLE.iter().filter_map(entry).collect() }
     }
 
-    /// The role of what stands in these scopes, outermost first: the innermost
-    /// that has one decides.
+    /// The role of text in these scopes, outermost first: the innermost scope with a role
+    /// decides.
     pub(super) fn of(&self, scopes: &[Scope]) -> Role {
         let find = |scope: &Scope| {
             self.table.iter().find(|(prefix, _)| prefix.is_prefix_of(*scope)).map(|(_, role)| *role)

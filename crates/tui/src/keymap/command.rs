@@ -98,7 +98,7 @@ impl Group {
     }
 }
 
-/// One command as it stands in the table.
+/// A row of the command table.
 struct Row {
     command: KeyCommand,
     id: &'static str,
@@ -142,26 +142,50 @@ macro_rules! commands {
 
 commands! {
     Confirm "basic.confirm" Basic ALL, "enter", "Confirm the selection";
-    Cancel "basic.cancel" Basic EVERYWHERE, "escape ctrl+[", "Cancel the request or close the view; twice: clear the input or rewind";
+    Cancel "basic.cancel" Basic EVERYWHERE, "escape ctrl+[", "Cancel the request or close the \
+                                                              view; twice: clear the input or \
+                                                              rewind";
     Quit "basic.quit" Basic ALL, "ctrl+c", "Cancel the request; twice: exit";
     Exit "basic.exit" Basic ALL, "ctrl+d", "Exit if the input is empty (twice)";
 
     Submit "input.submit" Input C, "enter", "Send the input; while the agent is running: steer it";
     QueueMessage "input.queueMessage" Input C, "tab", "Queue the input while the agent is running";
-    Newline "input.newline" Input T, "ctrl+enter cmd+enter alt+enter shift+enter ctrl+j", "Start a new line";
-    OpenExternalEditor "input.openExternalEditor" Input T, "ctrl+g ctrl+shift+g", "Edit the input in the external editor";
-    DeprecatedOpenExternalEditor "input.deprecatedOpenExternalEditor" Input T, "ctrl+x", "Former key of the external editor; shows the new one";
-    Paste "input.paste" Input EDITOR, "ctrl+v cmd+v alt+v", "Paste from the clipboard, including images";
+    Newline "input.newline" Input T, "ctrl+enter cmd+enter alt+enter shift+enter ctrl+j", "Start \
+                                                                                           a new \
+                                                                                           line";
+    OpenExternalEditor "input.openExternalEditor" Input T, "ctrl+g ctrl+shift+g", "Edit the input \
+                                                                                   in the \
+                                                                                   external editor";
+    DeprecatedOpenExternalEditor "input.deprecatedOpenExternalEditor" Input T, "ctrl+x", "Former \
+                                                                                          key of \
+                                                                                          the \
+                                                                                          external \
+                                                                                          editor; \
+                                                                                          shows \
+                                                                                          the new \
+                                                                                          one";
+    Paste "input.paste" Input EDITOR, "ctrl+v cmd+v alt+v", "Paste from the clipboard, including \
+                                                             images";
 
     DeleteRightAll "edit.deleteRightAll" Edit T, "ctrl+k", "Delete to the end of the line";
     DeleteLeftAll "edit.deleteLeftAll" Edit EDITOR, "ctrl+u", "Delete to the start of the line";
     Clear "edit.clear" Edit T, "ctrl+c", "Clear the input";
-    DeleteWordLeft "edit.deleteWordLeft" Edit EDITOR, "ctrl+backspace alt+backspace ctrl+w", "Delete the word before the cursor";
-    DeleteWordRight "edit.deleteWordRight" Edit T, "ctrl+delete alt+delete alt+d", "Delete the word after the cursor";
-    DeleteLeft "edit.deleteLeft" Edit EDITOR, "backspace ctrl+h", "Delete the character before the cursor";
+    DeleteWordLeft "edit.deleteWordLeft" Edit EDITOR, "ctrl+backspace alt+backspace ctrl+w", "Delete \
+                                                                                              the \
+                                                                                              word \
+                                                                                              before \
+                                                                                              the \
+                                                                                              cursor";
+    DeleteWordRight "edit.deleteWordRight" Edit T, "ctrl+delete alt+delete alt+d", "Delete the \
+                                                                                    word after \
+                                                                                    the cursor";
+    DeleteLeft "edit.deleteLeft" Edit EDITOR, "backspace ctrl+h", "Delete the character before \
+                                                                   the cursor";
     DeleteRight "edit.deleteRight" Edit T, "delete ctrl+d", "Delete the character after the cursor";
-    Yank "edit.yank" Edit T, "ctrl+y", "Insert the last deleted text; if there is none: toggle YOLO mode";
-    YankPop "edit.yankPop" Edit T, "alt+y", "Right after inserting: replace it with the text deleted before";
+    Yank "edit.yank" Edit T, "ctrl+y", "Insert the last deleted text; if there is none: toggle \
+                                        YOLO mode";
+    YankPop "edit.yankPop" Edit T, "alt+y", "Right after inserting: replace it with the text \
+                                             deleted before";
     Undo "edit.undo" Edit T, "alt+z cmd+z ctrl+z" mac "cmd+z alt+z" windows "ctrl+z alt+z", "Undo";
     Redo "edit.redo" Edit T, "ctrl+shift+z cmd+shift+z alt+shift+z", "Redo";
 
@@ -178,28 +202,45 @@ commands! {
     HistoryNext "history.next" History C, "ctrl+n", "Next input";
     SearchStart "history.search.start" History EDITOR, "ctrl+r", "Search the history";
     SearchSubmit "history.search.submit" History Context::SEARCH, "enter", "Send the match";
-    SearchAccept "history.search.accept" History Context::SEARCH, "tab", "Insert the match into the input";
+    SearchAccept "history.search.accept" History Context::SEARCH, "tab", "Insert the match into \
+                                                                          the input";
 
-    SuggestAccept "suggest.accept" Suggestions Context::SUGGESTIONS, "tab enter", "Accept the completion";
-    SuggestPrevious "suggest.focusPrevious" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "up ctrl+p", "Previous completion";
-    SuggestNext "suggest.focusNext" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "down ctrl+n", "Next completion";
-    SuggestExpand "suggest.expand" Suggestions Context::SEARCH, "right", "Show a long entry in full";
+    SuggestAccept "suggest.accept" Suggestions Context::SUGGESTIONS, "tab enter", "Accept the \
+                                                                                   completion";
+    SuggestPrevious "suggest.focusPrevious" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "up \
+                                                                                                    ctrl+p", "Previous \
+                                                                                                              completion";
+    SuggestNext "suggest.focusNext" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "down \
+                                                                                            ctrl+n", "Next \
+                                                                                                      completion";
+    SuggestExpand "suggest.expand" Suggestions Context::SEARCH, "right", "Show a long entry in \
+                                                                          full";
     SuggestCollapse "suggest.collapse" Suggestions Context::SEARCH, "left", "Truncate a long entry";
 
     CycleApprovalMode "app.cycleApprovalMode" App T, "shift+tab", "Change the approval mode";
     ToggleYolo "app.toggleYolo" App ALL, "alt+y ctrl+y", "Toggle YOLO mode (approve everything)";
-    ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show truncated content (outputs, diffs, errors) in full, or truncate it again";
+    ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show truncated content (outputs, \
+                                                                 diffs, errors) in full, or \
+                                                                 truncate it again";
     ExpandPaste "app.expandPaste" App T, "ctrl+o", "On a paste token: show the pasted text";
     ShowFullTodos "app.showFullTodos" App ALL, "ctrl+t", "Show the whole to-do list";
-    ShowTranscript "app.showTranscript" App ALL, "alt+t", "Show the whole transcript, to scroll and search";
+    ShowTranscript "app.showTranscript" App ALL, "alt+t", "Show the whole transcript, to scroll \
+                                                           and search";
     ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
     ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log";
     ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show the editor's context";
     ToggleCopyMode "app.toggleCopyMode" App ALL, "f9", "Freeze the screen for copying";
-    ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Let the terminal handle the mouse, or Parallax";
+    ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Let the terminal handle the mouse, \
+                                                              or Parallax";
     FocusShell "app.focusShellInput" App C, "tab", "Send keys to the running command";
-    UnfocusShell "app.unfocusShellInput" App Context::SHELL, "shift+tab", "Stop sending keys to the running command";
-    ShellUnfocusWarning "app.showShellUnfocusWarning" App Context::SHELL, "tab", "Send Tab to the running command and show the key that returns to the input";
+    UnfocusShell "app.unfocusShellInput" App Context::SHELL, "shift+tab", "Stop sending keys to \
+                                                                           the running command";
+    ShellUnfocusWarning "app.showShellUnfocusWarning" App Context::SHELL, "tab", "Send Tab to the \
+                                                                                  running command \
+                                                                                  and show the \
+                                                                                  key that \
+                                                                                  returns to the \
+                                                                                  input";
     ClearScreen "app.clearScreen" App ALL, "ctrl+l", "Redraw the screen";
     Restart "app.restart" App Context::DIALOG, "r shift+r", "Restart the program";
     Suspend "app.suspend" App EVERYWHERE, "ctrl+z", "Suspend the program (twice)";
@@ -211,23 +252,57 @@ commands! {
     ScrollPageUp "scroll.pageUp" Scroll ALL, "pageup", "Scroll up one page";
     ScrollPageDown "scroll.pageDown" Scroll ALL, "pagedown", "Scroll down one page";
 
-    NavUp "nav.up" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "up", "Previous row";
-    NavDown "nav.down" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "down", "Next row";
+    NavUp "nav.up" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "up", "Previous \
+                                                                                                      row";
+    NavDown "nav.down" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "down", "Next \
+                                                                                                            row";
     DialogUp "nav.dialog.up" Navigation Context::DIALOG, "up k", "Previous row";
     DialogDown "nav.dialog.down" Navigation Context::DIALOG, "down j", "Next row";
     DialogNext "nav.dialog.next" Navigation Context::DIALOG, "tab", "Next field or page";
-    DialogPrevious "nav.dialog.previous" Navigation Context::DIALOG, "shift+tab", "Previous field or page";
+    DialogPrevious "nav.dialog.previous" Navigation Context::DIALOG, "shift+tab", "Previous field \
+                                                                                   or page";
 
     BackgroundEscape "background.escape" Background Context::BACKGROUND, "escape", "Close the view";
-    BackgroundSelect "background.select" Background Context::BACKGROUND, "enter", "Show the selected process";
-    BackgroundToggle "background.toggle" Background C.and(Context::SHELL).and(Context::BACKGROUND), "ctrl+b", "Move the running command to the background, or show the background view";
-    BackgroundToggleList "background.toggleList" Background Context::BACKGROUND, "ctrl+l", "Show the list of processes";
+    BackgroundSelect "background.select" Background Context::BACKGROUND, "enter", "Show the \
+                                                                                   selected \
+                                                                                   process";
+    BackgroundToggle "background.toggle" Background C.and(Context::SHELL).and(Context::BACKGROUND), "ctrl+b", "Move \
+                                                                                                               the \
+                                                                                                               running \
+                                                                                                               command \
+                                                                                                               to \
+                                                                                                               the \
+                                                                                                               background, \
+                                                                                                               or \
+                                                                                                               show \
+                                                                                                               the \
+                                                                                                               background \
+                                                                                                               view";
+    BackgroundToggleList "background.toggleList" Background Context::BACKGROUND, "ctrl+l", "Show \
+                                                                                            the \
+                                                                                            list \
+                                                                                            of \
+                                                                                            processes";
     BackgroundKill "background.kill" Background Context::BACKGROUND, "ctrl+k", "End the process";
-    BackgroundUnfocus "background.unfocus" Background Context::BACKGROUND, "shift+tab", "Return to the input";
-    BackgroundUnfocusList "background.unfocusList" Background Context::BACKGROUND, "tab", "Return from the list to the input";
-    BackgroundUnfocusWarning "background.unfocusWarning" Background Context::BACKGROUND, "tab", "Show how to return to the input";
+    BackgroundUnfocus "background.unfocus" Background Context::BACKGROUND, "shift+tab", "Return \
+                                                                                         to the \
+                                                                                         input";
+    BackgroundUnfocusList "background.unfocusList" Background Context::BACKGROUND, "tab", "Return \
+                                                                                           from \
+                                                                                           the \
+                                                                                           list \
+                                                                                           to the \
+                                                                                           input";
+    BackgroundUnfocusWarning "background.unfocusWarning" Background Context::BACKGROUND, "tab", "Show \
+                                                                                                 how \
+                                                                                                 to \
+                                                                                                 return \
+                                                                                                 to \
+                                                                                                 the \
+                                                                                                 input";
 
-    ExtensionUpdate "extension.update" Extensions Context::EXTENSIONS, "i", "Install or update the extension";
+    ExtensionUpdate "extension.update" Extensions Context::EXTENSIONS, "i", "Install or update \
+                                                                             the extension";
     ExtensionLink "extension.link" Extensions Context::EXTENSIONS, "l", "Link the extension";
 }
 

@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> (Vec<Change>, Vec<String>) {
     }
     let value = match jsonc_parser::parse_to_serde_value::<Value>(text, &Default::default()) {
         Ok(value) => value,
-        Err(error) => return (Vec::new(), vec![format!("not valid JSON: {error}")]),
+        Err(error) => return (Vec::new(), vec![format!("invalid JSON: {error}")]),
     };
     let Value::Array(entries) = value else {
         let wanted = "expected an array of `{ \"command\": …, \"key\": … }`";
@@ -42,18 +42,18 @@ pub(super) fn read(text: &str) -> (Vec<Change>, Vec<String>) {
 fn change(entry: &Value) -> Result<Change, String> {
     let field = |name: &str| {
         let text = entry.get(name).and_then(Value::as_str);
-        text.ok_or_else(|| format!("`{name}` is missing or no text"))
+        text.ok_or_else(|| format!("`{name}` is missing or not a string"))
     };
     let id = field("command")?;
     let (id, remove) = id.strip_prefix('-').map_or((id, false), |id| (id, true));
     let command = KeyCommand::from_id(id).ok_or_else(|| {
         if WITHOUT_COUNTERPART.contains(&id) {
-            format!("there is no `{id}` here")
+            format!("`{id}` is not supported")
         } else {
             format!("unknown command `{id}`")
         }
     })?;
     let text = field("key")?;
-    let key = key_text::parse(text).map_err(|error| format!("bad key `{text}`: {error}"))?;
+    let key = key_text::parse(text).map_err(|error| format!("invalid key `{text}`: {error}"))?;
     Ok(Change { command, key, remove })
 }

@@ -1,4 +1,4 @@
-//! The table of keys for people: rows for the screen, Markdown for the guide.
+//! The key table: rows for the screen, Markdown for the documentation.
 
 use std::fmt::Write as _;
 
@@ -46,13 +46,14 @@ impl Keymap {
     /// The default table as the guide's page `keys.md`.
     pub fn markdown() -> String {
         let mut text = String::from(
-            "# Keys\n\n\
-             For users of the terminal interface: all key commands with their default keys. `?` and `/help` show the keys in effect.\n\n\
-             To change keys, write `~/.gemini/keybindings.json`, an array of\n\
-             `{ \"command\": \"edit.undo\", \"key\": \"ctrl+7\" }`; comments are allowed. A `-` before the command removes a key.\n\
-             Modifiers are `ctrl`, `shift`, `alt` (`opt`, `option`), and `cmd` (`meta`). A key of your own replaces the default\n\
-             commands of that key in the same context. At startup, a line lists the replaced commands and duplicate keys.\n\n\
-             Next: [The terminal](terminal.md) and [Commands](commands.md).\n",
+            "# Keys\n\nFor users of the terminal interface: all key commands with their default \
+             keys. `?` and `/help` show the keys in effect.\n\nTo change keys, write \
+             `~/.gemini/keybindings.json`, an array of\n`{ \"command\": \"edit.undo\", \"key\": \
+             \"ctrl+7\" }`; comments are allowed. A `-` before the command removes a \
+             key.\nModifiers are `ctrl`, `shift`, `alt` (`opt`, `option`), and `cmd` (`meta`). A \
+             key of your own replaces the default\ncommands of that key in the same context. At \
+             startup, a line lists the replaced commands and duplicate keys.\n\nNext: [The \
+             terminal](terminal.md) and [Commands](commands.md).\n",
         );
         let [linux, mac, windows] = [Platform::Linux, Platform::Mac, Platform::Windows]
             .map(|platform| Self::load(platform, ""));

@@ -5,7 +5,7 @@ use parallax_screen::{Key, KeyCode, Modifiers};
 
 use super::platform::Platform;
 
-/// Why a text is no key.
+/// Why a text is not a valid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyTextError {
     /// No such key or modifier.
@@ -24,7 +24,7 @@ impl std::fmt::Display for KeyTextError {
             Self::AsTyped(name, char) => {
                 write!(
                     f,
-                    "terminals report `{name}` as `{char}`, which could not be typed any more"
+                    "terminals report `{name}` as `{char}`, which could then no longer be typed"
                 )
             }
         }
@@ -39,7 +39,8 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
     let text = text.trim();
     let mut modifiers = Modifiers::NONE;
     let mut rest = text;
-    // The key itself may be `+`, so only what stands before a further character is cut.
+    // The key itself may be `+`, so the text is split only at a `+` that is followed by a
+    // character.
     while let Some((before, behind)) = rest.split_once('+') {
         if before.is_empty() || behind.is_empty() {
             break;

@@ -1,6 +1,6 @@
 //! Systems whose default keys differ.
 
-/// The system that the person sits at.
+/// The operating system of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Platform {

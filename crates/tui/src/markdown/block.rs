@@ -43,7 +43,7 @@ pub(super) enum Kind {
 pub(super) struct Flow {
     /// The last block that gave rows, if any did.
     pub(super) last: Option<Kind>,
-    /// Whether an empty line stands before what comes next.
+    /// Whether an empty line precedes the next block.
     pub(super) blank: bool,
     /// How far was counted, when the text begins inside a list.
     pub(super) number: Option<Numbers>,
@@ -346,7 +346,7 @@ impl<'w> Writer<'w, '_> {
             (false, false) => "☐ ",
         };
         let style = if done { theme.success } else { theme.secondary };
-        // It takes the place of the bullet.
+        // It replaces the bullet.
         if let Some(first) = self.prefixes.last_mut().and_then(|prefix| prefix.first.as_mut()) {
             let width: usize = first.iter().map(Span::width).sum();
             if width == 2 && parallax_screen::text_width(sign) == 2 {

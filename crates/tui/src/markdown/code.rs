@@ -7,7 +7,7 @@ use crate::clean;
 use crate::highlight::{Highlighter, Pieces};
 use crate::layout::hard_wrap;
 
-/// How far code stands in.
+/// The indentation of code.
 const INDENT: &str = "  ";
 
 /// The rows of one line of code. `number` counts from 1.

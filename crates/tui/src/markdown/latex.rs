@@ -39,8 +39,8 @@ fn symbol(name: &str) -> Option<&'static str> {
     SYMBOLS.iter().find(|(command, _)| *command == name).map(|(_, symbol)| *symbol)
 }
 
-/// Whether what stands between two dollar signs is a formula, and not two
-/// amounts of money or two variables of a shell.
+/// Whether the text between two dollar signs is a formula, and not two amounts of money or
+/// two shell variables.
 pub(super) fn is_formula(math: &str) -> bool {
     let mut chars = math.chars();
     let one_letter = chars.next().is_some_and(char::is_alphabetic) && chars.next().is_none();

@@ -26,7 +26,7 @@ pub(super) fn bare(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
         let scheme = ["https", "http"].into_iter().find(|name| text[begin..found].ends_with(name));
         let Some(scheme) = scheme else { continue };
         let start = found - scheme.len();
-        // `xhttp://` is no address.
+        // `xhttp://` is not a URL.
         if text[..start].ends_with(|char: char| char.is_alphanumeric()) {
             continue;
         }
@@ -46,8 +46,8 @@ pub(super) fn bare(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
     pieces
 }
 
-/// How many bytes of `rest` belong to an address: to a blank or a bracket,
-/// without the punctuation of the sentence around it.
+/// The length in bytes of a URL in `rest`: up to whitespace or a bracket, without trailing
+/// punctuation of the sentence.
 fn address_length(rest: &str) -> usize {
     let ends = |char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"' | '`' | '|');
     let mut address = &rest[..rest.find(ends).unwrap_or(rest.len())];

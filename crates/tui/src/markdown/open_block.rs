@@ -1,5 +1,5 @@
-//! Where the last block of a growing text begins, so that what stands before it
-//! can be given out.
+//! Finds the start of the last block of a growing text, so that everything before it can be
+//! rendered.
 //!
 //! CommonMark is read line by line: a block that was closed by a later line stays
 //! as it is, and the later text is read as if it stood alone (link definitions
@@ -28,7 +28,7 @@ pub(super) struct Fence {
     sign: char,
     length: usize,
     indent: usize,
-    /// What stands behind the signs.
+    /// The text after the fence markers.
     pub(super) info: String,
 }
 
@@ -50,7 +50,7 @@ impl Fence {
             && rest[length..].chars().all(|char| matches!(char, ' ' | '\t'))
     }
 
-    /// A line of code without the spaces that the fence stands in by.
+    /// A line of code without the indentation of the fence.
     pub(super) fn content<'t>(&self, line: &'t str) -> &'t str {
         let spaces = line.bytes().take_while(|byte| *byte == b' ').count();
         &line[spaces.min(self.indent)..]

@@ -213,7 +213,7 @@ impl StreamedMarkdown {
         }
     }
 
-    /// Gives out what stands before the last block.
+    /// Renders everything before the last block.
     fn cut(&mut self, look: &Look<'_>, again: &mut VecDeque<String>) {
         self.looked = self.open.len();
         let Some(last) = open_block::find(&self.open, self.flow.number) else { return };

@@ -12,20 +12,20 @@ use super::palette::Palette;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ThemeError {
     /// There is none of that name.
-    #[error("there is no theme `{name}`: take one of `{known}`")]
+    #[error("Unknown theme `{name}`. Themes: `{known}`")]
     #[expect(missing_docs, reason = "the message says it")]
     Unknown { name: String, known: String },
-    /// The text is no JSON.
-    #[error("the theme is not valid JSON: {0}")]
+    /// The text is not valid JSON.
+    #[error("invalid JSON: {0}")]
     NotJson(String),
     /// Something has not the form it must have.
-    #[error("`{key}` of the theme must be {wanted}")]
+    #[error("`{key}` must be {wanted}")]
     #[expect(missing_docs, reason = "the message says it")]
     Form { key: String, wanted: &'static str },
-    /// A value is no colour.
+    /// A value is not a color.
     #[error(
-        "`{key}` of the theme is `{value}`, which is no colour: write `#rrggbb`, a CSS name or a \
-         colour of the terminal such as `redBright`"
+        "invalid color `{value}` of `{key}`: use `#rrggbb`, a CSS name, or a terminal color such \
+         as `redBright`"
     )]
     #[expect(missing_docs, reason = "the message says it")]
     Color { key: String, value: String },
@@ -42,7 +42,7 @@ impl Source<'_> {
             value = object.and_then(|object| object.get(name)).filter(|value| !value.is_null());
             object = value.and_then(Value::as_object);
             if value.is_some_and(|value| !value.is_object() && !value.is_string()) {
-                return Err(form(path, "a colour"));
+                return Err(form(path, "a color"));
             }
         }
         let (key, value) = match value {
@@ -51,10 +51,10 @@ impl Source<'_> {
         };
         match value {
             None | Some(Value::Null) => Ok(None),
-            // In the reference an empty text is no colour of its own.
+            // In Gemini CLI, an empty string means the default color.
             Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
             Some(Value::String(text)) => read_color(key, text).map(Some),
-            Some(_) => Err(form(key, "a colour")),
+            Some(_) => Err(form(key, "a color")),
         }
     }
 
@@ -64,7 +64,7 @@ impl Source<'_> {
             Some(value) => ("ui.gradient", Some(value)),
             None => ("GradientColors", self.0.get("GradientColors")),
         };
-        let wanted = "a list of colours";
+        let wanted = "a list of colors";
         match value {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(colors)) => colors
@@ -89,7 +89,7 @@ pub(super) fn read(json: &Value) -> Result<Theme, ThemeError> {
     let object = json.as_object().ok_or_else(|| form("(the whole)", "an object"))?;
     let name = object.get("name").and_then(Value::as_str).unwrap_or("").trim();
     if name.is_empty() || name.chars().count() > 50 || name.contains(char::is_control) {
-        return Err(form("name", "a text of 1 to 50 characters"));
+        return Err(form("name", "a string of 1 to 50 characters"));
     }
     if object.get("type").is_some_and(|kind| kind != "custom") {
         return Err(form("type", "`custom`"));

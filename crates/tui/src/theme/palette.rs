@@ -7,7 +7,7 @@ use super::color::{mix, parts};
 
 /// The share of grey in the band of the composer.
 const INPUT: f32 = 0.24;
-/// The share of grey in the band of what a person said.
+/// The share of gray in the background of prompts.
 const MESSAGE: f32 = 0.16;
 /// The share of colour in the band of what has the keys.
 const FOCUS: f32 = 0.2;
@@ -93,7 +93,7 @@ impl Palette {
             let focus = self.focused.or(self.green).unwrap_or(gray);
             set_bands(&mut theme, parts(background), gray, focus);
         } else {
-            // Without a band what a person said needs a colour of its own.
+            // Without a background, prompts need a color of their own.
             theme.user = style(self.cyan);
         }
         theme.band = self.message.or(theme.band);

@@ -116,23 +116,20 @@ fn bands_are_mixed_from_the_background() {
 fn errors_say_what_is_wrong() {
     for (json, wanted) in [
         (json!([]), "must be an object"),
-        (json!({}), "`name` of the theme must be"),
-        (json!({"name": "a", "type": "b"}), "`type` of the theme must be `custom`"),
+        (json!({}), "`name` must be"),
+        (json!({"name": "a", "type": "b"}), "`type` must be `custom`"),
         (
             json!({"name": "a", "text": {"link": "blurple"}}),
-            "`text.link` of the theme is `blurple`",
+            "invalid color `blurple` of `text.link`",
         ),
-        (json!({"name": "a", "AccentRed": 3}), "`AccentRed` of the theme must be a colour"),
-        (json!({"name": "a", "text": 3}), "`text.primary` of the theme must be a colour"),
-        (
-            json!({"name": "a", "ui": {"gradient": "red"}}),
-            "`ui.gradient` of the theme must be a list",
-        ),
+        (json!({"name": "a", "AccentRed": 3}), "`AccentRed` must be a color"),
+        (json!({"name": "a", "text": 3}), "`text.primary` must be a color"),
+        (json!({"name": "a", "ui": {"gradient": "red"}}), "`ui.gradient` must be a list"),
     ] {
         let error = Theme::custom(&json).expect_err("an error").to_string();
         assert!(error.contains(wanted), "{error}");
     }
-    assert!(Theme::from_json("{").expect_err("an error").to_string().contains("not valid JSON"));
+    assert!(Theme::from_json("{").expect_err("an error").to_string().contains("invalid JSON"));
 }
 
 #[test]

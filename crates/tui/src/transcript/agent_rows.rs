@@ -1,4 +1,4 @@
-//! What a sub-agent does, as a tree under the call that started it.
+//! The steps of a subagent, as a tree below the call that started it.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ pub(super) fn live(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
     rows.extend(steps(progress, most, columns, draw));
     let mut facts = facts(progress);
     if progress.waiting {
-        facts.push_str(" · waits for your answer");
+        facts.push_str(" · waiting for approval");
     }
     rows.push(cut(&Line::styled(facts, draw.theme.secondary), columns));
     rows
@@ -71,8 +71,8 @@ pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// A result that is a JSON object field by field, since braces tell a person
-/// nothing; any other as it is.
+/// A JSON object is shown field by field, which is easier to read; any other result as it
+/// is.
 fn readable(result: &str) -> Cow<'_, str> {
     let Ok(fields) = serde_json::from_str::<Object>(result) else { return result.into() };
     let mut text = String::new();
@@ -169,9 +169,9 @@ fn ended(end: AgentEnd) -> &'static str {
     match end {
         AgentEnd::Goal => "done",
         AgentEnd::Error => "failed",
-        AgentEnd::Timeout => "its time was up",
-        AgentEnd::MaxTurns => "it had no turns left",
+        AgentEnd::Timeout => "timed out",
+        AgentEnd::MaxTurns => "reached its turn limit",
         AgentEnd::Aborted => "interrupted",
-        AgentEnd::ErrorNoCompleteTaskCall => "it gave no result",
+        AgentEnd::ErrorNoCompleteTaskCall => "returned no result",
     }
 }

@@ -47,7 +47,7 @@ enum Text {
 }
 
 /// What is left when an answer breaks whose rows are in the scrollback.
-const BROKEN: &str = "The answer broke off here; it begins again below";
+const BROKEN: &str = "The answer was interrupted here; it restarts below";
 
 impl Answer {
     pub(super) fn new() -> Self {

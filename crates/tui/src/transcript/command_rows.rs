@@ -11,7 +11,7 @@ const COMMAND_ROWS: usize = 3;
 
 /// What stands around a command.
 pub(super) struct Surroundings<'t> {
-    /// What stands before its first row; the other rows begin under its end.
+    /// The prefix of the first row; the other rows are indented to its end.
     pub(super) before: Line,
     /// What is said of it, behind it or in a row of its own.
     pub(super) behind: [&'t str; 2],

@@ -41,7 +41,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Whether an empty row stands between two.
+    /// Whether an empty row separates two items.
     pub(super) fn separates(before: Option<Self>, after: Self) -> bool {
         before.is_some_and(|before| before != after || after == Self::Block)
     }
@@ -271,7 +271,7 @@ fn left_side(rows: Vec<Line>, style: Style) -> Vec<Line> {
     boxed
 }
 
-/// A row that is no wider than `width`.
+/// A row no wider than `width`.
 pub(super) fn cut(row: &Line, width: usize) -> Line {
     if row.width() <= width {
         return row.clone();

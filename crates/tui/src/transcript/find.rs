@@ -80,7 +80,7 @@ impl Needle {
     }
 }
 
-/// Small letters, each as long as the one it stands for.
+/// Lowercase letters with the same length as the originals.
 fn small(text: &str) -> String {
     let small = |char: char| {
         let mut lower = char.to_lowercase();

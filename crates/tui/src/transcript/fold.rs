@@ -221,7 +221,7 @@ impl Transcript {
     /// Nothing stays open after its turn, whatever was not told.
     pub(super) fn close_open(&mut self) {
         (self.retry, self.subject) = (None, None);
-        // A person's own commands run beside turns.
+        // Shell commands of the user run beside turns.
         let (stays, ends): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|(_, at)| matches!(self.items.get(*at), Some(Item::Shell(_))));

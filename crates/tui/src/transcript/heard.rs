@@ -1,5 +1,5 @@
-//! What those who listen are told of a command that runs: its lines as soon as they are
-//! complete, so many of them, and at its end only what was not heard.
+//! Announcements for screen readers about a running command: its lines as soon as they are
+//! complete, up to a limit, and at its end the lines that were not announced.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::output::Output;
 use crate::clean::{self, Piece};
 use crate::theme::Theme;
 
-/// Lines of one command that are told while it runs.
+/// The maximum number of lines of one command that are announced while it runs.
 const MOST: usize = 100;
 /// Told lines by which the place in the whole output is found again.
 const REMEMBERED: usize = 3;
 /// The longest line that is waited for, in bytes.
 const LONGEST: usize = 4_000;
 
-const MORE: &str = "More follows; its end is read when the command is done.";
+const MORE: &str = "More output follows; the end is announced when the command is done.";
 
 /// What was told of each running command, and what is to be told.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ struct Told {
     rest: String,
     count: usize,
     last: Vec<String>,
-    /// Nothing more is told.
+    /// No further announcements.
     over: bool,
 }
 
@@ -73,8 +73,8 @@ impl Heard {
         self.open.entry(id.clone()).or_default().over = true;
     }
 
-    /// It is over, with this output: what of that is still to be read. Lines that nobody
-    /// has taken yet are read with it, in their place before what follows the command.
+    /// The command is done, with this output: determines what is still to be announced.
+    /// Lines not yet taken are included, in their place before what follows the command.
     pub(super) fn ended(&mut self, id: &ItemId, output: &mut Output) {
         let (late, others) =
             std::mem::take(&mut self.news).into_iter().partition(|(of, _)| of == id);

@@ -18,7 +18,7 @@ pub enum LocalItem {
     /// Rows that are ready, such as the head of the session or the answer to a
     /// slash command. They are cut at the width.
     Rows(Vec<Line>),
-    /// What a person said, where no event tells it.
+    /// A message of the user that no event reports.
     User(String),
     /// A command of the shell mode that is done: its text, its output with
     /// colours, its exit code (`None`: ended by a signal).
@@ -35,7 +35,7 @@ pub enum LocalItem {
         /// The command line.
         command: String,
     },
-    /// Something a person should know.
+    /// A notice for the user.
     Notice {
         /// How bad.
         level: Level,
@@ -58,7 +58,7 @@ pub enum LocalItem {
     Read(Vec<String>),
     /// Where an answer has its words from.
     Sources(Vec<Citation>),
-    /// A hint of a person for the running turn.
+    /// A hint of the user for the running turn.
     Hint(String),
 }
 
@@ -96,7 +96,7 @@ pub(super) enum Item {
     Picture(Box<Shown>),
 }
 
-/// A command that a person ran.
+/// A shell command of the user.
 #[derive(Debug)]
 pub(super) struct Shell {
     pub(super) command: Arc<str>,
@@ -137,25 +137,25 @@ impl Shell {
         self.code = match &done.ending {
             ShellEnding::Exited { code } => Some(*code),
             ShellEnding::Signalled { signal } => {
-                notes.push(format!("ended by signal {signal}"));
+                notes.push(format!("terminated by signal {signal}"));
                 None
             }
             ShellEnding::Cancelled => {
-                notes.push("ended by you".to_owned());
+                notes.push("stopped by you".to_owned());
                 None
             }
             ShellEnding::Background { pid } => {
-                notes.push(format!("runs in the background as process {pid}; /shells shows it"));
+                notes.push(format!("running in the background as process {pid}; /shells shows it"));
                 Some(0)
             }
             ShellEnding::Failed { message } => {
-                notes.push(format!("did not start: {message}"));
+                notes.push(format!("failed to start: {message}"));
                 None
             }
         };
         if let Some(directory) = &done.directory {
             notes.push(format!(
-                "the next command begins in the project again, not in {}",
+                "the next command starts in the project directory again, not in {}",
                 directory.display()
             ));
         }

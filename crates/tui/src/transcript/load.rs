@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::item::{Item, LocalItem};
 use super::tool::Tool;
 
-/// What begins a text that was put before a person's words.
+/// The markers of text that was prepended to the user's prompt.
 const CONTEXT: &str = "<session_context>";
 /// What begins and ends the files that were put behind them.
 const FILES: (&str, &str) = ("\n--- Content from referenced files ---", "\n--- End of content ---");
@@ -24,7 +24,7 @@ impl Transcript {
         // Open calls by name, and those that have an id by it.
         let mut calls: HashMap<String, VecDeque<usize>> = HashMap::new();
         for content in contents {
-            // Pieces of an answer are one; what a person sent is in single parts.
+            // Pieces of an answer form one text; a user message consists of separate parts.
             let mut text = String::new();
             let mut in_files = false;
             for part in &content.parts {

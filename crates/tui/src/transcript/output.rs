@@ -86,7 +86,7 @@ impl Output {
         let hidden = hidden.saturating_add(above);
         if hidden > 0 || (self.cut && most == usize::MAX) {
             let lines = if self.cut {
-                "earlier output is not kept".to_owned()
+                "earlier output was discarded".to_owned()
             } else {
                 count(hidden, "more line")
             };

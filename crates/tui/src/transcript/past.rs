@@ -12,8 +12,8 @@ use super::picture::Shown;
 use super::tool::Tool;
 use super::words;
 
-/// A command that the user ran in an earlier run of the session. How it ended, where that was
-/// not by itself, stands in the first line of what the model read of it.
+/// A command that the user ran in an earlier run of the session. If it did not end
+/// normally, the first line of the model's text says how it ended.
 fn shell(command: &str, output: String, code: Option<i32>) -> Shell {
     let mut shell = Shell { running: false, code, ..Shell::running(command) };
     let (first, rest) = output.split_once('\n').unwrap_or((&output, ""));
@@ -22,13 +22,13 @@ fn shell(command: &str, output: String, code: Option<i32>) -> Shell {
         None
     } else if let Some(pid) = within("Command moved to background (PID: ", ").") {
         shell.code = Some(0);
-        Some(format!("ran on in the background as process {pid}"))
+        Some(format!("moved to the background as process {pid}"))
     } else if let Some(signal) = within("Command terminated by signal ", ".") {
-        Some(format!("ended by signal {signal}"))
+        Some(format!("terminated by signal {signal}"))
     } else if first == "Command was cancelled." {
-        Some("ended by you".to_owned())
+        Some("stopped by you".to_owned())
     } else {
-        within("Command did not start: ", "").map(|why| format!("did not start: {why}"))
+        within("Command did not start: ", "").map(|why| format!("failed to start: {why}"))
     };
     let shown = match note {
         None => output.as_str(),

@@ -34,9 +34,9 @@ pub(super) struct Shown {
 
 #[derive(Debug)]
 enum State {
-    /// Nobody has looked at it yet.
+    /// Not yet decoded.
     Waiting,
-    /// Somebody does, on a thread of its own.
+    /// Being decoded on its own thread.
     Preparing,
     /// To be drawn with its rows.
     Ready(Arc<Picture>),
@@ -44,7 +44,7 @@ enum State {
     Told,
 }
 
-/// What came of looking at a picture.
+/// The result of decoding a picture.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     head: Option<PictureHead>,
@@ -58,7 +58,7 @@ impl Prepared {
     pub(crate) fn new(image: &Image, drawing: Option<&Drawing>, window: (u16, u16)) -> Self {
         let nothing = |problem: String| Self { head: None, picture: None, problem: Some(problem) };
         let Ok(bytes) = STANDARD.decode(image.data.trim_ascii()) else {
-            return nothing("damaged: its bytes are not base64".to_owned());
+            return nothing("damaged: invalid base64".to_owned());
         };
         let head = match Picture::head(&bytes) {
             Ok(head) => head,
@@ -125,8 +125,8 @@ impl Shown {
 }
 
 impl Transcript {
-    /// A picture that somebody has to look at, if nobody looks at any; one that is
-    /// not to be drawn any more is passed over.
+    /// A picture to decode, if none is being decoded; pictures that will not be drawn are
+    /// skipped.
     pub(crate) fn unseen_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
         let released = self.released;
         let mut waiting = None;
@@ -143,7 +143,7 @@ impl Transcript {
         Some((LocalId(at), Arc::clone(&shown.image)))
     }
 
-    /// What came of it.
+    /// The result of decoding.
     pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: Prepared) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
         // The session may be another one by now, or at its end.
@@ -164,7 +164,7 @@ impl Transcript {
         pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.state = State::Told);
     }
 
-    /// Nobody waits for pictures any more.
+    /// Pictures are no longer awaited.
     pub(crate) fn settle_pictures(&mut self) {
         for item in &mut self.items {
             if let Item::Picture(shown) = item

@@ -282,14 +282,14 @@ fn command_of_an_earlier_run_is_shown_with_its_true_end() {
         (
             "Command moved to background (PID: 42).\n(Command produced no output)",
             None,
-            "ran on in the background as process 42",
+            "moved to the background as process 42",
         ),
-        ("Command terminated by signal 9.\nhalf", None, "half|ended by signal 9"),
-        ("Command was cancelled.\nhalf", None, "half|ended by you"),
+        ("Command terminated by signal 9.\nhalf", None, "half|terminated by signal 9"),
+        ("Command was cancelled.\nhalf", None, "half|stopped by you"),
         (
             "Command did not start: no shell\n(Command produced no output)",
             None,
-            "did not start: no shell",
+            "failed to start: no shell",
         ),
         ("all", Some(0), "all"),
         ("all", Some(3), "all|exit code 3"),
@@ -316,7 +316,7 @@ fn a_broken_answer_is_taken_back_or_marked() {
     show.start("u", ItemStart::Text).delta("u", "Seen.\n\nHalf");
     show.delta("u", "\n").take();
     show.text("u", "Seen.\n\nHalf", true);
-    assert_eq!(show.take(), ["↻ The answer broke off here; it begins again below"]);
+    assert_eq!(show.take(), ["↻ The answer was interrupted here; it restarts below"]);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_denial_names_its_rule() {
     show.call("d", "run_shell_command", json!({"command": "rm -rf /"})).end(done);
     let rows = show.take().join("\n");
     assert!(rows.contains("x Shell  rm -rf /"), "{rows}");
-    assert!(rows.contains("Denied by the rule no-rm in policies/x.toml: `rm -rf`"), "{rows}");
+    assert!(rows.contains("Denied by rule no-rm in policies/x.toml: `rm -rf`"), "{rows}");
 }
 
 #[test]
@@ -345,11 +345,9 @@ fn a_retry_counts_down() {
         message: "slow down.".into(),
         model: "m".into(),
     }));
-    assert!(
-        show.live(10_000)[0].starts_with("↻ The service limits the rate (HTTP 429): slow down.")
-    );
+    assert!(show.live(10_000)[0].starts_with("↻ Rate limited (HTTP 429): slow down."));
     let words = show.live(12_000).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.ends_with("slow down. Attempt 2 of 3 with m in 3s"), "{words}");
+    assert!(words.ends_with("slow down. Retrying with m in 3s (attempt 2 of 3)"), "{words}");
     show.start("t", ItemStart::Text).delta("t", "x");
     assert_eq!(show.live(0), ["✦ x"]);
 }
@@ -639,7 +637,7 @@ fn what_was_said_with_a_refusal_stands_under_the_call_also_when_resumed() {
     let args = json!({"file_path": "calc/core.py"});
     show.call("c", "replace", args.clone()).end(done);
     let live = show.take();
-    assert_eq!(live, ["- Edit  calc/core.py  Cancelled", "  you said: use math.inf"]);
+    assert_eq!(live, ["- Edit  calc/core.py  Cancelled", "  you answered: use math.inf"]);
     let mut resumed = Show::default();
     resumed.transcript.resume(vec![PastItem::Tool {
         name: "replace".to_owned(),
@@ -669,8 +667,8 @@ fn what_stands_behind_a_picture_waits_until_somebody_has_looked_at_it() {
     let seen = Prepared::new(&picture, None, (80, 24));
     show.transcript.picture_seen(first, &picture, seen);
     let rows = show.take();
-    assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: it has no pixels"]);
-    // At the end nobody waits any more.
+    assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: no pixels"]);
+    // At the end, pictures are no longer awaited.
     show.transcript.settle_pictures();
     show.given.clear();
     assert_eq!(show.take(), ["↳ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);

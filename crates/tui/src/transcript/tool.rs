@@ -24,9 +24,9 @@ const MAX_TEXT: usize = 100_000;
 const MAX_DIFF: usize = 400_000;
 /// How the message to the model about a cancelled call begins.
 const CANCELLED: &str = "[Operation Cancelled]";
-/// What it says where a person refused the call.
+/// The message if the user denied the call.
 const REFUSED: &str = "User denied execution";
-/// What stands before the person's own words for the model in it.
+/// The text before the user's instruction for the model in it.
 const SAYS: &str = " The user says: ";
 
 /// A call.
@@ -56,7 +56,7 @@ pub(super) enum State {
 pub(super) struct Open {
     pub(super) stage: Stage,
     pub(super) output: Output,
-    /// What the sub-agent that it started is at.
+    /// The progress of the subagent that it started.
     pub(super) agent: Option<Arc<AgentProgress>>,
     /// How far it is, as its server tells it.
     pub(super) advance: Option<Advance>,
@@ -72,7 +72,7 @@ pub(super) enum Stage {
     /// Before anything of it happened.
     #[default]
     Pending,
-    /// A person is asked.
+    /// Waiting for approval.
     Asked,
     Running,
 }
@@ -86,9 +86,9 @@ pub(super) struct Done {
     pub(super) error: Option<(ToolErrorKind, String)>,
     /// The rule that refused it, and why.
     pub(super) denied: Option<(String, String)>,
-    /// Whether a person refused it.
+    /// Whether the user denied it.
     pub(super) refused: bool,
-    /// What the person said to the model with that.
+    /// The user's instruction for the model.
     pub(super) said: Option<String>,
     pub(super) exit_code: Option<i64>,
     pub(super) duration_ms: u64,
@@ -227,7 +227,7 @@ impl Tool {
         }
     }
 
-    /// What the sub-agent that it started is at.
+    /// The progress of the subagent that it started.
     pub(super) fn agent(&mut self, progress: &Arc<AgentProgress>) {
         if let State::Open(open) = &mut self.state {
             open.agent = Some(Arc::clone(progress));
@@ -235,7 +235,7 @@ impl Tool {
     }
 
     pub(super) fn ask(&mut self, ask: &Ask) {
-        // A question of the sub-agent that it started has a title of its own.
+        // A request of the subagent that it started has its own title.
         if ask.agent.is_none() {
             self.entitle(&ask.title);
         }
@@ -247,7 +247,7 @@ impl Tool {
     pub(super) fn answered(&mut self, outcome: Option<AskOutcome>) {
         if let State::Open(open) = &mut self.state {
             open.stage = match outcome {
-                // A sub-agent goes on whatever was answered.
+                // A subagent continues, whatever the answer was.
                 _ if open.agent.is_some() => Stage::Running,
                 Some(AskOutcome::Cancel) | None => Stage::Pending,
                 Some(_) => Stage::Running,
@@ -425,7 +425,7 @@ pub(super) fn keep_tail(text: &mut String, most: usize) {
     }
 }
 
-/// The person's words in the message about a call that was refused.
+/// The user's instruction in the message about a denied call.
 fn said_with(message: &str) -> Option<String> {
     let message = without_marks(message);
     let (before, said) = message.split_once(SAYS)?;

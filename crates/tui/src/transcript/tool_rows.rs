@@ -156,15 +156,15 @@ fn sign(done: &Done, draw: &Draw<'_>) -> Span {
 /// The note of a call that was refused or did not run to its end. Programs wait for it.
 const CANCELLED: &str = "Cancelled";
 
-/// What the person said with a refusal.
+/// The user's instruction with a denial.
 fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
     let Some(said) = &done.said else { return Vec::new() };
-    let line = Line::styled("  you said: ", draw.theme.secondary)
+    let line = Line::styled("  you answered: ", draw.theme.secondary)
         .and(clean::one_row(said).into_owned(), draw.theme.text);
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
-/// What was done, and what came of it.
+/// The call and its result.
 fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
@@ -221,10 +221,10 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
         (Some((rule, why)), _) => {
-            let text = format!("Denied by the rule {rule}: {why}");
+            let text = format!("Denied by rule {rule}: {why}");
             rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }
-        // What a sub-agent came to is said already.
+        // The result of a subagent is already shown.
         (None, Some(_)) if matches!(done.body, Body::Agent(_)) => {}
         (None, Some((_, message))) => {
             rows.extend(text_rows(message, columns, error_rows, theme.error, draw));

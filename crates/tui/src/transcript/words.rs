@@ -29,7 +29,7 @@ impl Waiting {
         let Retry { attempt, max_attempts, model, .. } = &self.retry;
         let (what, next) = (failed(&self.retry), attempt + 1);
         let model = clean::one_row(model);
-        format!("{what} Attempt {next} of {max_attempts} with {model} in {left}s")
+        format!("{what} Retrying with {model} in {left}s (attempt {next} of {max_attempts})")
     }
 }
 
@@ -37,18 +37,18 @@ impl Waiting {
 pub(super) fn retried(retry: &Retry) -> String {
     let of = retry.max_attempts;
     let model = clean::one_row(&retry.model);
-    format!("{} That was attempt {} of {of} with {model}", failed(retry), retry.attempt)
+    format!("{} Attempt {} of {of} with {model} failed", failed(retry), retry.attempt)
 }
 
 /// What failed, as a sentence.
 fn failed(retry: &Retry) -> String {
     let what = match retry.class.as_str() {
-        "rate_limit" => "The service limits the rate",
-        "capacity" => "The model has no capacity",
-        "network" => "The network failed",
-        "connect" => "The connection was refused",
-        "server" => "The service failed",
-        _ => "The request failed",
+        "rate_limit" => "Rate limited",
+        "capacity" => "The model is overloaded",
+        "network" => "Network error",
+        "connect" => "Connection refused",
+        "server" => "Service error",
+        _ => "Request failed",
     };
     let status = retry.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
     let message = clean::one_row(&retry.message);
@@ -65,16 +65,18 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
         EndReason::MaxTurns { limit } => (
             Level::Warning,
             format!(
-                "Stopped after {limit} model requests, the limit of `model.maxSessionTurns`. \
-                 Say `continue` to go on."
+                "Stopped after {limit} model requests, the limit of `model.maxSessionTurns`. Send \
+                 `continue` to go on."
             ),
         ),
         EndReason::Budget(spent) => {
-            (Level::Warning, format!("Stopped: {spent}, or say `/budget`."))
+            (Level::Warning, format!("Stopped: {spent}, or use `/budget`."))
         }
         EndReason::Loop { detail } => (
             Level::Warning,
-            format!("Stopped, because the model repeats itself: {detail}. Say what to do instead."),
+            format!(
+                "Stopped because the model repeats itself: {detail}. Tell it what to do instead."
+            ),
         ),
         EndReason::Stopped { reason, .. } => (Level::Info, format!("Stopped: {reason}")),
         EndReason::Failed(failure) => {
@@ -96,19 +98,19 @@ pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level,
     ended(&reason)
 }
 
-/// What a person can do about a failure.
+/// What the user can do about a failure.
 fn hint(failure: &Failure) -> Option<&'static str> {
     Some(match failure.kind {
         FailureKind::Auth => "Check the API key with /auth.",
-        FailureKind::Quota => {
-            "Wait for the quota to be renewed, or take another model with /model."
+        FailureKind::Quota => "Wait until your quota renews, or choose another model with /model.",
+        FailureKind::Overflow => {
+            "Compact the history with /compress, or start a new session with /clear."
         }
-        FailureKind::Overflow => "Shorten the history with /compress, or begin anew with /clear.",
         FailureKind::Untrusted => "Trust the folder with /permissions.",
-        FailureKind::Blocked => "Put the request in other words.",
+        FailureKind::Blocked => "Rephrase the request.",
         FailureKind::InvalidStream => "Send the prompt again.",
         FailureKind::Api if failure.status.is_some_and(|status| status >= 500) => {
-            "The service has trouble: try again in a while."
+            "The service is having problems. Try again later."
         }
         _ => return None,
     })
@@ -117,12 +119,12 @@ fn hint(failure: &Failure) -> Option<&'static str> {
 /// What an undo did.
 pub(super) fn undone(undone: &Undone) -> (Level, String) {
     if let Some(problem) = &undone.problem {
-        return (Level::Warning, format!("Nothing was undone: {problem}"));
+        return (Level::Warning, format!("Undo failed: {problem}"));
     }
     let prompt = undone.prompt.map(|number| format!("prompt {number}"));
-    let prompt = prompt.unwrap_or_else(|| "a prompt that was taken back".to_owned());
+    let prompt = prompt.unwrap_or_else(|| "a rewound prompt".to_owned());
     let text = match undone.restored.is_empty() {
-        true => format!("Nothing that {prompt} changed could be undone"),
+        true => format!("None of the changes of {prompt} could be undone"),
         false => format!("Undid the changes of {prompt}:"),
     };
     files_told(text, undone)
@@ -134,10 +136,7 @@ fn files_told(mut text: String, undone: &Undone) -> (Level, String) {
         text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
     }
     for (path, why) in &undone.kept {
-        text.push_str(&format!(
-            "\n  {} was left alone: {why}",
-            clean::one_row(&path.to_string_lossy())
-        ));
+        text.push_str(&format!("\n  skipped {}: {why}", clean::one_row(&path.to_string_lossy())));
     }
     (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
 }
@@ -145,9 +144,9 @@ fn files_told(mut text: String, undone: &Undone) -> (Level, String) {
 /// What going back to a single change came to.
 pub(super) fn restored(undone: &Undone) -> (Level, String) {
     if let Some(problem) = &undone.problem {
-        return (Level::Warning, format!("Nothing was restored: {problem}"));
+        return (Level::Warning, format!("Restore failed: {problem}"));
     }
-    files_told("Back before the change; it is asked about again".to_owned(), undone)
+    files_told("Reverted to before the change; it requires approval again".to_owned(), undone)
 }
 
 /// What a compaction came to.
@@ -161,14 +160,14 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
             Item::notice(Level::Info, text)
         }
         (None, CompactionCause::Undo, None) => {
-            Item::notice(Level::Info, format!("The history is as before, {after} tokens"))
+            Item::notice(Level::Info, format!("Restored the history ({after} tokens)"))
         }
         (None, _, Some(why)) if why.starts_with(NOTHING_TO_COMPRESS) => {
             Item::notice(Level::Info, why.into_owned())
         }
         (None, _, why) => {
             let why = why.unwrap_or_default();
-            Item::notice(Level::Info, format!("The history stays as it is: {why}"))
+            Item::notice(Level::Info, format!("The history is unchanged: {why}"))
         }
     }
 }
@@ -176,17 +175,20 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
 /// Where the session went back to.
 pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
     let mut text = match rewound.chat {
-        true => format!("The conversation is back before prompt {}", rewound.number),
-        false => format!("The conversation stays; files go back before prompt {}", rewound.number),
+        true => format!("Rewound the conversation to before prompt {}", rewound.number),
+        false => format!(
+            "The conversation is unchanged; reverting files to before prompt {}",
+            rewound.number
+        ),
     };
     let Some(files) = &rewound.files else { return (Level::Info, text) };
     if let Some(problem) = &files.problem {
-        text.push_str(&format!("\nNot every file could go back: {}", clean::one_row(problem)));
+        text.push_str(&format!("\nSome files could not be reverted: {}", clean::one_row(problem)));
         return (Level::Warning, files_told(text, files).1);
     }
     text.push_str(match files.restored.is_empty() {
-        true => "\nNo file could go back",
-        false => "\nThese files are as they were before it:",
+        true => "\nNo files were reverted",
+        false => "\nReverted files:",
     });
     files_told(text, files)
 }

@@ -210,7 +210,7 @@ fn what_goes_back_and_forth_is_logged_without_secrets() {
     assert!(!wire.iter().any(|line| line.contains("s3cret")), "{log}");
 }
 
-/// Whether the tool of the project's server `name` ran, where nobody can be asked.
+/// Whether the tool of the project's server `name` ran in a headless run.
 fn of_the_project_runs(name: &str, project: &Value, rules: &str, flags: &[&str]) -> bool {
     let tool = format!("mcp_{}_echo", name.replace(' ', "_"));
     let script = json!([

@@ -61,7 +61,7 @@ fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
     assert!(!world.home.project().join(".parallax/settings.json").exists());
     let bare = world.run(&["mcp", "remove"]);
     assert_ne!(bare.code(), 0);
-    let words = "`<NAME>` is missing";
+    let words = "Missing `<NAME>`";
     assert!(bare.err().contains(words), "{}", bare.err());
     assert!(bare.err().contains("parallax mcp remove"), "{}", bare.err());
 }
@@ -133,7 +133,7 @@ fn servers_are_added_listed_switched_and_removed() {
     for wrong in [
         &["mcp", "add", "x"][..],
         &["mcp", "add", "x", "ftp://x", "-t", "http"],
-        // An address is no program.
+        // A URL is not a program.
         &["mcp", "add", "x", "https://x/mcp"],
         &["mcp", "add", "x", "cmd", "-e", "novalue"],
         &["mcp", "add", "x", "http://x/", "-t", "http", "surplus"],
@@ -166,7 +166,10 @@ fn a_server_that_cannot_be_used_is_listed_with_the_reason() {
         "authProviderType": "google_credentials"});
     set(&world, &json!({"mcpServers": {"goo": server}}));
     let listed = world.run(&["mcp", "list"]).out();
-    assert!(listed.contains("✗ goo - Invalid configuration") && listed.contains("luci.app"), "{listed}");
+    assert!(
+        listed.contains("✗ goo - Invalid configuration") && listed.contains("luci.app"),
+        "{listed}"
+    );
     assert!(!listed.contains("No MCP servers"), "{listed}");
     let listed: Value = serde_json::from_str(&world.run(&["mcp", "list", "--json"]).out()).unwrap();
     assert_eq!((&listed[0]["name"], &listed[0]["status"]), (&json!("goo"), &json!("unusable")));

@@ -21,7 +21,7 @@ fn another_description_is_asked_about_again() {
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("differently"), "{error}");
 
-    // A person who looks at it lets it through, and it stays so.
+    // The user reviews and allows it, and the decision is remembered.
     let world = World::in_home(world.home, &script);
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
@@ -53,13 +53,13 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
     assert!(error.contains("now describes it differently"), "{error}");
     assert!(!error.contains("untrusted_context"), "our words are no stranger's: {error}");
 
-    // Declared as it is now: nobody has agreed to that.
+    // The current declaration, which the user has not accepted.
     let world = World::in_home(world.home, &script);
     world.run_well(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("differently than when it was last"), "{error}");
 
-    // Who lets everything run is told at least, each time.
+    // In YOLO mode, there is at least a warning each time.
     let mut world = world;
     for _ in 0..2 {
         world = World::in_home(world.home, &script);

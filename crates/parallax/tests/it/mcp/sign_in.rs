@@ -33,14 +33,14 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 
-    // The token is refused: a new one is fetched without anybody.
+    // The token is rejected: a new one is fetched without the user.
     post(&format!("{}/expire", remote.base()));
     let world = World::in_home(world.home, &script);
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     assert!(std::fs::read_to_string(&tokens).expect("tokens").contains("access-2"));
 
-    // Where it is renewed stands beside it: nobody looks for that again.
+    // The renewal endpoint is stored with it and not discovered again.
     let looked = || {
         let lines = told(&world).into_iter();
         lines.filter(|it| it["path"].as_str().is_some_and(|it| it.contains("well-known"))).count()
@@ -48,7 +48,7 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
     let before = looked();
     world.run(&["mcp", "list"]);
     assert_eq!(looked(), before);
-    assert!(world.run(&["mcp", "auth", "test", "--forget"]).out().contains("forgotten"));
+    assert!(world.run(&["mcp", "auth", "test", "--forget"]).out().contains("Signed out"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
     let file = ".gemini/mcp-oauth-tokens.json";
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
 
-    // A renewal that is refused: the person must sign in again.
+    // A rejected renewal: the user must sign in again.
     world.home.write_home(file, &entry("no")).expect("written");
     let listed = world.run(&["mcp", "list"]);
     assert!(listed.out().contains("Authentication required"), "{}", listed.out());
@@ -217,7 +217,7 @@ fn a_server_that_refuses_its_first_call_is_told_of_with_the_command() {
     let world = World::in_home(world.home, &script);
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
-    // What is refused in the midst of all is told as what was there before.
+    // A rejection in the middle of a session is reported like one at the start.
     post(&format!("{}/revoke", remote.base()));
     let world = World::in_home(world.home, &script);
     world.run_well(&["-y", "-p", "go"]);
@@ -250,7 +250,8 @@ fn exchange(method: &str, address: &str) -> String {
     let (host, path) = rest.split_once('/').expect("a path");
     let mut stream = std::net::TcpStream::connect(host).expect("connected");
     let request = format!(
-        "{method} /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        "{method} /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: \
+         close\r\n\r\n"
     );
     std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
     let mut answer = String::new();

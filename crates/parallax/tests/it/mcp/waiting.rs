@@ -33,7 +33,7 @@ fn servers_that_are_dead_or_silent_are_waited_for_once() {
     for server in ["shouts", "noise", "floods"] {
         assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
     }
-    // What did not answer is known by now: nobody waits for it again.
+    // Servers that did not answer are known by now and not awaited again.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     let begun = Instant::now();
     world.run_well(&["-y", "-p", "go"]);

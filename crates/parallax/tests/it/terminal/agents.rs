@@ -1,4 +1,4 @@
-//! Sub-agents, questions of the model and headings, as a person sees them.
+//! Subagents, user questions, and headings, from the user's point of view.
 
 use serde_json::{Value, json};
 use testkit::pty::Key;
@@ -16,7 +16,8 @@ fn seat(script: &Value) -> Seat {
 }
 
 fn invoke() -> Value {
-    json!({"calls": [{"name": "invoke_agent", "args": {"agent_name": "scout", "prompt": "look around"}}]})
+    json!({"calls": [{"name": "invoke_agent", "args": {"agent_name": "scout", "prompt": "look \
+                                                                                         around"}}]})
 }
 
 #[test]
@@ -31,8 +32,7 @@ fn an_agent_is_a_tree_under_its_call_and_its_questions_are_answered() {
     seat.prompts("@scout go");
     seat.sees("Allow execution of this command?");
     let window = seat.window();
-    for shown in ["scout: look around", "✓ ReadFile", "for the sub-agent scout", "$ touch made.txt"]
-    {
+    for shown in ["scout: look around", "✓ ReadFile", "for subagent scout", "$ touch made.txt"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     seat.press(Key::Char('1'));
@@ -68,7 +68,7 @@ fn agents_are_listed_completed_and_switched_off() {
         seat.press(Key::Backspace);
     }
     seat.prompts("/agents disable scout");
-    seat.sees("`scout` is off");
+    seat.sees("`scout` is disabled");
     seat.prompts("hello");
     seat.sees("That is all.");
     let request = String::from_utf8(seat.world.server.requests()[0].body.to_vec()).expect("text");
@@ -82,9 +82,9 @@ fn an_agent_of_the_project_is_shown_before_it_counts() {
                   paper:\n    command: fetch-paper\n---\nDraw \u{1b}[2Jeverything.\n";
     world.home.write(".gemini/agents/mapper.md", mapper).expect("agent");
     let seat = Seat::in_world(world, &Start::sized(100, 40));
-    seat.has_seen("New or changed agent of this project, not used yet: `mapper`.");
+    seat.has_seen("New or changed agent of this project, not enabled yet: `mapper`.");
     seat.prompts("/agents accept");
-    seat.sees("Use the agent `mapper` of this project?");
+    seat.sees("Enable the agent `mapper` of this project?");
     let window = seat.window();
     for shown in [
         "Draws maps.",
@@ -98,9 +98,9 @@ fn an_agent_of_the_project_is_shown_before_it_counts() {
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
     seat.prompts("/agents accept mapper");
-    seat.sees("Use the agent `mapper` of this project?");
+    seat.sees("Enable the agent `mapper` of this project?");
     seat.press(Key::Char('2'));
-    seat.has_seen("`mapper` can be started.");
+    seat.has_seen("`mapper` is enabled.");
     let file = seat.world.home.parallax().join("acknowledgments/agents.json");
     assert!(std::fs::read_to_string(file).expect("the file").contains("\"mapper\""));
     seat.prompts("hello");
@@ -119,7 +119,7 @@ fn an_agent_is_set_to_other_values_and_back() {
         file["agents"]["overrides"]["scout"][key].clone()
     };
     seat.prompts("/agents config scout");
-    seat.sees("The agent `scout`");
+    seat.sees("Agent `scout`");
     seat.sees("maxTimeMinutes");
     seat.press(Key::Char('3'));
     seat.sees("scout: maxTurns");
@@ -137,16 +137,16 @@ fn an_agent_is_set_to_other_values_and_back() {
     seat.has_seen("`model` of `scout` is flash");
     assert_eq!(kept("modelConfig"), json!({"model": "flash"}));
     seat.prompts("/agents config scout maxTurns default");
-    seat.has_seen("`maxTurns` of `scout` is as its file says");
+    seat.has_seen("`maxTurns` of `scout` now has the value of its file");
     assert_eq!(kept("runConfig"), Value::Null);
     seat.prompts("/agents config scout");
-    seat.sees("The agent `scout`");
+    seat.sees("Agent `scout`");
     seat.press(Key::Char('1'));
-    seat.has_seen("`scout` is off");
+    seat.has_seen("`scout` is disabled");
     assert_eq!(kept("enabled"), json!(false));
     seat.press(Key::Esc);
     seat.prompts("/agents config scout colour red");
-    seat.has_seen("There is no setting `colour` of an agent");
+    seat.has_seen("Unknown agent setting `colour`");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A spent budget where a person is there.
+//! A spent budget in an interactive session.
 
 use serde_json::{Value, json};
 
@@ -30,11 +30,11 @@ fn world() -> World {
 fn a_budget_is_raised_and_the_turn_goes_on() {
     let seat = Seat::in_world(world(), &Start::sized(100, 40));
     seat.prompts("look around");
-    seat.sees("The budget is spent. Go on?");
+    seat.sees("The budget is used up. Continue?");
     seat.sees("1200 tokens are spent of the budget of this session, 1000 tokens");
     seat.sees("1. Yes, with 1000 tokens more");
     seat.types("2");
-    seat.sees("by how much more:");
+    seat.sees("increase by:");
     seat.types("5k\r");
     seat.sees("Done with that.");
     seat.sees("the budget of this session is 6200 tokens now");
@@ -42,7 +42,7 @@ fn a_budget_is_raised_and_the_turn_goes_on() {
     seat.prompts("/budget");
     seat.sees("1210 tokens of 6200 tokens");
     seat.prompts("/budget prompt time 10m");
-    seat.sees("The budget of each prompt is 600 s now.");
+    seat.sees("The budget for each prompt is now 600 s.");
     seat.prompts("/budget");
     seat.sees("of 600 s");
     seat.world.server.assert_clean();
@@ -52,20 +52,20 @@ fn a_budget_is_raised_and_the_turn_goes_on() {
 fn a_person_who_stops_has_the_prompt_in_the_composer_again() {
     let seat = Seat::in_world(world(), &Start::sized(100, 40));
     seat.prompts("look around");
-    seat.sees("The budget is spent. Go on?");
+    seat.sees("The budget is used up. Continue?");
     seat.types("3");
     seat.sees("the budget of this session, 1000 tokens, is spent");
     seat.is_idle();
     // Of this one nothing was done yet.
     seat.prompts("another thing");
-    seat.sees("The budget is spent. Go on?");
+    seat.sees("The budget is used up. Continue?");
     seat.types("3");
     // In the transcript, and in the composer.
     until("the prompt is given back", || seat.window().matches("another thing").count() == 2);
     seat.press(testkit::pty::Key::Ctrl('u'));
     seat.sees(COMPOSER);
     seat.prompts("/budget tokens off");
-    seat.sees("There is no limit of tokens for this session now.");
+    seat.sees("Removed the tokens limit for this session.");
     seat.prompts("a third");
     seat.sees("Done with that.");
 }

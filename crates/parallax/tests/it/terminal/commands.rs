@@ -9,7 +9,7 @@ use crate::support::World;
 fn an_unknown_command_is_an_error_with_near_names() {
     let seat = Seat::ready("[]");
     seat.prompts("/hepl");
-    seat.sees("no command `/hepl`");
+    seat.sees("Unknown command `/hepl`");
     seat.sees("/help");
     seat.sees(COMPOSER);
     assert!(seat.world.server.requests().is_empty(), "it went to the model");
@@ -40,7 +40,7 @@ fn each_says_what_it_should() {
         ("/tools", "(run_shell_command)"),
         ("/help", "Commands  Keys  About"),
         ("/privacy", "rivacy"),
-        ("/docs", "Docs: the guide"),
+        ("/docs", "Documentation"),
     ] {
         seat.sees(COMPOSER);
         seat.prompts(command);
@@ -65,13 +65,13 @@ fn the_context_is_shown_and_a_result_is_left_out() {
     seat.sees("It is long.");
     seat.is_idle();
     seat.prompts("/context");
-    seat.sees("Results in the context");
+    seat.sees("Tool results in the context");
     seat.sees("system prompt");
     seat.sees("read_file {");
     seat.types("p");
-    seat.sees("held on to");
+    seat.sees("pinned");
     seat.types("x");
-    seat.sees("tokens · shortened");
+    seat.sees("tokens · dropped");
     seat.press(Key::Esc);
     seat.prompts("and now?");
     seat.sees("Short now.");
@@ -91,12 +91,12 @@ fn what_is_too_short_to_be_left_out_is_said() {
     let seat = Seat::in_world(world, &Start::sized(110, 40).arguments(&arguments));
     seat.sees("It is short.");
     seat.prompts("/model why");
-    seat.sees("`gemini-2.5-flash` is set and answers.");
+    seat.sees("`gemini-2.5-flash` is selected and answers.");
     seat.prompts("/context");
     seat.sees("read_file {");
     seat.types("x");
     seat.sees("are short already");
-    seat.sees("Results in the context");
+    seat.sees("Tool results in the context");
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn a_cleared_session_counts_anew_and_the_old_one_moves_out_of_sight() {
     seat.has_seen("An answer.");
     seat.sees(COMPOSER);
     seat.prompts("/stats");
-    seat.sees("in all, agent 0.0s");
+    seat.sees("in total, agent 0.0s");
     assert!(!seat.window().contains("Tokens by turn"), "{}", seat.window());
-    // The hint at the end names what can be gone on with.
+    // The hint at the end names the session to resume.
     seat.prompts("/quit");
     seat.has_seen("Agent powering down. Goodbye!");
     seat.has_seen("To resume it, run: parallax --resume");
@@ -176,9 +176,9 @@ fn names_are_offered_behind_a_command() {
 fn a_setting_is_kept_for_the_project_alone() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
     seat.prompts("/settings");
-    seat.sees("user: for all projects");
+    seat.sees("user: all projects");
     seat.press(Key::Tab);
-    seat.sees("workspace: for this project");
+    seat.sees("workspace: this project");
     seat.types("vim mode");
     seat.sees("im");
     seat.press(Key::Enter);
@@ -216,7 +216,7 @@ fn inside_tmux_a_copy_is_given_to_tmux_itself() {
     seat.sees("to copy.");
     seat.is_idle();
     seat.prompts("/copy");
-    seat.sees("in tmux's buffer and, where your terminal allows it, the clipboard");
+    seat.sees("to the tmux buffer and, if your terminal allows it, to the clipboard");
     let buffer = std::fs::read_to_string(seat.world.home.home().join("buffer"));
     assert_eq!(buffer.expect("a buffer").trim_end(), "The **answer** to copy.");
 }
@@ -227,11 +227,11 @@ fn what_is_read_again_is_told() {
     seat.prompts("/memory add remember the milk");
     seat.sees("or after `/memory reload`");
     seat.prompts("/memory reload");
-    seat.sees("Read again: one context file counts.");
+    seat.sees("Reloaded: one context file.");
     seat.prompts("/memory show");
     seat.sees("- remember the milk");
     seat.prompts("/skills reload");
-    seat.sees(" skills can be used.");
+    seat.sees(" skills are enabled.");
 }
 
 #[test]
@@ -242,16 +242,16 @@ fn what_was_set_here_holds_when_files_are_read_again() {
     seat.prompts("/model set gemini-2.5-flash");
     seat.sees("model: gemini-2.5-flash");
     seat.prompts("/budget cost 7");
-    seat.sees("The budget of this session is");
+    seat.sees("The budget for this session is");
     seat.prompts(&format!("/dir add {}", folder.display()));
     seat.sees("Trust it and add it");
     seat.looks();
     seat.press(Key::Enter);
     seat.sees("Added ");
     seat.prompts("/memory reload");
-    seat.sees("Read again");
+    seat.sees("Reloaded");
     seat.prompts("/model why");
-    seat.sees("`gemini-2.5-flash` is set;");
+    seat.sees("`gemini-2.5-flash` is selected;");
     seat.prompts("/budget");
     seat.sees("$0.0000 of $7.00");
     seat.prompts("/dir show");

@@ -60,7 +60,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     assert!(body(0).contains("Ada"), "the prompt of the server was sent");
     assert!(body(1).contains("Content from @test:note://1"), "the resource was sent");
     seat.prompts("/mcp disable test --session");
-    seat.has_seen("`test` is disabled for this session");
+    seat.has_seen("`test` disabled for this session");
     seat.prompts("/mcp list");
     seat.has_seen("○ test · disabled");
     seat.prompts("/mcp enable test --session");
@@ -111,7 +111,7 @@ fn skills_are_read_again_in_the_session_that_is_open() {
     let text = "---\nname: review\ndescription: When code is reviewed\n---\n";
     seat.world.home.write_home(file, text).unwrap();
     seat.prompts("/skills reload");
-    seat.has_seen("2 skills can be used.");
+    seat.has_seen("2 skills are enabled.");
     seat.has_seen("Skills: new `review`");
     // It is offered, and told to the model.
     seat.types("/revi");
@@ -145,11 +145,11 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.prompts("/skills");
     seat.has_seen("When code is reviewed");
     seat.prompts("/skills disable review");
-    // The session is opened anew, and that stays in sight.
+    // The session is reopened, and the message stays visible.
     seat.sees(COMPOSER);
-    seat.sees("The skill `review` is disabled.");
+    seat.sees("Skill `review` disabled.");
     seat.prompts("/skills");
-    seat.has_seen("Off: `review` (`/skills enable NAME`)");
+    seat.has_seen("Disabled: `review` (`/skills enable NAME`)");
     seat.prompts("/skills disable nope");
     seat.has_seen("there is no skill `nope`; there are: review");
     seat.prompts("/skills list all");
@@ -178,7 +178,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.sees(COMPOSER);
     // What is there is not said again.
     seat.prompts("/skills enable review");
-    seat.has_seen("The skill `review` is enabled.");
+    seat.has_seen("Skill `review` enabled.");
     seat.sees(COMPOSER);
     let said = seat.lines().iter().filter(|line| line.trim_end() == "> hi").count();
     assert_eq!(said, 1, "{:#?}", seat.lines());
@@ -218,7 +218,7 @@ fn hooks_of_the_end_are_told_of_and_can_be_left() {
     world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
     let seat = seat(world);
     seat.prompts("/quit");
-    seat.has_seen("Ctrl+C leaves without them");
+    seat.has_seen("Press Ctrl+C to exit without waiting");
     let begun = std::time::Instant::now();
     seat.press(Key::Ctrl('c'));
     seat.ends();
@@ -238,7 +238,7 @@ fn a_prompt_that_is_left_while_hooks_of_the_start_run_is_there_again() {
     seat.ends();
     let lines = seat.lines();
     assert!(lines.iter().any(|line| line.trim_end() == "  look at it"), "{lines:#?}");
-    // There is nothing to go on with, and nothing says so.
+    // There is nothing to resume, so no hint is shown.
     assert!(!lines.iter().any(|line| line.contains("go on with")), "{lines:#?}");
     seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::default());
     // What was typed before is read beside the first frame.
@@ -263,7 +263,7 @@ fn the_gallery_of_extensions_is_opened() {
     let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
     let seat = Seat::in_world(world, &Start::sized(110, 40).with("PATH", &path));
     seat.prompts("/extensions explore");
-    seat.has_seen("The gallery of extensions: https://");
+    seat.has_seen("Extension gallery: https://");
     until("the browser", || {
         std::fs::read_to_string(home.join("opened")).is_ok_and(|it| it.starts_with("https://"))
     });
@@ -302,7 +302,7 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.settles();
     assert!(seat.window().contains("`dusk` is disabled."), "{}", seat.window());
     seat.prompts("/extensions uninstall dusk");
-    seat.has_seen("`dusk` is uninstalled.");
+    seat.has_seen("Extension `dusk` uninstalled.");
 }
 
 #[test]
@@ -332,11 +332,11 @@ fn a_server_has_the_model_answer_when_the_person_agrees() {
     ]"#;
     let seat = seat_with_server(script, "sample");
     seat.prompts("go");
-    seat.sees("The MCP server `test` asks for an answer of the model");
+    seat.sees("Request from MCP server `test` to call the model");
     seat.sees("colour?");
     seat.sees("System prompt of the server: Be brief.");
     // What would clear the window is shown, not obeyed.
-    assert!(seat.window().contains("for an answer of the model"), "{}", seat.window());
+    assert!(seat.window().contains("to call the model"), "{}", seat.window());
     seat.press(Key::Down);
     seat.press(Key::Down);
     seat.press(Key::Enter);
@@ -364,7 +364,7 @@ fn questions_of_a_server_end_with_its_call() {
         r#"[{"calls": [{"name": "mcp_test_ask_often", "args": {"wait": 1.5}}]}, {"text": "the end"}]"#,
     );
     seat.prompts("go");
-    seat.sees("The MCP server `test` asks");
+    seat.sees("Request from MCP server `test`");
     // What is typed goes on being a text, and the question waits for its end.
     seat.types("/mcp");
     seat.sees("> /mcp");
@@ -382,7 +382,7 @@ fn a_person_can_want_no_more_questions_of_a_server() {
             {"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "the end"}]"#,
     );
     seat.prompts("go");
-    seat.sees("no more questions from this server");
+    seat.sees("don't ask again for this server");
     seat.press(Key::Down);
     seat.press(Key::Down);
     seat.press(Key::Enter);
@@ -400,13 +400,13 @@ fn a_form_of_a_server_is_filled_in_until_it_fits() {
             {"calls": [{"name": "mcp_test_ask_url", "args": {}}]}, {"text": "the end"}]"#,
     );
     seat.prompts("go");
-    seat.sees("The MCP server `test` asks");
+    seat.sees("Request from MCP server `test`");
     seat.press(Key::Enter);
     // The default is there, and what is out of bounds stays in the field.
     seat.sees("test: age");
     seat.types("9");
     seat.press(Key::Enter);
-    seat.sees("it must be at most 9");
+    seat.sees("must be at most 9");
     for _ in 0..2 {
         seat.press(Key::Backspace);
     }
@@ -415,7 +415,7 @@ fn a_form_of_a_server_is_filled_in_until_it_fits() {
     seat.sees("test: code");
     seat.types("aa");
     seat.press(Key::Enter);
-    seat.sees("it must be at least 3 characters long");
+    seat.sees("must be at least 3 characters long");
     seat.types("a");
     seat.press(Key::Enter);
     seat.sees("[ ] red");
@@ -424,7 +424,7 @@ fn a_form_of_a_server_is_filled_in_until_it_fits() {
     seat.sees("[x] green");
     seat.press(Key::Down);
     seat.press(Key::Enter);
-    seat.has_seen("which is no web page");
+    seat.has_seen("Declined a request");
     seat.has_seen("the end");
     let body = |number: usize| {
         let body = seat.world.server.requests()[number].body.to_vec();
@@ -443,7 +443,7 @@ fn a_server_asks_and_gets_what_the_person_says() {
     let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
     let seat = seat_with_server(script, "ask");
     seat.prompts("go");
-    seat.sees("The MCP server `test` asks");
+    seat.sees("Request from MCP server `test`");
     seat.press(Key::Enter);
     seat.sees("test: ");
     seat.types("Ada");

@@ -9,10 +9,10 @@ use crate::support::World;
 fn without_a_key_it_asks_for_one_and_has_a_demo() {
     let start = Start::default().without("GEMINI_API_KEY").without("GOOGLE_GEMINI_BASE_URL");
     let seat = Seat::started(World::new("[]"), &start);
-    seat.sees("How shall Parallax reach a model?");
-    seat.sees("1. Paste a Gemini API key");
+    seat.sees("How do you want to connect to a model?");
+    seat.sees("1. Enter a Gemini API key");
     seat.press(Key::Char('3'));
-    seat.sees("The model's words are scripted.");
+    seat.sees("The model's answers are scripted.");
     // The tour begins by itself, and ends with what to do next.
     seat.has_seen("Show me around");
     seat.has_seen("What to do next");

@@ -1,4 +1,4 @@
-//! What stands in the last row, and choosing it.
+//! The contents of the status line, and choosing them.
 
 use testkit::pty::Key;
 

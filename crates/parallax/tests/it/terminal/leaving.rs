@@ -11,7 +11,7 @@ use crate::support::{PROGRAM, World, until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 63"}}]},{"text":"over"}]"#;
 
-/// A shell that starts the program, so that the terminal is somebody's afterwards.
+/// A shell that starts the program, so that another process owns the terminal afterwards.
 fn in_a_shell(script: &str, line: &str) -> Seat {
     let world = World::new(script);
     let start = Start::default();
@@ -142,7 +142,8 @@ fn in_project(seat: &Seat) -> usize {
 fn suspended_and_resumed_it_goes_on() {
     let seat = in_a_shell(
         r#"[{"text":"before"},{"text":"after"}]"#,
-        "set -m; \"$@\"; echo stopped; stty -a | grep -o -- ' -\\?icanon'; read line; fg >/dev/null; echo gone",
+        "set -m; \"$@\"; echo stopped; stty -a | grep -o -- ' -\\?icanon'; read line; fg \
+         >/dev/null; echo gone",
     );
     seat.sees(COMPOSER);
     seat.prompts("one");
@@ -178,6 +179,9 @@ fn the_last_words_are_whole_in_a_narrow_window_and_the_title_is_given_back() {
         (word.len() == 36 && word.matches('-').count() == 4).then_some(word)
     });
     assert!(id.is_some(), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("To resume it, run: parallax --resume")), "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line.contains("To resume it, run: parallax --resume")),
+        "{lines:#?}"
+    );
     assert_eq!(seat.terminal.look(|shown| shown.title().trim().to_owned()), "");
 }

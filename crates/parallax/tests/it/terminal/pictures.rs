@@ -8,8 +8,7 @@ use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
 /// 20×40, red.
-const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAABQAAAAoCAIAAABxU02MAAAAIklEQVR42u3LMQ0AAAwEofNvuvXwMwkrXc2\
-                   SZVmWZVmWVw+gnx0OG6dhggAAAABJRU5ErkJggg==";
+const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAABQAAAAoCAIAAABxU02MAAAAIklEQVR42u3LMQ0AAAwEofNvuvXwMwkrXc2SZVmWZVmWVw+gnx0OG6dhggAAAABJRU5ErkJggg==";
 /// What is said of it.
 const HEAD: &str = "PNG, 20×40, 91 bytes";
 
@@ -54,7 +53,7 @@ fn pictures_and_drafts_of_an_encrypted_session_are_never_on_the_disk() {
     seat.prompts(" this?");
     seat.sees("seen");
     let sent = String::from_utf8_lossy(&seat.world.server.requests()[0].body).into_owned();
-    assert!(sent.contains(RED), "the model has it");
+    assert!(sent.contains(RED), "the model already has this message");
     let picture = STANDARD.decode(RED).expect("base64");
     assert_eq!(crate::encryption::holds(seat.world.home.root(), &picture), [""; 0]);
     let draft = std::fs::read_to_string(seat.world.home.home().join("where")).expect("edited");

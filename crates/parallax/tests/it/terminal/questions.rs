@@ -37,9 +37,9 @@ fn a_question_waits_while_somebody_writes() {
     seat.types("buy ");
     seat.sees("> buy");
     seat.world.server.open_gate("ask");
-    // Somebody who writes presses a key now and then.
+    // A user who is typing presses a key now and then.
     for _ in 0..200 {
-        if seat.window().contains("A question waits") {
+        if seat.window().contains("A request waits") {
             break;
         }
         seat.types("x");
@@ -70,7 +70,7 @@ fn somebody_about_to_send_a_draft_approves_nothing() {
     for key in [Key::Enter, Key::Char('1'), Key::Char('s')] {
         seat.sees("Allow execution of this command?");
         seat.press(key);
-        seat.sees("A question waits");
+        seat.sees("A request waits");
     }
     seat.sees("> my draft1s");
     seat.sees("Allow execution of this command?");
@@ -91,7 +91,7 @@ fn told(seat: &Seat, request: usize) -> String {
 fn a_command_is_shown_whole_with_the_rule_that_asks() {
     let seat = asked(TWICE, "Allow execution of this command?");
     let window = seat.window();
-    for shown in ["$ touch first.txt", "why asked:", "1. Yes, allow once", "(esc)"] {
+    for shown in ["$ touch first.txt", "Approval required:", "1. Yes, allow once", "(esc)"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     assert!(!exists(&seat, "first.txt"));
@@ -148,7 +148,7 @@ fn a_change_is_shown_and_made() {
 
 #[test]
 fn a_change_is_taken_in_part() {
-    let seat = asked(EDIT, "Choose among the hunks");
+    let seat = asked(EDIT, "Select hunks to apply");
     seat.press(Key::Char('4'));
     seat.sees("[x] @@");
     seat.press(Key::Char(' '));
@@ -193,9 +193,9 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     seat.prompts("/plan");
     seat.sees("there is no plan yet");
     seat.prompts("/plan what comes first");
-    seat.sees("Shall the work on this plan begin?");
+    seat.sees("Start working on this plan?");
     let window = seat.window();
-    for shown in ["The way", "first this", "1. Yes, and edits are applied", "5. No, go on planning"]
+    for shown in ["The way", "first this", "1. Yes, and auto-approve edits", "5. No, keep planning"]
     {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
@@ -205,7 +205,7 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     seat.press(Key::Enter);
     assert!(told(&seat, 2).contains("User feedback: smaller steps"));
     seat.has_seen("The plan was not agreed to");
-    seat.sees("Shall the work on this plan begin?");
+    seat.sees("Start working on this plan?");
     seat.looks();
     seat.press(Key::Char('1'));
     seat.sees("That is all.");
@@ -225,7 +225,7 @@ fn a_fallback_that_is_refused_gives_the_prompt_back() {
     let arguments = ["-m", "gemini-3-pro-preview"];
     let seat = Seat::in_world(World::new(script), &Start::sized(110, 36).arguments(&arguments));
     seat.prompts("tell me more");
-    seat.sees("Shall another model answer?");
+    seat.sees("Use another model?");
     seat.types("4");
     let given_back = || seat.window().matches("tell me more").count() == 2;
     crate::support::until("the prompt is given back", given_back);
@@ -247,7 +247,7 @@ fn more_leave_is_asked_for_by_the_name_that_was_named() {
     seat.prompts("go");
     seat.sees(&format!("1. Yes, allow once, with leave to write {}", file.display()));
     seat.sees(&format!(
-        "2. Yes, allow once, wider: with leave to write {}",
+        "2. Yes, allow once with more permissions: leave to write {}",
         place.path().display()
     ));
     seat.press(Key::Enter);

@@ -1,4 +1,4 @@
-//! A person in front of the program: a world, and a terminal in which it runs.
+//! A user in front of the program: a world, and a terminal in which it runs.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -178,7 +178,7 @@ impl Seat {
     }
 }
 
-/// What stands in the empty composer.
+/// The contents of the empty composer.
 pub const COMPOSER: &str = "Type your message";
 
 fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: Option<&str>) {

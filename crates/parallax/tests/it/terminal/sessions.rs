@@ -1,4 +1,4 @@
-//! Sessions in the terminal: gone on with, found, gone back in.
+//! Sessions in the terminal: resuming, searching, rewinding.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ fn a_mode_that_was_chosen_goes_on_in_other_sessions() {
     for command in ["/fork", "/clear"] {
         seat.types(command);
         seat.press(Key::Enter);
-        seat.sees("The approval mode is `plan` here too");
+        seat.sees("The approval mode is also `plan` here");
         seat.is_idle();
         assert!(!seat.lines().iter().rev().take(4).any(|line| line.contains("YOLO")));
     }
@@ -91,14 +91,15 @@ fn a_new_session_without_a_prompt_is_opened_again() {
     seat.prompts("still there?");
     seat.sees("Again.");
     seat.is_idle();
-    // The last one has no prompt: the one before it can be gone on with.
+    // The last one has no prompt, so the one before it is resumed.
     seat.types("/new");
     seat.press(Key::Enter);
     seat.settles();
     seat.prompts("/quit");
     seat.ends();
     let window = seat.window();
-    let hint = window.lines().find_map(|line| line.strip_prefix("To resume it, run: parallax --resume "));
+    let hint =
+        window.lines().find_map(|line| line.strip_prefix("To resume it, run: parallax --resume "));
     let id = hint.unwrap_or_else(|| panic!("no hint: {window}")).trim().to_owned();
     let again = again(seat, r#"[{"text":"x"}]"#, &["--resume", &id]);
     again.sees("still there?");
@@ -212,7 +213,7 @@ fn a_turn_that_was_cut_off_is_offered() {
     let arguments = ["--resume"];
     let world = World::in_home(world.home, r#"[{"text":"Finished after all."}]"#);
     let seat = Seat::started(world, &sized().arguments(&arguments));
-    seat.sees("cut off");
+    seat.sees("was interrupted");
     seat.press(Key::Char('1'));
     seat.sees("Finished after all.");
     seat.is_idle();
@@ -239,12 +240,12 @@ fn going_back_shows_what_will_change_and_tells_the_model() {
     seat.sees("> change it");
     seat.press(Key::Down);
     seat.press(Key::Down);
-    seat.sees("the model is told");
+    seat.sees("the model is notified");
     for shown in ["a.txt changes", "+1 -1", "first", "second"] {
         seat.sees(shown);
     }
     seat.press(Key::Enter);
-    seat.sees("files go back before prompt 2");
+    seat.sees("reverting files to before prompt 2");
     assert_eq!(seat.world.read("a.txt"), "first\n");
     seat.prompts("what now");
     seat.world.asked(5);
@@ -273,7 +274,7 @@ fn what_was_gone_back_from_can_be_done_again() {
     seat.sees("1 prompt, 1 file");
     seat.press(Key::Enter);
     // The prompt is there to be sent again.
-    seat.sees("The conversation is back before prompt 1");
+    seat.sees("Rewound the conversation to before prompt 1");
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "before\n");
     seat.press(Key::Enter);
@@ -294,13 +295,13 @@ fn a_change_is_gone_back_to_and_asked_about_again() {
         seat.sees(answer);
         seat.is_idle();
     }
-    // Also where changes run unasked: who takes one back thinks again.
+    // Even if changes run without approval: a user who undoes one wants to decide again.
     seat.press(Key::BackTab);
     seat.sees("auto-edit");
     seat.prompts("/restore");
     seat.sees("a.txt-write_file");
     seat.press(Key::Enter);
-    // The call is asked about once more; the file is as before it.
+    // The call requires approval once more; the file is as before it.
     seat.sees("you went back to before this change");
     seat.sees("1. Yes, allow once");
     assert_eq!(seat.world.read("a.txt"), "first\n");
@@ -323,7 +324,7 @@ fn a_copy_goes_on_by_itself() {
     seat.sees("Second answer.");
     seat.is_idle();
     seat.prompts("/fork 2");
-    seat.sees("This is a copy now");
+    seat.sees("You are now in a copy");
     seat.settles();
     seat.prompts("else");
     seat.sees("Other.");
@@ -342,7 +343,7 @@ fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
     let world = crate::routing::world(&script.to_string(), "{}");
     let seat = Seat::in_world(world, &sized());
     for (flag, answer) in [("one", "One."), ("two", "Two.")] {
-        // Two lines are no clear case: a small model is asked.
+        // Two lines are not a clear case: a small model classifies them.
         seat.types(&format!("Add a flag --{flag}"));
         seat.press(Key::Ctrl('j'));
         seat.types("to the parser");
@@ -358,7 +359,7 @@ fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
     seat.press(Key::Enter);
     seat.sees("Conversation only");
     seat.press(Key::Enter);
-    seat.has_seen("is back before prompt 2");
+    seat.has_seen("Rewound the conversation to before prompt 2");
     seat.settles();
     seat.press(Key::Ctrl('c'));
     seat.sees(COMPOSER);
@@ -377,5 +378,5 @@ fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
     let seat = again(seat, "[]", &["--resume", "latest"]);
     assert_eq!(told(&seat), before);
     seat.prompts("/model why");
-    seat.sees("a small model was asked");
+    seat.sees("a small classifier model");
 }

@@ -23,14 +23,14 @@ fn what_was_cut_is_walked_back() {
     seat.sees_no("two5");
     seat.press(Key::Ctrl('o'));
     seat.sees("two5");
-    seat.sees("what was cut before that");
+    seat.sees("for earlier truncated content");
     seat.sees_no("one5");
     seat.press(Key::Ctrl('o'));
     seat.sees("one5");
     seat.press(Key::Ctrl('o'));
-    seat.sees("nothing before that was cut");
+    seat.sees("no earlier truncated content");
     seat.press(Key::Ctrl('o'));
-    seat.sees("what was cut before that");
+    seat.sees("for earlier truncated content");
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn the_settings_stay_where_they_were() {
     seat.sees("type to search");
     seat.types("footer it");
     seat.press(Key::Enter);
-    seat.sees("names in order, with commas between: mode, trust");
+    seat.sees("names in order, separated by commas: mode, trust");
     seat.types("mode, moon");
     seat.press(Key::Enter);
-    seat.sees("the footer cannot show `moon`");
+    seat.sees("unknown status line item `moon`");
     for _ in 0..4 {
         seat.press(Key::Backspace);
     }
@@ -80,7 +80,7 @@ fn the_settings_stay_where_they_were() {
     seat.sees("mode, trust*");
     seat.sees("footer it");
     seat.press(Key::Enter);
-    seat.sees("shown now: mode, trust");
+    seat.sees("currently shown: mode, trust");
     seat.press(Key::Esc);
     seat.sees("footer it");
     // The first clears the search, the second leaves.

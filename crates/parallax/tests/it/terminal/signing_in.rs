@@ -14,7 +14,7 @@ const CALL: &str = r#"[
     {"calls": [{"name": "mcp_test_echo", "args": {"text": "signed"}}]}, {"text": "done"}
 ]"#;
 
-/// A session with a server that wants a sign-in, and a browser that goes where it
+/// A session with a server that requires authentication, and a browser that goes where it
 /// is sent at once.
 fn seat(world: World, remote: &Remote, oauth: &Value) -> Seat {
     let server = json!({"httpUrl": remote.address, "trust": true, "oauth": oauth});
@@ -46,7 +46,7 @@ fn a_server_whose_settings_say_so_is_asked_about() {
     let world = World::new(CALL);
     let remote = Remote::start(&world, "--http", "auth");
     let seat = seat(world, &remote, &json!({"enabled": true}));
-    seat.sees("The MCP server `test` wants a sign-in");
+    seat.sees("MCP server `test` requires authentication");
     seat.sees("Sign in with the browser");
     seat.press(Key::Enter);
     it_answers(&seat);
@@ -57,10 +57,10 @@ fn of_any_other_it_is_told_once() {
     let world = World::new(CALL);
     let remote = Remote::start(&world, "--http", "auth");
     let seat = seat(world, &remote, &json!({}));
-    seat.has_seen("The MCP server `test` wants a sign-in: `/mcp auth test` signs in.");
+    seat.has_seen("MCP server `test` requires authentication. Run `/mcp auth test`.");
     seat.sees(COMPOSER);
     seat.prompts("/mcp auth");
     it_answers(&seat);
-    let told = seat.lines().join("\n").matches("wants a sign-in").count();
+    let told = seat.lines().join("\n").matches("requires authentication").count();
     assert_eq!(told, 1, "{:#?}", seat.lines());
 }

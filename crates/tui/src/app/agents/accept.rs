@@ -1,4 +1,4 @@
-//! `/agents accept`: agents of the project count when a person agreed to them.
+//! `/agents accept`: agents of the project are enabled after the user has accepted them.
 
 use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSet};
@@ -24,8 +24,8 @@ impl App {
         }
         let (word, them) = if names.len() == 1 { ("agent", "it") } else { ("agents", "them") };
         self.info(format!(
-            "New or changed {word} of this project, not used yet: {}. `/agents accept` shows \
-             {them} and asks.",
+            "New or changed {word} of this project, not enabled yet: {}. Run `/agents accept` to \
+             review {them}.",
             names.join(", ")
         ));
     }
@@ -38,8 +38,10 @@ impl App {
             waiting.retain(|agent| agent.name == name);
         }
         match (waiting.is_empty(), name) {
-            (true, "") => self.info("All agents of this project are accepted, or there are none."),
-            (true, name) => self.error(format!("No agent `{}` waits for that.", clean(name))),
+            (true, "") => self.info("No agents of this project need to be accepted."),
+            (true, name) => {
+                self.error(format!("Agent `{}` does not need to be accepted.", clean(name)))
+            }
             (false, _) => self.ask_for_agent(waiting),
         }
     }
@@ -48,14 +50,18 @@ impl App {
         let Some(agent) = waiting.first() else { return };
         let items = vec![
             ListItem::new("no", "Not now", ""),
-            ListItem::new("yes", "Use it as it is written now", "a changed file asks again"),
+            ListItem::new(
+                "yes",
+                "Enable the agent as it is now",
+                "if its file changes, you are asked again",
+            ),
         ];
-        let title = format!("Use the agent `{}` of this project?", agent.name);
+        let title = format!("Enable the agent `{}` of this project?", agent.name);
         let list = ListDialog::new(title, items).intro(self.agent_to_see(agent));
         self.open(Overlay::list(Purpose::AcceptAgents(waiting), list));
     }
 
-    /// What a person should see before saying yes: all text is the project's.
+    /// What the user should see before accepting: all text comes from the project.
     fn agent_to_see(&self, agent: &Agent) -> Vec<Line> {
         let fact = |label: &str, value: &str| {
             Line::styled(format!("{label}: "), self.theme.secondary)
@@ -95,8 +101,10 @@ impl App {
                 let told = agents.acknowledge(&agent).map(|set| {
                     let still = set.agents.iter().any(|known| known.hash == agent.hash);
                     let text = match still {
-                        true => format!("`{}` can be started.", agent.name),
-                        false => format!("The file of `{}` is another by now.", agent.name),
+                        true => format!("`{}` is enabled.", agent.name),
+                        false => {
+                            format!("The file of `{}` has changed in the meantime.", agent.name)
+                        }
                     };
                     (text, set)
                 });

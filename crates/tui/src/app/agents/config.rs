@@ -26,7 +26,7 @@ impl App {
         let names: Vec<&str> = AgentSetting::ALL.map(AgentSetting::as_str).to_vec();
         match (AgentSetting::parse(setting), value.filter(|value| !value.is_empty())) {
             (None, _) => self.error(format!(
-                "There is no setting `{}` of an agent; there are: {}.",
+                "Unknown agent setting `{}`. Settings: {}.",
                 clean(setting),
                 names.join(", ")
             )),
@@ -45,9 +45,9 @@ impl App {
         let found = set.agents.iter().find(|agent| agent.name == name).cloned();
         match (&found, name) {
             (Some(_), _) => {}
-            (None, "") => self.error("Name the agent; `/agents` lists them."),
+            (None, "") => self.error("No agent given; `/agents` lists them."),
             (None, name) => {
-                self.error(format!("There is no agent `{}`; `/agents` lists them.", clean(name)));
+                self.error(format!("Unknown agent `{}`; `/agents` lists the agents.", clean(name)));
             }
         }
         found
@@ -57,10 +57,10 @@ impl App {
         let items = AgentSetting::ALL
             .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(agent, setting)))
             .to_vec();
-        let title = format!("The agent `{}`", agent.name);
+        let title = format!("Agent `{}`", agent.name);
         let list = ListDialog::new(title, items)
             .intro(self.agent_facts(agent))
-            .hint("enter changes · ctrl+l back to what its file says · esc leaves");
+            .hint("enter change · ctrl+l use the value of its file · esc close");
         self.open(Overlay::list(Purpose::AgentSettings(agent.name.clone()), list));
     }
 
@@ -72,14 +72,14 @@ impl App {
         };
         let file = match &agent.file {
             Some(file) => file.display().to_string(),
-            None => "in the program".to_owned(),
+            None => "built-in".to_owned(),
         };
         let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
         vec![
             Line::styled(clean(&agent.description), self.theme.text),
             fact("file", file),
             fact("tools", tools),
-            fact("kept in", format!("agents.overrides.{}", agent.name)),
+            fact("saved in", format!("agents.overrides.{}", agent.name)),
         ]
     }
 
@@ -97,7 +97,7 @@ impl App {
     }
 
     fn agent_field(&mut self, agent: &Agent, setting: AgentSetting) {
-        let intro = vec![format!("`{DEFAULT}`, or nothing: as its file says")];
+        let intro = vec![format!("`{DEFAULT}` or empty: the value of its file")];
         let title = format!("{}: {}", agent.name, setting.as_str());
         let dialog = FieldDialog::new(title, intro, Field::with(now(agent, setting)));
         let purpose = Purpose::AgentSetting(agent.name.clone(), setting);
@@ -174,12 +174,14 @@ impl App {
 
 fn told(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
     match (setting, value) {
-        (AgentSetting::Enabled, Some(Value::Bool(false))) => format!("`{name}` is off"),
-        (AgentSetting::Enabled, _) => format!("`{name}` can be started"),
-        (setting, None) => format!("`{}` of `{name}` is as its file says", setting.as_str()),
+        (AgentSetting::Enabled, Some(Value::Bool(false))) => format!("`{name}` is disabled"),
+        (AgentSetting::Enabled, _) => format!("`{name}` is enabled"),
+        (setting, None) => {
+            format!("`{}` of `{name}` now has the value of its file", setting.as_str())
+        }
         (setting, Some(value)) => {
             let value = value.as_str().map_or_else(|| value.to_string(), clean);
-            format!("`{}` of `{name}` is {value}", setting.as_str())
+            format!("`{}` of `{name}` is now {value}", setting.as_str())
         }
     }
 }

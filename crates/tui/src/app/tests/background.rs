@@ -1,5 +1,4 @@
-//! Commands that run: their seconds, the keys that they may have, and what is told of
-//! those in the background.
+//! Running commands: their seconds, their keys, and the notices about background commands.
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ fn what_runs_in_the_background_is_counted_and_its_end_is_told_once() {
     let ended = vec![one, process(2, BackgroundState::Exited { code: Some(3) })];
     bench.event(EventBody::Background { processes: ended.clone() });
     bench.shows("1 in background (/shells)");
-    let told = "in the background: sleep 2 ended with code 3 (/shells)";
+    let told = "background command exited with code 3: sleep 2 (/shells)";
     let is_told = |rows: &[String]| rows.iter().any(|row| row.contains(told));
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::Background { processes: ended.clone() });
@@ -48,7 +47,7 @@ fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
     bench.shell("sleep 60");
     bench.shows("sleep 60 (esc to cancel, 0s)");
     bench.app.begun -= Duration::from_secs(3);
-    bench.shows("sleep 60 (esc to cancel, 3s · Tab types to it · Ctrl+B: background)");
+    bench.shows("sleep 60 (esc to cancel, 3s · Tab to type into it · Ctrl+B: background)");
     bench.shows("sleep 60  3s");
     // In a text Tab means something else.
     bench.keys("x");

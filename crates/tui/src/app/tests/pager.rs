@@ -49,7 +49,7 @@ fn it_scrolls_and_goes_without_a_trace() {
     assert!(frame.over && frame.finished.is_empty());
     assert_eq!(frame.live.len(), 30);
     bench.shows("The answer to number 99");
-    bench.shows(" Transcript end · q closes");
+    bench.shows(" Transcript end · q close");
     bench.press(Key::plain(KeyCode::Home));
     bench.shows("> prompt 0");
     bench.press(Key::plain(KeyCode::PageDown));
@@ -63,7 +63,7 @@ fn it_scrolls_and_goes_without_a_trace() {
     );
     bench.hides("> prompt 0");
     bench.shows("> prompt 1");
-    // Letters are no text here, and nothing is sent.
+    // Letters are not text here, and nothing is sent.
     bench.keys("xyz\n");
     bench.keys("q");
     assert_eq!(bench.rows(), before);
@@ -96,10 +96,10 @@ fn what_is_looked_for_is_found_around_the_ends() {
     bench.keys("NUMBER 7");
     bench.shows("/NUMBER 7");
     bench.keys("\n");
-    bench.shows("it is nowhere");
+    bench.shows("not found");
     bench.keys("/answer to number 7\n");
     // Down to the end, then from the beginning.
-    bench.shows("from the beginning again");
+    bench.shows("search wrapped to the top");
     bench.shows("number 7 is");
     bench.hides("number 57 is");
     bench.press(Key::plain(KeyCode::Home));
@@ -110,11 +110,11 @@ fn what_is_looked_for_is_found_around_the_ends() {
     bench.keys("N");
     bench.hides("> prompt 50");
     bench.keys("N");
-    bench.shows("from the end again");
+    bench.shows("search wrapped to the bottom");
     bench.shows("> prompt 59");
     bench.keys("/");
     bench.press(Key::plain(KeyCode::Escape));
-    bench.shows("q closes");
+    bench.shows("q close");
     assert!(bench.app.is_paging());
 }
 
@@ -147,7 +147,7 @@ fn a_question_waits_until_it_is_seen() {
     bench.press(alt('t'));
     bench.turn();
     asks(&mut bench);
-    bench.shows("a question waits: q");
+    bench.shows("waiting for approval: q");
     bench.keys("\n1y");
     assert!(!decided(&mut bench));
     bench.keys("q");

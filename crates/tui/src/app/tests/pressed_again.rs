@@ -152,7 +152,7 @@ fn a_prompt_that_waits_for_hooks_is_seen() {
     let start = ItemStart::User { text: "mend it".to_owned() };
     bench.event(EventBody::ItemStarted { item: "u".into(), start });
     bench.hides("› mend it");
-    // Given up before anything was said, it is the person's again.
+    // A prompt cancelled before any output returns to the composer.
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::TurnStarted { prompt: "mend it".to_owned() });
     let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };

@@ -174,8 +174,8 @@ impl Vim {
         self.finish(buffer);
     }
 
-    /// Behind `R`, before a key of insert mode: what stands there goes, and Backspace
-    /// brings it back. `true` when the key is done with.
+    /// After `R`, before a key of insert mode: overwrites the character under the cursor,
+    /// and Backspace restores it. `true` if the key was handled.
     pub(super) fn overwrite(&mut self, buffer: &mut Buffer, key: Key) -> bool {
         let Some(gone) = self.overwritten.as_mut() else { return false };
         let cursor = buffer.cursor();
@@ -263,7 +263,7 @@ impl Vim {
         let count = self.pending.total();
         self.reset();
         let Some(mut change) = self.change.take() else { return };
-        // A count takes the place of the one before, also the next time.
+        // A count replaces the previous one, also for the next repetition.
         change.count = count.or(change.count);
         self.repeating = true;
         if let Some(extent) = change.selected {

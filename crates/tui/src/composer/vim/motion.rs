@@ -119,14 +119,14 @@ pub fn to_line(buffer: &Buffer, number: usize) -> Found {
     to(first_filled(buffer, line), Kind::Linewise)
 }
 
-/// The first character of a line that is no white space.
+/// The first non-whitespace character of a line.
 pub fn first_filled(buffer: &Buffer, line: usize) -> Position {
     let text = buffer.text().line(line);
     let byte = text.find(|char: char| !char.is_whitespace()).unwrap_or(text.len());
     Position::new(line, byte)
 }
 
-/// `g_`: the last character of the line that is no white space.
+/// `g_`: the last non-whitespace character of the line.
 pub fn last_filled(buffer: &Buffer) -> Found {
     let line = buffer.cursor().line;
     let end = buffer.text().line(line).trim_end().len();
@@ -141,7 +141,7 @@ pub enum Sort {
     Word(Class),
     Punctuation,
     Label,
-    /// With `W`: all that is no blank.
+    /// With `W`: everything but whitespace.
     Big,
 }
 

@@ -194,7 +194,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a text that begins with the end of a line goes on with an empty one.
+/// Whether a text that begins with a line end continues with an empty line.
 fn is_empty_line(rest: &str) -> bool {
     rest.get(1..).and_then(|rest| rest.split('\n').next()).is_some_and(|it| it.trim().is_empty())
 }

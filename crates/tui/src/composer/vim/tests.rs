@@ -1,4 +1,4 @@
-//! Text, keys and what comes of them; `|` is the cursor.
+//! Text, keys, and the expected result; `|` is the cursor.
 
 use parallax_screen::{Key, KeyCode};
 

@@ -107,14 +107,14 @@ fn no_row_is_wider_than_the_window() {
 #[test]
 fn alone_in_a_tiny_window_the_chosen_item_takes_the_rows() {
     let items = vec![
-        ListItem::new("a", "Paste a Gemini API key", "from Google AI Studio"),
+        ListItem::new("a", "Enter a Gemini API key", "from Google AI Studio"),
         ListItem::new("b", "Try it without a key", ""),
     ];
     let mut list = ListDialog::new("How?", items);
     let shown = |list: &ListDialog| -> Vec<String> {
         list.view(19, 4, &Theme::default()).rows.iter().map(Line::text).collect()
     };
-    assert_eq!(shown(&list)[1..3], ["❯ 1. Paste a Gemini", "     API key"]);
+    assert_eq!(shown(&list)[1..3], ["❯ 1. Enter a Gemini", "     API key"]);
     press(&mut list, KeyCode::Down);
     assert_eq!(shown(&list)[1..3], ["❯ 2. Try it without", "     a key"]);
     assert_eq!(shown(&list).len(), 4);
@@ -127,10 +127,10 @@ fn while_more_is_looked_for_nobody_is_told_that_nothing_fits() {
     let rows = |list: &ListDialog, height: usize| -> Vec<String> {
         list.view(60, height, &Theme::default()).rows.iter().map(Line::text).collect()
     };
-    assert!(rows(&list, 20).contains(&"  nothing fits".to_owned()));
+    assert!(rows(&list, 20).contains(&"  no match".to_owned()));
     list.under_way = Some("reading: 3 of 9".to_owned());
     let told = rows(&list, 20);
-    assert!(told.contains(&"  nothing fits so far".to_owned()), "{told:#?}");
+    assert!(told.contains(&"  no match so far".to_owned()), "{told:#?}");
     assert!(told.contains(&"  reading: 3 of 9".to_owned()), "{told:#?}");
     press(&mut list, KeyCode::Backspace);
     for height in 5..20 {

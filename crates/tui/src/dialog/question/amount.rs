@@ -8,7 +8,7 @@ use super::{QuestionAnswer, QuestionDialog, Typing};
 use crate::dialog::field::Field;
 
 impl QuestionDialog {
-    /// The budget that is asked about.
+    /// The budget in question.
     pub(super) fn budget(&self) -> Option<BudgetSpent> {
         match self.ask.preview {
             Some(Preview::Budget(spent)) => Some(spent),
@@ -29,7 +29,8 @@ impl QuestionDialog {
             Some(BudgetKind::Time) => "90s, 10m or 1h",
             _ => "0.50 or $2",
         };
-        self.typing = Some(Typing::Amount(field, Some(format!("an amount is written as {like}"))));
+        self.typing =
+            Some(Typing::Amount(field, Some(format!("expected an amount such as {like}"))));
         QuestionAnswer::Stay
     }
 }

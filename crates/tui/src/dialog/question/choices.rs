@@ -88,7 +88,7 @@ impl QuestionDialog {
         let mut runs = self.ask.verdict.parts.iter().filter_map(|part| part.strip_prefix("runs "));
         let is_more = !named.is_empty() && runs.any(|command| !named.contains(&program(command)));
         match is_more && self.edited.is_none() {
-            true => format!("{words} (what else runs here needs no rule)"),
+            true => format!("{words} (the other commands here need no rule)"),
             false => words,
         }
     }
@@ -97,11 +97,11 @@ impl QuestionDialog {
         let rule = || self.draft().map(|rule| self.rule_words(rule)).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {
             let words = match choice {
-                Choice::Outcome(_) => "Yes, and edits are applied without a question",
+                Choice::Outcome(_) => "Yes, and auto-approve edits",
                 Choice::Editor => "Edit the plan first (ctrl+x)",
-                Choice::Tell => "No, and say what should be different",
-                Choice::No => "No, go on planning (esc)",
-                _ => "Yes, and edits are asked about",
+                Choice::Tell => "No, and say what to change",
+                Choice::No => "No, keep planning (esc)",
+                _ => "Yes, but ask before edits",
             };
             return words.to_owned();
         }
@@ -109,22 +109,22 @@ impl QuestionDialog {
             let words = match choice {
                 Choice::Outcome(AskOutcome::Retry) => "Try the same model again",
                 Choice::Outcome(_) => "Yes, for the rest of this session",
-                Choice::No => "No, stop here (esc)",
+                Choice::No => "No, stop (esc)",
                 _ => "Yes, for this prompt",
             };
             return words.to_owned();
         }
         if self.ask.question == Question::Loop {
             let words = match choice {
-                Choice::No => "Yes, and stop here (esc)",
-                _ => "No, go on, and do not watch for them in this session",
+                Choice::No => "Yes, stop (esc)",
+                _ => "No, continue, and turn off loop detection this session",
             };
             return words.to_owned();
         }
         if let Some(spent) = self.budget() {
             return match choice {
                 Choice::Amount => "Yes, with another amount".to_owned(),
-                Choice::No => "No, stop here (esc)".to_owned(),
+                Choice::No => "No, stop (esc)".to_owned(),
                 _ => format!("Yes, with {} more", spent.amount(spent.limit)),
             };
         }
@@ -133,7 +133,9 @@ impl QuestionDialog {
                 format!("Yes, allow once, with {}", self.ask.permissions.leave())
             }
             Choice::Once => "Yes, allow once".to_owned(),
-            Choice::Wider => format!("Yes, allow once, wider: with {}", self.ask.wider.leave()),
+            Choice::Wider => {
+                format!("Yes, allow once with more permissions: {}", self.ask.wider.leave())
+            }
             Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
             Choice::Keep(RuleScope::Project) => {
                 format!("Yes, and always in this project: {}", rule())
@@ -147,11 +149,11 @@ impl QuestionDialog {
                 format!("Yes, and this session: {}", widest.unwrap_or_default())
             }
             Choice::Outcome(_) if self.ask.question == Question::Edit => {
-                "Yes, and all edits of this session (auto-edit mode)".to_owned()
+                "Yes, and auto-approve all edits this session (auto-edit mode)".to_owned()
             }
-            Choice::Outcome(_) => "Yes, and its like this session".to_owned(),
-            Choice::Hunks => "Choose among the hunks".to_owned(),
-            Choice::Editor => "Edit it in the editor first".to_owned(),
+            Choice::Outcome(_) => "Yes, and don't ask again this session".to_owned(),
+            Choice::Hunks => "Select hunks to apply".to_owned(),
+            Choice::Editor => "Edit it in the external editor first".to_owned(),
             Choice::Amount => "Yes, with another amount".to_owned(),
             Choice::Tell => "No, and tell the model what to do instead".to_owned(),
             Choice::No => "No (esc)".to_owned(),

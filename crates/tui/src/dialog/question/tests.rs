@@ -90,7 +90,9 @@ fn the_command_comes_first_however_much_it_runs() {
     };
     let first = rows(&dialog);
     assert!(first[1].starts_with("$ cd calc && echo part0"), "{first:#?}");
-    for text in ["runs 30 commands, writes 1 file", "not offered for longer: it runs 31 commands"] {
+    for text in
+        ["runs 30 commands, writes 1 file", "cannot be allowed permanently: it runs 31 commands"]
+    {
         assert!(first.iter().any(|row| row.contains(text)), "{text}: {first:#?}");
     }
     for _ in 0..9 {
@@ -135,9 +137,9 @@ fn the_wider_leave_is_a_choice_of_its_own_behind_what_was_asked_for() {
     let rows = dialog.view(100, 30, 1, &Theme::default()).rows;
     let rows: Vec<String> = rows.iter().map(Line::text).collect();
     for text in [
-        "  needs leave to write /var/tmp/aa/c.txt",
+        "  requires leave to write /var/tmp/aa/c.txt",
         "❯ 1. Yes, allow once, with leave to write /var/tmp/aa/c.txt",
-        "  2. Yes, allow once, wider: with leave to write /var/tmp",
+        "  2. Yes, allow once with more permissions: leave to write /var/tmp",
     ] {
         assert!(rows.iter().any(|row| row == text), "{text}: {rows:#?}");
     }
@@ -233,7 +235,7 @@ fn a_plan_is_read_scrolled_and_answered() {
     };
     let rows = text(&dialog);
     assert!(rows.iter().any(|row| row.contains("step 0") && !row.contains("**")), "{rows:?}");
-    assert!(rows.iter().any(|row| row.contains("1. Yes, and edits are applied")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.contains("1. Yes, and auto-approve edits")), "{rows:?}");
     press(&mut dialog, Key::plain(KeyCode::PageDown));
     assert!(!text(&dialog).iter().any(|row| row.ends_with("step 0")));
     assert!(matches!(press(&mut dialog, Key::ctrl('x')), QuestionAnswer::Edit));

@@ -72,13 +72,14 @@ impl QuestionDialog {
 
     /// Why it is asked, and by which rule; and why there is no answer for longer.
     fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let why = format!("why asked: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
+        let why =
+            format!("Approval required: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
         let mut rows = wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")]);
         let only_once = |choice: &Choice| !matches!(choice, Choice::Keep(_) | Choice::Outcome(_));
         if let Some(why) = &self.ask.no_rule
             && self.choices.iter().all(only_once)
         {
-            let why = format!("not offered for longer: {why}");
+            let why = format!("cannot be allowed permanently: {why}");
             rows.push(cut_marked(Line::styled(why, theme.secondary), width));
         }
         rows
@@ -116,11 +117,13 @@ impl QuestionDialog {
             Question::Edit => "Apply this change?",
             Question::Exec => "Allow execution of this command?",
             Question::Mcp => "Allow execution of this tool?",
-            Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
-            Question::Fallback => "Shall another model answer?",
-            Question::Loop => "The model repeats itself. Watch for loops?",
-            Question::Budget => "The budget is spent. Go on?",
-            Question::ExitPlanMode => "Shall the work on this plan begin?",
+            Question::SandboxExpansion => {
+                "The sandbox blocked this. Run it again with more permissions?"
+            }
+            Question::Fallback => "Use another model?",
+            Question::Loop => "The model repeats itself. Stop?",
+            Question::Budget => "The budget is used up. Continue?",
+            Question::ExitPlanMode => "Start working on this plan?",
             Question::AskUser => "Your answer?",
             Question::Info => "Allow this?",
         };
@@ -141,14 +144,14 @@ impl QuestionDialog {
         }
         if matches!(self.ask.question, Question::Fallback | Question::Budget | Question::Loop) {
             if let Some(agent) = &self.ask.agent {
-                rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
+                rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
             }
             let what = Line::styled(self.ask.title.clone(), theme.text);
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
             return rows;
         }
         if let Some(agent) = &self.ask.agent {
-            rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
+            rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
         }
         let (name, title) = (&self.ask.name, &self.ask.title);
         let what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
@@ -190,7 +193,7 @@ impl QuestionDialog {
                     let line = Line::styled("  ", theme.text).and(url.clone(), theme.link);
                     rows.extend(wrap(&line, width, &hang));
                     if !url.is_ascii() || url.contains("xn--") {
-                        let warning = "    the address has letters that may look like others";
+                        let warning = "    the URL has letters that may look like others";
                         rows.push(Line::styled(warning, theme.warning));
                     }
                 }
@@ -215,7 +218,7 @@ impl QuestionDialog {
                     let line = Line::styled(format!("  {}", tabs(line)), theme.text);
                     rows.extend(wrap(&line, width, &hang));
                 }
-                let place = format!("  its files, in {}:", folder.display());
+                let place = format!("  files in {}:", folder.display());
                 rows.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
                 for file in files {
                     let line = Line::styled(format!("    {}", tabs(file)), theme.text);
@@ -231,7 +234,7 @@ impl QuestionDialog {
         }
         let leave = self.ask.permissions.leave();
         if !leave.is_empty() {
-            let line = Line::styled("  needs ", theme.warning).and(leave, theme.warning.bold());
+            let line = Line::styled("  requires ", theme.warning).and(leave, theme.warning.bold());
             rows.extend(wrap(&line, width, &hang));
         }
         for what in &self.ask.not_undoable {
@@ -262,7 +265,8 @@ impl QuestionDialog {
         let hang = [Span::raw("  ")];
         let mut rows = Vec::new();
         if self.hunks.is_some() {
-            let hint = "space take or leave · ↑↓ hunks · enter go on with what is taken · esc back";
+            let hint = "space select · ↑↓ hunks · enter continue with the selected hunks · esc \
+                        back";
             rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
             return (rows, None);
         }
@@ -270,7 +274,7 @@ impl QuestionDialog {
             let (label, field, problem) = match typing {
                 Typing::Rule(field, problem) => ("rule: ", field, problem.as_deref()),
                 Typing::Feedback(field) => ("tell the model: ", field, None),
-                Typing::Amount(field, problem) => ("by how much more: ", field, problem.as_deref()),
+                Typing::Amount(field, problem) => ("increase by: ", field, problem.as_deref()),
             };
             if let Some(problem) = problem {
                 rows.extend(wrap(&Line::styled(problem.to_owned(), theme.error), width, &hang));
@@ -295,7 +299,7 @@ impl QuestionDialog {
         }
         if self.draft().is_some() {
             let widens = self.keeps_rules() && self.ask.rules.len() > 1;
-            let widen = if widens { "←→ narrower or wider rule · " } else { "" };
+            let widen = if widens { "←→ narrower or broader rule · " } else { "" };
             let edit = if self.can_edit() { "e edit the rule · " } else { "" };
             let hint = format!("{widen}{edit}esc no");
             rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));

@@ -1,4 +1,4 @@
-//! Commands of LaTeX and the characters that they stand for.
+//! LaTeX commands and their characters.
 
 /// Commands that are one character.
 pub(super) const SYMBOLS: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! Sub-agents and headings.
+//! Subagents and headings.
 
 use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
 
@@ -74,7 +74,7 @@ fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
     done.display = Some(Display::Agent(AgentProgress { end: Some(AgentEnd::Timeout), ..ended }));
     show.end(done);
     let rows = show.take().join("\n");
-    for wanted in ["its time was up", "FindFiles  1", "five"] {
+    for wanted in ["timed out", "FindFiles  1", "five"] {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }
     assert!(!rows.contains("Subagent 'scout'"), "{rows}");

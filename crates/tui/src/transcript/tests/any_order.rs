@@ -39,8 +39,8 @@ fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
 }
 
 proptest::proptest! {
-    /// Whatever happens in whatever order: rows fit, the live part is no taller
-    /// than it may be, nothing is shown that steers the terminal.
+    /// For any events in any order: rows fit the width, the live part is not too tall, and
+    /// no output contains terminal controls.
     #[test]
     fn rows_always_fit(
         steps in proptest::collection::vec((0u8..12, 0u8..3, "(?s)[\u{0}-\u{7f}世界\u{202e}]{0,80}"), 1..16),
