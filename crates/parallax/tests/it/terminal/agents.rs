@@ -131,10 +131,10 @@ fn an_agent_is_set_to_other_values_and_back() {
     }
     seat.types("7");
     seat.press(Key::Enter);
-    seat.has_seen("`maxTurns` of `scout` is 7");
+    seat.has_seen("`maxTurns` of `scout` is now 7");
     assert_eq!(kept("runConfig"), json!({"maxTurns": 7}));
     seat.prompts("/agents config scout model flash");
-    seat.has_seen("`model` of `scout` is flash");
+    seat.has_seen("`model` of `scout` is now flash");
     assert_eq!(kept("modelConfig"), json!({"model": "flash"}));
     seat.prompts("/agents config scout maxTurns default");
     seat.has_seen("`maxTurns` of `scout` now has the value of its file");

@@ -64,7 +64,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     seat.prompts("/mcp list");
     seat.has_seen("○ test · disabled");
     seat.prompts("/mcp enable test --session");
-    seat.has_seen("`test` is enabled for this session");
+    seat.has_seen("`test` enabled for this session");
     assert!(!seat.world.home.parallax().join("mcp-server-enablement.json").exists());
     seat.prompts("/mcp enable nothing");
     seat.has_seen("no MCP server `nothing`");
@@ -153,7 +153,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.prompts("/skills disable nope");
     seat.has_seen("there is no skill `nope`; there are: review");
     seat.prompts("/skills list all");
-    seat.has_seen("review (user, off)");
+    seat.has_seen("review (user, disabled)");
     seat.prompts("/commands");
     seat.has_seen("/git:fix Mend it");
     seat.prompts("hi");
