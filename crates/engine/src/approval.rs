@@ -34,11 +34,14 @@ impl Default for Approvals {
 fn sandbox_denial_reason(lacked: &Permissions) -> String {
     let shown = match lacked.file_system.read.is_empty() || lacked.outside {
         true => "",
-        false => "; what it reads there is hidden from commands, and the model sees what it prints",
+        false => {
+            "; these files are normally hidden from commands, and the model sees the \
+            command's output"
+        }
     };
     format!(
-        "The sandbox refused this command something on its way. Yes runs it once more, with {} and \
-         nothing else{shown}",
+        "The sandbox denied this command some access. Approve to run it again with {} and \
+            nothing else{shown}",
         lacked.leave()
     )
 }
@@ -144,12 +147,12 @@ impl Session {
     pub(crate) async fn decide(&mut self, board: &mut ToolBatch<'_>, cancel: &CancellationToken) {
         for decide in std::mem::take(&mut self.inbox.decisions) {
             let Some(mut prepared) = board.awaiting_approval.remove(&decide.ask) else {
-                let text = format!("there is no open question `{}`", decide.ask);
+                let text = format!("No pending request `{}`", decide.ask);
                 self.inbox.notice(Level::Error, text);
                 continue;
             };
             if let Err(why) = check(&decide, &prepared) {
-                let text = format!("the question `{}` stays open: {why}", decide.ask);
+                let text = format!("Request `{}` is still pending: {why}", decide.ask);
                 self.inbox.notice(Level::Error, text);
                 board.awaiting_approval.insert(decide.ask, prepared);
                 continue;
@@ -230,13 +233,13 @@ impl Session {
         match self.judge.with_rule(&rule) {
             Ok(judge) => self.judge = judge,
             Err(why) => {
-                self.inbox.notice(Level::Error, format!("the rule is not kept: {why}"));
+                self.inbox.notice(Level::Error, format!("Failed to apply the rule: {why}"));
                 return None;
             }
         }
         // A rule edited by the user may not match the call it was written for.
         if decide.rule.is_some() && !self.is_allowed_now(prepared) {
-            let text = "the rule does not cover this call, which will be asked about again";
+            let text = "The rule does not match this call, which will require approval again";
             self.inbox.notice(Level::Warning, text);
         }
         (scope != RuleScope::Session).then_some((rule, scope))
@@ -244,18 +247,18 @@ impl Session {
 
     async fn save(&mut self, rule: RuleDraft, scope: RuleScope) {
         let Some(keeper) = self.rule_keeper.clone().filter(|_| self.approvals.permanent) else {
-            let text = "the rule holds for this session only: set \
-                        `security.enablePermanentToolApproval` to keep rules on disk";
+            let text = "The rule applies to this session only. Set \
+                `security.enablePermanentToolApproval` to save rules on disk";
             self.inbox.notice(Level::Warning, text);
             return;
         };
         let saving = tokio::task::spawn_blocking(move || keeper.keep(&rule, scope));
         match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
-                self.inbox.notice(Level::Info, format!("rule saved to `{}`", path.display()));
+                self.inbox.notice(Level::Info, format!("Rule saved to `{}`", path.display()));
             }
             Ok(Err(why)) => {
-                let text = format!("the rule holds for this session only: {why}");
+                let text = format!("The rule applies to this session only: {why}");
                 self.inbox.notice(Level::Error, text);
             }
             Err(_) => {}
@@ -274,7 +277,7 @@ impl Session {
         board.exclusive = false;
         if let Some(refused) = prepared.again.refused.take() {
             let SandboxDenial { mut outcome, finish } = *refused;
-            let mut why = "The user did not agree to give it that.".to_owned();
+            let mut why = "The user denied this access.".to_owned();
             if let Some(feedback) = feedback {
                 why.push_str(&format!(" The user says: {feedback}"));
             }
@@ -309,14 +312,14 @@ fn is_plan(prepared: &PreparedCall) -> bool {
 /// Validates a response against the request.
 fn check(decide: &Decide, prepared: &PreparedCall) -> Result<(), &'static str> {
     if !prepared.outcomes.contains(&decide.outcome) {
-        return Err("this answer is not offered");
+        return Err("this response is not available");
     }
     if decide.outcome == AskOutcome::ModifyWithEditor && decide.arguments.is_none() {
         return Err("the changed arguments are missing");
     }
     let saved = decide.scope.is_some_and(|scope| scope != RuleScope::Session);
     if saved && !prepared.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave) {
-        return Err("rules are not kept on disk (`security.enablePermanentToolApproval`)");
+        return Err("rules are not saved on disk (`security.enablePermanentToolApproval`)");
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ impl BackgroundWatcher {
             let end: String = output.chars().skip(skipped).collect();
             let what = if skipped > 0 { "The end of its output" } else { "Its output" };
             match end.trim().is_empty() {
-                true => text.push_str(" It wrote nothing."),
+                true => text.push_str(" It produced no output."),
                 false => text.push_str(&format!(" {what}:\n{}", untrusted::wrap(&end))),
             }
         }
@@ -87,13 +87,13 @@ impl BackgroundWatcher {
 fn line(process: &BackgroundProcess) -> String {
     let BackgroundProcess { pid, command, state, log, .. } = process;
     let how = match state {
-        BackgroundState::Signalled { signal } => format!("was ended by signal {signal}"),
-        BackgroundState::Exited { code: Some(code) } => format!("ended with exit code {code}"),
+        BackgroundState::Signalled { signal } => format!("was terminated by signal {signal}"),
+        BackgroundState::Exited { code: Some(code) } => format!("exited with code {code}"),
         BackgroundState::Exited { code: None } | BackgroundState::Running => "ended".to_owned(),
     };
     let command = command.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = command.chars().take(150).collect();
     let dots = if short.len() < command.len() { "…" } else { "" };
     let log = log.display();
-    format!("The background command `{short}{dots}` (PID {pid}) {how}. Its log: `{log}`")
+    format!("Background command `{short}{dots}` (PID {pid}) {how}. Log: `{log}`")
 }

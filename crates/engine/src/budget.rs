@@ -221,15 +221,15 @@ impl Session {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Config,
                 message: format!(
-                    "no price of `{model}` is known, so a budget of money cannot be kept: set \
-                     `modelConfigs.prices`, or limit tokens with `--max-tokens`"
+                    "cannot enforce the cost budget: the price of `{model}` is unknown. Set \
+                        `modelConfigs.prices`, or limit tokens with `--max-tokens`"
                 ),
                 status: None,
             }));
         }
         if let Some(spent) = self.budget.approaching_limit() {
             let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
-            let text = format!("{used} of the budget of {limit} are spent");
+            let text = format!("{used} of the budget of {limit} are used");
             self.inbox.notice(Level::Warning, text);
         }
         Ok(())

@@ -91,13 +91,13 @@ async fn keep(
             // Most MCP calls change no files here.
             let said = kept.not_undoable().into_iter().filter(|_| !effects.may_change_files);
             for text in said {
-                progress.notice(Level::Warning, &format!("cannot be undone: {text}"));
+                progress.notice(Level::Warning, &format!("Cannot be undone: {text}"));
             }
             Some(kept)
         }
         Ok(Err(_)) if effects.may_change_files => None,
         Ok(Err(why)) => {
-            progress.notice(Level::Warning, &format!("this change cannot be undone: {why}"));
+            progress.notice(Level::Warning, &format!("This change cannot be undone: {why}"));
             None
         }
         // A panic there is our bug and no reason to stop the work.

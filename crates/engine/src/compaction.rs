@@ -236,7 +236,7 @@ impl Session {
                 if let (true, Some(context)) = (undone, &self.folder_context) {
                     context.resume(&contents_of(self.history.view()));
                 }
-                let remark = (!undone).then(|| "there is no compaction to take back".to_owned());
+                let remark = (!undone).then(|| "there is no compaction to undo".to_owned());
                 let after = self.current_tokens();
                 self.emit_compaction(Compaction {
                     cause: CompactionCause::Undo,
@@ -351,8 +351,8 @@ impl Session {
         if after > goal(before) && remark.is_none() {
             let fixed = material.fixed * 100 / before.max(1);
             remark = Some(format!(
-                "the system prompt and the tools are {fixed} % of it; the prompt, the last answers \
-                 and the newest result stay whole"
+                "the system prompt and the tools use {fixed} % of it; the prompt, the last \
+                    responses, and the newest result are always kept"
             ));
         }
         self.take(shorter, how, before, after);
@@ -397,8 +397,8 @@ impl Session {
             after,
             remark: (after > goal(before)).then(|| {
                 format!(
-                    "only results before the newest {} tokens of them were shortened; no account \
-                     is needed yet",
+                    "only results before the newest {} tokens of results were masked; no summary \
+                        is needed yet",
                     reach.protect
                 )
             }),
@@ -487,7 +487,7 @@ impl Session {
             }
             Err(_) if cancel.is_cancelled() => None,
             Err(why) => {
-                let remark = format!("the model wrote no account ({why}); the program did");
+                let remark = format!("the model wrote no summary ({why}), so the program did");
                 Some((
                     self.mechanical_view(material, split),
                     CompactionHow::Mechanical,

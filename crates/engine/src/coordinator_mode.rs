@@ -36,8 +36,8 @@ impl Session {
         (self.is_coordinator && !has(spec)).then(|| {
             let name = &spec.name;
             let message = format!(
-                "`{name}` cannot be called while you coordinate: hand the work to a sub-agent \
-                 with `invoke_agent`"
+                "`{name}` is not available in coordinator mode. Delegate the work to a subagent \
+                    with `invoke_agent`"
             );
             ToolError::new(ToolErrorKind::PolicyViolation, message)
         })

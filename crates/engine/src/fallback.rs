@@ -73,7 +73,7 @@ impl Session {
         {
             failure
                 .message
-                .push_str(&format!("; `{}` could answer: `--fallback auto` lets it", other.model));
+                .push_str(&format!("; to use `{}` instead, pass `--fallback auto`", other.model));
         }
         Ok(result)
     }
@@ -142,8 +142,8 @@ impl Session {
         let why = words(*cause);
         let how_long = if *lasting { "this session" } else { "this prompt" };
         let text = format!(
-            "`{from}` {why}: {how_long} goes on with `{to}` ({}); `/model` chooses another, \
-             `model.fallback: off` forbids it",
+            "`{from}` {why}. Using `{to}` for {how_long} ({}). Run `/model` to choose another, \
+                or set `model.fallback` to `off` to disable fallback",
             fallback.message
         );
         if *lasting {
@@ -169,7 +169,12 @@ impl Session {
         let ask = Ask::of_session(
             AskId::new(format!("ask-model-{}", self.asks)),
             "model",
-            format!("`{}` {}: go on with `{}`?", fallback.from, words(fallback.cause), fallback.to),
+            format!(
+                "`{}` {}. Use `{}` instead?",
+                fallback.from,
+                words(fallback.cause),
+                fallback.to
+            ),
             Verdict::new(Decision::Ask, "model.fallback", why),
             Question::Fallback,
             vec![
@@ -203,8 +208,11 @@ impl Session {
                     return Ok(decide);
                 }
                 let text = match decide.ask == id {
-                    true => format!("the question `{id}` stays open: this answer is not offered"),
-                    false => format!("there is no open question `{}`", decide.ask),
+                    true => format!(
+                        "the question `{id}` stays open: this response is not \
+                        available"
+                    ),
+                    false => format!("No pending request `{}`", decide.ask),
                 };
                 self.inbox.notice(Level::Error, text);
             }
@@ -223,8 +231,8 @@ impl Session {
 /// Describes the cause.
 fn words(cause: FallbackCause) -> &'static str {
     match cause {
-        FallbackCause::Capacity => "cannot answer now",
+        FallbackCause::Capacity => "is not available now",
         FallbackCause::Quota => "has no quota left",
-        FallbackCause::NotFound => "is not there for this key",
+        FallbackCause::NotFound => "is not available for this key",
     }
 }

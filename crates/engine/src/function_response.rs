@@ -97,7 +97,7 @@ impl MediaPlacement {
 /// The two contents that add audio or video after a batch: a generated model content, which
 /// therefore carries the synthetic signature, and a user content.
 pub(crate) fn injection(media: Vec<Part>) -> [Content; 2] {
-    let remark = Part::text("The media that were read follow.").with_signature(SYNTHETIC_SIGNATURE);
+    let remark = Part::text("The requested media follow.").with_signature(SYNTHETIC_SIGNATURE);
     [Content::model(vec![remark]), Content::user(media)]
 }
 

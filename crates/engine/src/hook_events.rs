@@ -145,7 +145,10 @@ impl Session {
         };
         if timed_out {
             let seconds = SHUTDOWN_TIMEOUT.as_secs();
-            let text = format!("SessionEnd hooks did not end within {seconds} s and were stopped");
+            let text = format!(
+                "SessionEnd hooks did not finish within {seconds} s and were \
+                stopped"
+            );
             self.inbox.notice(Level::Warning, text);
         }
         let notified = &mut self.notified;
@@ -208,8 +211,8 @@ impl Session {
         EndReason::Failed(Failure {
             kind: FailureKind::Continuations,
             message: format!(
-                "{who} sent the agent back to work {MAX_CONTINUATIONS} times, which is as often as \
-                 one prompt allows: {}",
+                "{who} continued the agent {MAX_CONTINUATIONS} times, which is the limit for one \
+                    prompt: {}",
                 beginning.text()
             ),
             status: None,
@@ -281,7 +284,7 @@ impl Session {
         }
         let asks =
             (outcome.decision == Some(HookDecision::Ask)).then(|| match outcome.reason.as_str() {
-                "" => "a hook wants somebody to look at it".to_owned(),
+                "" => "a hook requires approval".to_owned(),
                 reason => reason.to_owned(),
             });
         let arguments = outcome.given("tool_input").and_then(Value::as_object).map(|changed| {
@@ -302,7 +305,7 @@ impl Session {
         "hook".clone_into(&mut verdict.rule);
         why.clone_into(&mut verdict.why);
         if !self.interactive {
-            verdict.why.push_str(" (a hook asks, and nobody can be asked here)");
+            verdict.why.push_str(" (a hook requires approval, but no user is present)");
         }
     }
 
@@ -340,7 +343,7 @@ impl Session {
             match replacement_call(wanted) {
                 Some(tail) => return Some(tail),
                 None => {
-                    let text = "a hook asks for a further call that has no `name`: it is not made";
+                    let text = "A hook requested a tool call without a `name`; it was ignored";
                     self.inbox.notice(Level::Warning, text);
                 }
             }

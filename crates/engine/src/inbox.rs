@@ -244,7 +244,7 @@ impl Inbox {
             }
             Op::Undo { prompt, force } => self.undos.push((prompt, force)),
             Op::Rewind(_) | Op::Restore(_) if self.turn.is_some() => {
-                self.notice(Level::Warning, "going back works between turns only");
+                self.notice(Level::Warning, "Rewind and restore are only available between turns");
             }
             Op::Rewind(rewind) => self.rewinds.push(rewind),
             Op::Restore(restore) => self.restores.push(restore),

@@ -12,7 +12,7 @@ pub fn violation(contents: &[Sealed]) -> Option<String> {
         return Some(broken);
     }
     if contents.last().map(Sealed::role) != Some(Role::User) {
-        return Some("the last content is not the user's".into());
+        return Some("the last content is not from the user".into());
     }
     None
 }

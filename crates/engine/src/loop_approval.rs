@@ -11,7 +11,7 @@ use crate::session::Session;
 
 /// Replaces the user's message when a response was stopped.
 pub(crate) const GO_ON: &str =
-    "[The answer was cut, since it repeated itself. The user wants you to go on.]";
+    "[The response was stopped because it repeated itself. The user wants you to continue.]";
 
 impl Session {
     /// Ends the turn because of a loop, unless the user disables loop detection for the session.

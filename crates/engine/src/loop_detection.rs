@@ -94,7 +94,7 @@ impl LoopDetector {
 
     /// Counts repeated text as a repetition in the same turn.
     pub(crate) fn record_text_repetition(&mut self) -> LoopAction {
-        let detail = "the same text was written again and again".to_owned();
+        let detail = "the same text was repeated".to_owned();
         self.text.reset();
         if std::mem::replace(&mut self.has_nudged, true) {
             LoopAction::Stop(detail)

@@ -53,8 +53,8 @@ impl Session {
                 self.set_mode(mode);
                 self.yolo_by_rule = !self.interactive && !self.began_in_yolo;
                 if mode == ApprovalMode::Yolo {
-                    let text = "the plan is agreed to by a rule, since nobody can be asked: \
-                                everything runs without a question from here on";
+                    let text = "A rule approved the plan because no user is present. YOLO mode: \
+                        all actions are auto-approved from now on";
                     self.inbox.notice(Level::Warning, text);
                 }
             }

@@ -251,8 +251,8 @@ mod tests {
             let text = assemble(flags, &|_| SectionText::BuiltIn);
             text.split_once("# Sandbox").map_or_else(String::new, |(_, text)| text.to_owned())
         };
-        assert!(told(SandboxKind::None).contains("no sandbox"));
-        assert!(told(SandboxKind::Commands).contains("cannot be written"));
+        assert!(told(SandboxKind::None).contains("without a sandbox"));
+        assert!(told(SandboxKind::Commands).contains("not writable"));
         assert!(told(SandboxKind::Container).contains("container"));
         assert!(told(SandboxKind::Seatbelt).contains("Seatbelt"));
     }

@@ -48,7 +48,8 @@ fn declaration(spec: &ToolSpec, description: &str) -> Value {
             properties.entry(WAIT_FOR_PREVIOUS).or_insert_with(|| {
                 json!({
                     "type": "boolean",
-                    "description": "Run only when all earlier calls of this answer are done."
+                    "description": "Run only after all earlier calls of this response have \
+                        finished."
                 })
             });
         }

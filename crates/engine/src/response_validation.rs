@@ -90,13 +90,13 @@ impl InvalidResponse {
             Self::MalformedFunctionCall => "the model wrote a malformed function call",
             Self::UnexpectedToolCall => "the model called a tool where none was allowed",
             Self::MaxTokensExceeded => {
-                "the model used up its output tokens without an answer; ask for less at once"
+                "the model used up its output tokens without a response; ask for less at once"
             }
-            Self::SafetyBlocked => "the answer was blocked by the service's safety filters",
-            Self::RecitationBlocked => "the answer was blocked because it recites a source",
-            Self::OtherBlocked => "the service gave no answer and no reason (`OTHER`)",
-            Self::ThinkingOnlyResponse => "the model only thought and gave no answer",
-            Self::NoResponseText => "the model gave an empty answer",
+            Self::SafetyBlocked => "the response was blocked by the service's safety filters",
+            Self::RecitationBlocked => "the response was blocked because it recites a source",
+            Self::OtherBlocked => "the service returned no response and no reason (`OTHER`)",
+            Self::ThinkingOnlyResponse => "the model returned only thoughts and no response",
+            Self::NoResponseText => "the model returned an empty response",
         };
         let mut message = format!("{what} ({})", self.as_str());
         if let Some(reason) = &answer.finish {

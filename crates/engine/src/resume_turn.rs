@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::tool_batch::{FinishedResults, ToolCall};
 
 /// Follows a response that the end of the program interrupted.
-const PARTIAL_NOTE: &str = "[Your answer was cut off here: go on where you were.]";
+const PARTIAL_NOTE: &str = "[Your response was interrupted here. Continue where you were.]";
 
 impl Session {
     /// Whether a turn can start this way; otherwise notifies the user.
@@ -32,7 +32,7 @@ impl Session {
         if matches!(beginning, TurnInput::Prompt(_)) || is_open {
             return true;
         }
-        self.inbox.notice(Level::Warning, "no turn was cut off: there is nothing to go on with");
+        self.inbox.notice(Level::Warning, "There is no interrupted turn to continue");
         self.hub.send(EventBody::NotContinued);
         false
     }
@@ -99,7 +99,8 @@ impl Session {
     pub(crate) async fn restore(&mut self) {
         for order in std::mem::take(&mut self.inbox.restores) {
             let Some(earlier) = self.results_before(order) else {
-                let text = "the call of that change is no longer in the conversation";
+                let text = "Cannot restore: the call of that change is no longer in the \
+                    conversation";
                 self.inbox.notice(Level::Error, text);
                 continue;
             };
@@ -120,7 +121,7 @@ impl Session {
     async fn restore_checkpoint(&mut self, order: Restore) -> Undone {
         let problem = |why: &str| Undone { problem: Some(why.to_owned()), ..Undone::default() };
         let Some(checkpoints) = self.checkpoints.clone() else {
-            return problem("this session keeps no old versions of files");
+            return problem("checkpoints are disabled in this session");
         };
         // A turn of its own, so that an undo reverts the restore.
         self.turn += 1;
@@ -129,7 +130,7 @@ impl Session {
         match self.inbox.while_receiving(tokio::task::spawn_blocking(restore)).await {
             Ok(Ok(undone)) => undone,
             Ok(Err(why)) => problem(&why),
-            Err(_) => problem("the restore crashed; this is a defect"),
+            Err(_) => problem("the restore crashed (this is a bug)"),
         }
     }
 

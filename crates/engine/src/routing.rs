@@ -138,9 +138,9 @@ impl Session {
             None => {
                 let model = self.model.resolve(&named);
                 let reason = match overridden_model {
-                    Some(_) => format!("the command of the prompt wants `{named}`"),
+                    Some(_) => format!("the prompt's command selects `{named}`"),
                     None if model == asked => format!("`{asked}` is set"),
-                    None => format!("`{asked}` is set, which means `{model}` here"),
+                    None => format!("`{asked}` is set and resolves to `{model}`"),
                 };
                 (model, RouteDecision::new(true, RouteSource::Override, reason))
             }
@@ -190,7 +190,7 @@ impl Session {
     ) -> RouteDecision {
         if self.routing.plan {
             if self.inbox.mode == ApprovalMode::Plan {
-                return RouteDecision::new(true, RouteSource::ApprovalMode, "it is plan mode");
+                return RouteDecision::new(true, RouteSource::ApprovalMode, "plan mode is active");
             }
             if let Some(plan) = self.plan() {
                 let reason = format!("the work follows the plan `{}`", plan.display());
@@ -200,29 +200,29 @@ impl Session {
         let prompt = self.prompts.marks().last().map(|mark| mark.text.clone()).unwrap_or_default();
         let rule = |strong, reason: &str| RouteDecision::new(strong, RouteSource::Rules, reason);
         if self.fast_model_failed {
-            return rule(true, "the fast model did not get on with the prompt before");
+            return rule(true, "the fast model failed at the previous prompt");
         }
         match prompt_rules::look(&prompt) {
             PromptSize::Large(why) => rule(true, why),
             PromptSize::Small => rule(false, "the prompt is short and clear"),
             PromptSize::Continuation => match &self.last_model {
-                Some(last) => rule(*last != routes.fast, "it goes on with what was there"),
-                None => RouteDecision::new(true, RouteSource::Default, "there is nothing to go by"),
+                Some(last) => rule(*last != routes.fast, "it continues the previous task"),
+                None => RouteDecision::new(true, RouteSource::Default, "there is no previous task"),
             },
             PromptSize::TooShort => RouteDecision::new(
                 true,
                 RouteSource::Default,
-                "it is too short to be worth a question",
+                "it is too short for a classifier request",
             ),
             PromptSize::Unclear if self.routing.router == Router::Rules => RouteDecision::new(
                 true,
                 RouteSource::Default,
-                "no rule fits, and no model is asked (`model.routing`)",
+                "no rule matches, and the classifier is disabled (`model.routing`)",
             ),
             PromptSize::Unclear if is_again => RouteDecision::new(
                 true,
                 RouteSource::Default,
-                "plan mode is over, and no rule fits",
+                "plan mode ended, and no rule matches",
             ),
             PromptSize::Unclear => self.classify(routes, &prompt, cancel).await,
         }
@@ -257,7 +257,7 @@ impl Session {
             Err(error) => RouteDecision {
                 error: Some(error),
                 ahead,
-                ..RouteDecision::new(true, RouteSource::Default, "the classifier said nothing")
+                ..RouteDecision::new(true, RouteSource::Default, "the classifier gave no answer")
             },
         }
     }

@@ -36,11 +36,12 @@ pub(crate) use self::prepare::denial_note;
 const PARALLEL: usize = 8;
 
 /// Added to the result of a call that the user changed.
-const CHANGED_BY_USER: &str = "[The user changed this call before agreeing to it: what was done is not all \
-                       that you proposed. Look at the result before you build on it.]";
+const CHANGED_BY_USER: &str = "[The user changed this call before approving it. Check the result \
+    before you rely on it.]";
 /// Added to the result of a command that ran again with more permissions.
-const RERUN_NOTE: &str = "[The command ran twice: the sandbox refused the first run something, and \
-     this is the second, with leave for it. What the first run did was there already.]";
+const RERUN_NOTE: &str = "[The command ran twice: the sandbox denied the first run some access; \
+    this is the result of the second run, with that access. The effects of the first run \
+    remain.]";
 
 /// The tool whose calls are headings for the calls that follow.
 const HEADING_TOOL: &str = "update_topic";
@@ -319,7 +320,7 @@ impl Session {
                 if board.tail(running.index, name, args) {
                     return;
                 }
-                let text = "hooks asked for a further call too often; the last result stands";
+                let text = "Hooks requested too many tool calls; the last result is used";
                 self.inbox.notice(Level::Warning, text);
             }
             let name = self.registry.get(&call.name).map(|tool| tool.spec().name.clone());
@@ -379,11 +380,7 @@ fn hook_change_note(call: &ToolCall, changed: &Object) -> Option<String> {
     let names: Vec<String> =
         changed.iter().filter(differs).take(8).map(|(name, _)| format!("`{name}`")).collect();
     (!names.is_empty()).then(|| {
-        format!(
-            "[System] A hook changed {} of this call before it was made: the result is not that of \
-             your arguments.",
-            names.join(", ")
-        )
+        format!("[System] A hook changed {} of this call before it ran.", names.join(", "))
     })
 }
 
@@ -402,7 +399,6 @@ pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
 
 /// A panicking tool is a failed call and does not end the session.
 fn crashed(name: &str, error: &tokio::task::JoinError) -> ToolError {
-    let what =
-        if error.is_panic() { "crashed; this is a defect of the tool" } else { "was aborted" };
+    let what = if error.is_panic() { "crashed (this is a bug in the tool)" } else { "was aborted" };
     ToolError::new(ToolErrorKind::UnhandledException, format!("tool `{name}` {what}"))
 }

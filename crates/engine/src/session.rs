@@ -500,9 +500,9 @@ impl Session {
                     let undo = move || checkpoints.undo(turn, force);
                     let undoing =
                         self.inbox.while_receiving(tokio::task::spawn_blocking(undo)).await;
-                    undoing.unwrap_or_else(|_| Err("the undo crashed; this is a defect".into()))
+                    undoing.unwrap_or_else(|_| Err("the undo crashed (this is a bug)".into()))
                 }
-                (None, Ok(_)) => Err("this session keeps no old versions of files".to_owned()),
+                (None, Ok(_)) => Err("checkpoints are disabled in this session".to_owned()),
             };
             let undone = match undone {
                 Ok(undone) => {
@@ -549,7 +549,7 @@ impl Session {
             self.inbox.notice(parallax_protocol::event::Level::Warning, notice);
         }
         if let Some(trouble) = self.history.take_storage_error() {
-            let text = format!("this session is no longer saved: {trouble}");
+            let text = format!("This session is no longer saved: {trouble}");
             self.inbox.notice(parallax_protocol::event::Level::Warning, text);
         }
     }

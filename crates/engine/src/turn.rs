@@ -27,7 +27,7 @@ pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
 /// The same when the time was up.
 pub(crate) const TIMED_OUT: &str = "[The time for this turn was over.]";
 /// How a turn ends when the user denied all its calls.
-const DECLINED_REASON: &str = "you refused what it wanted to do; say what to do instead";
+const DECLINED_REASON: &str = "you denied the requested actions; tell the agent what to do instead";
 
 /// Replaces a response that never came.
 pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
@@ -102,7 +102,7 @@ impl Session {
             ModelReply::ToolCalls(calls) => self.run_calls(calls, guard, cancel).await,
             ModelReply::RepetitionDetected => match guard.record_text_repetition() {
                 LoopAction::Nudge(detail) => {
-                    self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
+                    self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
                     self.history.push_note(&nudge(&detail));
                     Ok(())
                 }
@@ -157,7 +157,7 @@ impl Session {
             said = self.take_steering(&mut tail);
         }
         if let Some(LoopAction::Nudge(detail)) = &finding {
-            self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
+            self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
             tail.push(Part::text(nudge(detail)));
         }
         self.commit_batch(round, &tail, said);
@@ -380,8 +380,8 @@ fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Bo
 /// The note for the model about a possible loop.
 fn nudge(detail: &str) -> String {
     format!(
-        "System: a possible loop was found: {detail}. Step back: say what was reached so far, \
-         and what would be different about the next step. If nothing would, try another way, or \
-         end with what you know and what is missing."
+        "System: Possible loop: {detail}. Summarize what you have achieved and what the next \
+            step would change. If nothing, try another approach, or finish with what you know \
+            and what is missing."
     )
 }

@@ -63,10 +63,10 @@ impl Session {
             return None;
         }
         if self.is_excluded_by_hook(name) {
-            return Some(format!("a hook leaves `{name}` out of this answer's tools"));
+            return Some(format!("A hook excluded `{name}` from the tools of this response"));
         }
         (!self.is_tool_enabled(name))
-            .then(|| format!("the command of this prompt leaves `{name}` out of its tools"))
+            .then(|| format!("The command of this prompt does not enable `{name}`"))
     }
 
     /// Whether the prompt enables the tool, by any of its names. A pattern may end in `*`.

@@ -91,9 +91,10 @@ impl UserCommands {
     /// # Errors
     /// Why the command cannot be started.
     pub(crate) fn start(&mut self, command: ShellCommand) -> Result<(), &'static str> {
-        let shell = self.shell.as_ref().ok_or("this session runs no commands of its user")?;
+        let shell =
+            self.shell.as_ref().ok_or("Shell commands are not available in this session")?;
         if command.command.trim().is_empty() {
-            return Err("the command is empty");
+            return Err("The command is empty");
         }
         self.started += 1;
         let item = ItemId::new(format!("shell-{}", self.started));
@@ -186,7 +187,7 @@ async fn tell(shell: Arc<dyn Shell>, lines: usize, hub: &EventBus) {
 }
 
 fn crashed() -> ShellOutcome {
-    let message = "running it crashed; this is a defect".to_owned();
+    let message = "running it crashed (this is a bug)".to_owned();
     ShellOutcome {
         ending: ShellEnding::Failed { message },
         output: String::new(),
@@ -219,7 +220,8 @@ fn report(command: &str, outcome: &ShellOutcome) -> String {
     if let Some(directory) = &outcome.directory {
         let directory = directory.display();
         result.push_str(&format!(
-            "\n(It ended in `{directory}`; the next command begins in the project again.)"
+            "\n(It ended in `{directory}`; the next command starts in the project directory \
+                again.)"
         ));
     }
     // Quoted text must not end the quotation.

@@ -238,7 +238,7 @@ fn environment(
     }
     for pair in request.list("SANDBOX_ENV") {
         if pair.split_once('=').is_none_or(|(name, _)| name.trim().is_empty()) {
-            let why = "it must be `NAME=value`, several with commas".to_owned();
+            let why = "it must be `NAME=value` entries separated by commas".to_owned();
             return Err(ProgramSandboxError::Setting { name: "SANDBOX_ENV", why });
         }
         line.pair("--env", pair);

@@ -93,10 +93,10 @@ impl std::fmt::Display for DropReason {
             Self::OwnCredential => f.write_str("a credential of this program"),
             Self::Dotenv => f.write_str("it comes from the `.env` file"),
             Self::SecretValue => f.write_str("its value looks like a secret"),
-            Self::Blocked => write!(f, "the setting `{BLOCKED}` names it"),
-            Self::KnownName => f.write_str("its name is known to tell of accounts"),
-            Self::Function => f.write_str("a function would run in the place of a command"),
-            Self::Runner => f.write_str("only known names pass on a build runner"),
+            Self::Blocked => write!(f, "the setting `{BLOCKED}` lists it"),
+            Self::KnownName => f.write_str("its name is known to reveal account data"),
+            Self::Function => f.write_str("a function would replace a command"),
+            Self::Runner => f.write_str("only known names are passed on a CI runner"),
             Self::NamePart(part) => write!(f, "its name contains `{part}`"),
         }
     }

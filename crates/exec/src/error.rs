@@ -7,13 +7,13 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Neither `bash` nor `sh` was found.
-    #[error("no shell found: neither `bash` nor `sh` is on the path")]
+    #[error("no shell found: neither `bash` nor `sh` is on `PATH`")]
     NoShell,
     /// The working directory does not exist.
-    #[error("the folder `{}` does not exist or is not a folder", .0.display())]
+    #[error("the directory `{}` does not exist or is not a directory", .0.display())]
     NoFolder(PathBuf),
     /// The system refused.
-    #[error("`{program}` could not be started: {source}")]
+    #[error("failed to start `{program}`: {source}")]
     Spawn {
         /// The program.
         program: String,
@@ -21,9 +21,9 @@ pub enum StartError {
         source: io::Error,
     },
     /// The sandbox cannot be set up.
-    #[error("the sandbox of the command cannot be built: {0}")]
+    #[error("failed to set up the sandbox of the command: {0}")]
     Sandbox(String),
     /// The session is ending: nothing more is started.
-    #[error("the session is ending, no command is started any more")]
+    #[error("the session is ending; no more commands can be started")]
     Closed,
 }

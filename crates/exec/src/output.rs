@@ -113,7 +113,7 @@ impl OutputSink {
             if let Some(coloured) = &mut self.coloured {
                 coloured.take();
             }
-            self.live.push_note("[Binary output detected, it is not shown]\n");
+            self.live.push_note("[Binary output detected; not shown]\n");
             return;
         }
         self.live.push(bytes);

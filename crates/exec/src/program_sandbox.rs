@@ -46,12 +46,12 @@ impl Engine {
 pub enum ProgramSandboxError {
     /// An unknown name.
     #[error(
-        "There is no sandbox `{0}`; use `true`, `false`, `docker`, `podman`, `runsc` or, on \
-         macOS, `sandbox-exec`"
+        "Unknown sandbox `{0}`. Use `true`, `false`, `docker`, `podman`, `runsc`, or, on macOS, \
+            `sandbox-exec`"
     )]
     Unknown(String),
     /// Not supported on this system.
-    #[error("The sandbox `{word}` cannot be used: {why}")]
+    #[error("Sandbox `{word}` is not supported: {why}")]
     Unsupported {
         /// The requested sandbox.
         word: String,
@@ -60,8 +60,8 @@ pub enum ProgramSandboxError {
     },
     /// The engine is not installed.
     #[error(
-        "The sandbox needs `{program}`, which is not on the path; install it, or choose another \
-         sandbox with `--sandbox=…` (`false`: none)"
+        "The sandbox requires `{program}`, which was not found on `PATH`. Install it, or choose \
+            another sandbox with `--sandbox=…` (`false`: none)"
     )]
     Missing {
         /// The program.
@@ -69,12 +69,12 @@ pub enum ProgramSandboxError {
     },
     /// No image was specified.
     #[error(
-        "A container needs an image; name one that has your tools in `GEMINI_SANDBOX_IMAGE` or in \
-         the setting `tools.sandbox.image` (this program is mounted into it)"
+        "A container requires an image. Specify one with your tools in `GEMINI_SANDBOX_IMAGE` or \
+            in the setting `tools.sandbox.image` (this program is mounted into it)"
     )]
     NoImage,
     /// A variable or setting is invalid.
-    #[error("`{name}` cannot be used: {why}")]
+    #[error("Invalid `{name}`: {why}")]
     Setting {
         /// The variable or setting.
         name: &'static str,
@@ -82,10 +82,10 @@ pub enum ProgramSandboxError {
         why: String,
     },
     /// A path cannot be mounted.
-    #[error("`{}` cannot be mounted: its path holds a `:` or a line break", .0.display())]
+    #[error("Cannot mount `{}`: its path contains a `:` or a line break", .0.display())]
     Path(PathBuf),
     /// The engine failed.
-    #[error("`{program}` could not start the sandbox (exit code {code}); its message is above")]
+    #[error("`{program}` failed to start the sandbox (exit code {code}); see its message above")]
     Refused {
         /// The program.
         program: &'static str,
@@ -94,10 +94,10 @@ pub enum ProgramSandboxError {
     },
     /// The engine possibly did not find what our program needs.
     #[error(
-        "`{program}` could not start the sandbox (exit code {code}); its message is above. This \
+        "`{program}` failed to start the sandbox (exit code {code}); see its message above. This \
          build of Parallax needs the C library of the machine that built it, which the image may \
-         lack: take an image with the same one, or a static build (see the guide, \"A program \
-         that needs nothing\")"
+         lack. Use an image with the same C library, or a static build (see the guide, \"A \
+         program that needs nothing\")"
     )]
     Loader {
         /// The program.
@@ -106,7 +106,7 @@ pub enum ProgramSandboxError {
         code: i32,
     },
     /// A preparation step failed.
-    #[error("`{command}` failed, so the sandbox was not started: {why}")]
+    #[error("The sandbox was not started because `{command}` failed: {why}")]
     Step {
         /// The command.
         command: String,
@@ -114,7 +114,7 @@ pub enum ProgramSandboxError {
         why: String,
     },
     /// The system refused.
-    #[error("`{program}` could not be started: {source}")]
+    #[error("failed to start `{program}`: {source}")]
     Start {
         /// The program.
         program: &'static str,
@@ -149,11 +149,11 @@ fn choose_on(
         Some("true" | "1") => ProgramSandbox::BuiltIn,
         Some("docker") => ProgramSandbox::Container(Engine::Docker),
         Some("podman") => ProgramSandbox::Container(Engine::Podman),
-        Some("runsc") if macos => return unsupported("gVisor needs Linux; use `docker`"),
+        Some("runsc") if macos => return unsupported("gVisor requires Linux; use `docker`"),
         Some("runsc") => ProgramSandbox::Container(Engine::Runsc),
         Some("sandbox-exec") if macos => ProgramSandbox::Seatbelt,
         Some("sandbox-exec") => {
-            return unsupported("it is part of macOS; use `true` for the built-in sandbox");
+            return unsupported("it requires macOS; use `true` for the built-in sandbox");
         }
         Some("lxc") => return unsupported("LXC is not supported; use `podman` or `docker`"),
         Some("windows-native") => return unsupported("this is not Windows"),

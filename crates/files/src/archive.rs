@@ -28,13 +28,13 @@ pub struct ArchiveLimits {
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// A name that leads out of the directory.
-    #[error("the archive is refused: its entry `{0}` leads out of the folder")]
+    #[error("archive rejected: entry `{0}` leads out of the directory")]
     Escape(String),
     /// A link, which could lead anywhere.
-    #[error("the archive is refused: its entry `{0}` is a link")]
+    #[error("archive rejected: entry `{0}` is a link")]
     Link(String),
     /// A device, a pipe and the like, or a duplicate entry.
-    #[error("the archive is refused: its entry `{name}` {why}")]
+    #[error("archive rejected: entry `{name}` {why}")]
     Entry {
         /// The name.
         name: String,
@@ -42,7 +42,7 @@ pub enum ArchiveError {
         why: &'static str,
     },
     /// It exceeds a limit, by its headers or while unpacking.
-    #[error("the archive is refused: unpacked it has more than {entries} files or {bytes} bytes")]
+    #[error("archive rejected: it contains more than {entries} files or {bytes} bytes")]
     TooLarge {
         /// The limit of files.
         entries: usize,
@@ -50,10 +50,10 @@ pub enum ArchiveError {
         bytes: u64,
     },
     /// It cannot be parsed.
-    #[error("this is no archive that can be read: {0}")]
+    #[error("invalid archive: {0}")]
     Broken(&'static str),
     /// A disk error, or truncated data.
-    #[error("the archive cannot be unpacked: {0}")]
+    #[error("failed to unpack the archive: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -129,7 +129,7 @@ impl UnpackTarget<'_> {
         let _ = program;
         let mut file = match options.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(wrong("is there twice"));
+                return Err(wrong("is duplicated"));
             }
             opened => opened?,
         };
@@ -147,7 +147,7 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     let escape = || ArchiveError::Escape(shown(name));
     // Control characters could affect the terminal of a reader.
     if name.len() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(ArchiveError::Entry { name: shown(name), why: "has an impossible name" });
+        return Err(ArchiveError::Entry { name: shown(name), why: "has an invalid name" });
     }
     // Some archives use the Windows separator.
     let name = name.replace('\\', "/");
@@ -164,7 +164,7 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
         }
     }
     if path.components().count() > MAX_DEPTH {
-        return Err(ArchiveError::Entry { name: shown(&name), why: "is in too many folders" });
+        return Err(ArchiveError::Entry { name: shown(&name), why: "is nested too deeply" });
     }
     Ok((!path.as_os_str().is_empty()).then_some(path))
 }

@@ -21,7 +21,8 @@ pub enum PathError {
     },
     /// A path segment is protected from tools.
     #[error(
-        "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed} (`{segment}` is kept from tools)", .path.display()
+        "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed} (`{segment}` is \
+            protected from tools)", .path.display()
     )]
     Protected {
         /// The absolute path as requested.
@@ -33,7 +34,7 @@ pub enum PathError {
     },
     /// The path, or a directory above it, is hidden from tools and was moved.
     #[error(
-        "`{}` is kept from tools, as it was when it lay at `{}`", .path.display(), .former_path.display()
+        "`{}` is protected from tools, as it was at its former path `{}`", .path.display(), .former_path.display()
     )]
     Hidden {
         /// The absolute path as requested.
@@ -42,13 +43,13 @@ pub enum PathError {
         former_path: PathBuf,
     },
     /// A cycle of symbolic links, or too many of them.
-    #[error("Too many symbolic links on the way to `{}`", .path.display())]
+    #[error("Too many symbolic links in the path `{}`", .path.display())]
     Loop {
         /// The absolute path as requested.
         path: PathBuf,
     },
     /// A workspace directory is not a directory.
-    #[error("`{}` is not a directory that can be opened: {source}", .path.display())]
+    #[error("Cannot open `{}` as a directory: {source}", .path.display())]
     NotADirectory {
         /// The path.
         path: PathBuf,
@@ -115,7 +116,7 @@ pub enum FileError {
         action: &'static str,
     },
     /// The file exceeds a limit.
-    #[error("`{}` has {} MB, the limit is {} MB", .path.display(), megabytes(*.size), megabytes(*.limit))]
+    #[error("`{}` is {} MB; the limit is {} MB", .path.display(), megabytes(*.size), megabytes(*.limit))]
     TooLarge {
         /// The path.
         path: PathBuf,
@@ -125,7 +126,7 @@ pub enum FileError {
         limit: u64,
     },
     /// A link or a directory on the path was replaced after the check.
-    #[error("`{}` was moved or replaced by a link while it was being used; try again", .path.display())]
+    #[error("`{}` was moved or replaced by a link while in use; try again", .path.display())]
     Moved {
         /// The path.
         path: PathBuf,
@@ -137,13 +138,13 @@ pub enum FileError {
         path: PathBuf,
     },
     /// A file that should be new already exists.
-    #[error("`{}` exists already", .path.display())]
+    #[error("`{}` already exists", .path.display())]
     Exists {
         /// The path.
         path: PathBuf,
     },
     /// The new text cannot be written in the file's encoding.
-    #[error("`{}` is encoded in {encoding}, which cannot hold {what}; nothing was changed", .path.display())]
+    #[error("`{}` is encoded in {encoding}, which cannot represent {what}; nothing was changed", .path.display())]
     Lossy {
         /// The path.
         path: PathBuf,

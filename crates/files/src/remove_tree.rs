@@ -53,7 +53,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         current = rustix::fs::openat(&current, c"..", FOLDER, Mode::empty())?;
         if id(&current)? != above.id {
             // It was moved meanwhile: what is there now must not be removed.
-            return Err(io::Error::other("a directory was moved while it was removed"));
+            return Err(io::Error::other("a directory was moved while being removed"));
         }
         if let Err(error) = rustix::fs::unlinkat(&current, &done.name, AtFlags::REMOVEDIR) {
             failure = Some(error.into());

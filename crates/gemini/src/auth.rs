@@ -82,7 +82,7 @@ pub enum AuthError {
     NotConfigured,
     /// The selected kind is unknown.
     #[error(
-        "`{word}` is no auth method: set `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key`, `vertex-ai` or `gateway`"
+        "unknown auth method `{word}`: set `security.auth.selectedType` in `~/.parallax/settings.json` to `gemini-api-key`, `vertex-ai` or `gateway`"
     )]
     Unknown {
         /// The configured value.
@@ -208,7 +208,7 @@ pub fn resolve_auth(
         AuthKind::Gateway => Ok(Auth::Gateway(gemini_key.or(google_key).map(Secret::new))),
         AuthKind::OauthPersonal => Err(AuthError::Unsupported {
             kind: kind.as_str(),
-            why: "the terms of \"Login with Google\" allow it in Google's own programs only",
+            why: "the terms of \"Login with Google\" permit it only in Google's own programs",
         }),
         AuthKind::Compute => Err(AuthError::Unsupported {
             kind: kind.as_str(),

@@ -43,7 +43,7 @@ pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
 }
 
 /// The message for a chunk that does not parse.
-pub(crate) const NOT_JSON: &str = "a piece of the answer is not valid JSON";
+pub(crate) const NOT_JSON: &str = "a chunk of the response is not valid JSON";
 
 pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
     let text = String::from_utf8_lossy(data);

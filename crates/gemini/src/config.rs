@@ -18,13 +18,13 @@ const MAX_CHAIN: usize = 100;
 #[derive(Debug, thiserror::Error)]
 pub enum ModelConfigError {
     /// An alias extends itself, directly or indirectly.
-    #[error("the model alias `{alias}` in `modelConfigs` extends itself: break the circle")]
+    #[error("the model alias `{alias}` in `modelConfigs` extends itself: remove the cycle")]
     Circle {
         /// Its name.
         alias: String,
     },
     /// A value has the wrong type.
-    #[error("`modelConfigs.{key}` in the settings has the wrong shape: {source}")]
+    #[error("invalid `modelConfigs.{key}` in the settings: {source}")]
     Shape {
         /// The key in `modelConfigs`.
         key: String,
@@ -214,16 +214,16 @@ impl ModelConfigs {
                 || is_known(parent);
             (!known).then(|| {
                 format!(
-                    "the model alias `{name}` extends `{parent}`, which is neither an alias nor a \
-                     model that is known: it is taken for a model's name"
+                    "the model alias `{name}` extends `{parent}`, which is neither an alias nor \
+                        a known model; it is used as a model name"
                 )
             })
         });
         let mut warnings_for: Vec<String> = missing.collect();
         if self.aliases.contains_key(asked) && !is_known(asked) && self.model_of(asked).is_none() {
             warnings_for.push(format!(
-                "the model alias `{asked}` leads to no model (`modelConfig.model`), so the service \
-                 is asked for a model `{asked}`"
+                "the model alias `{asked}` resolves to no model (`modelConfig.model`), so \
+                    `{asked}` is requested from the service"
             ));
         }
         warnings_for
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(table.warnings_for("better").len(), 1);
         let warnings_for = table.warnings_for("b");
         assert!(
-            warnings_for.len() == 2 && warnings_for[1].contains("`b` leads to no model"),
+            warnings_for.len() == 2 && warnings_for[1].contains("`b` resolves to no model"),
             "{warnings_for:?}"
         );
     }

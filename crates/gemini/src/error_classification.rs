@@ -243,7 +243,7 @@ impl ErrorResponse {
                 status: Some(self.status),
                 delay: delay.filter(|_| !guessed),
                 class,
-                message: format!("the service cannot answer for `{model}` now ({description})"),
+                message: format!("the service is not available for `{model}` now ({description})"),
             },
             ErrorClass::Quota { daily, wait } => {
                 quota_error(self.status, model, &description, daily, wait)
@@ -251,7 +251,7 @@ impl ErrorResponse {
             ErrorClass::Auth => ModelError::Auth {
                 status: Some(self.status),
                 message: format!(
-                    "the service refused the credentials ({description}); check the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for Vertex AI) and what it may use"
+                    "the service rejected the credentials ({description}); check the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for Vertex AI) and its permissions"
                 ),
             },
             ErrorClass::Verify { link } => ModelError::Auth {
@@ -272,7 +272,7 @@ impl ErrorResponse {
             ErrorClass::Bad => ModelError::BadRequest {
                 status: self.status,
                 code: self.payload.status.clone(),
-                message: format!("the service refused the request ({description})"),
+                message: format!("the service rejected the request ({description})"),
             },
         }
     }
@@ -292,14 +292,14 @@ fn quota_error(
     };
     let kind = if daily { "daily quota" } else { "quota or capacity" };
     let until = match &reset {
-        Some(reset) => format!(", free again {reset}"),
+        Some(reset) => format!(", available again {reset}"),
         None => String::new(),
     };
     ModelError::Quota {
         daily,
         status,
         message: format!(
-            "quota exhausted: the {kind} of `{model}` is spent{until} ({description}); use another model (`--model`) or another key"
+            "quota exhausted: the {kind} of `{model}` is used up{until} ({description}); use another model (`--model`) or another key"
         ),
         reset,
     }

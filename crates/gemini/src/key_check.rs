@@ -30,7 +30,10 @@ impl Gemini {
     pub async fn check(&self) -> Result<(), ModelError> {
         let asked = tokio::time::timeout(TIMEOUT, self.send_check()).await;
         asked.unwrap_or_else(|_| {
-            Err(unreachable_error("timeout", &format!("no answer in {} s", TIMEOUT.as_secs())))
+            Err(unreachable_error(
+                "timeout",
+                &format!("no response within {} s", TIMEOUT.as_secs()),
+            ))
         })
     }
 
@@ -85,7 +88,8 @@ impl Gemini {
         };
         let headers = headers(&options.auth, &parts).map_err(|_| ModelError::Auth {
             status: None,
-            message: "the API key holds characters that no HTTP header may: copy it anew"
+            message: "the API key contains characters that are invalid in an HTTP header: copy \
+                it again"
                 .to_owned(),
         })?;
         let client = inner.client().await?;
@@ -102,8 +106,8 @@ fn unreachable_error(class: &'static str, why: &str) -> ModelError {
         delay: None,
         class,
         message: format!(
-            "the key could not be checked, for the service cannot be reached ({why}): check the \
-             network, the proxy variables and the base URL"
+            "cannot check the key because the service cannot be reached ({why}): check the \
+                network, the proxy variables, and the base URL"
         ),
     }
 }

@@ -229,7 +229,9 @@ impl ModelRequestCall {
         let headers = headers(&options.auth, &parts).map_err(|_| {
             FailedAttempt::last(ModelError::Auth {
                 status: None,
-                message: "the API key holds characters that no HTTP header may: set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) anew".to_owned(),
+                message: "the API key contains characters that are invalid in an HTTP header: \
+                    set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) again"
+                    .to_owned(),
             })
         })?;
         let client = self.inner.client().await.map_err(FailedAttempt::last)?;
@@ -270,7 +272,7 @@ impl ModelRequestCall {
         let mut payload = Payload::from_body(&body);
         if let Some(location) = location.filter(|_| status.is_redirection()) {
             payload.message = format!(
-                "redirected to {}; if that is right, set the base URL to it",
+                "redirected to {}; if this is expected, set the base URL to it",
                 one_line(&location)
             );
         }
@@ -307,7 +309,7 @@ impl ModelRequestCall {
             delay: None,
             class,
             message: format!(
-                "the model service at {} cannot be reached or does not answer ({message})",
+                "cannot reach the model service at {}, or it does not respond ({message})",
                 self.host()
             ),
         };
@@ -345,7 +347,7 @@ impl ModelRequestCall {
             }
             _ => ModelError::Broken {
                 status: None,
-                message: format!("the stream broke off: {message}"),
+                message: format!("the stream was interrupted: {message}"),
                 retryable,
                 delay: None,
             },
@@ -372,7 +374,7 @@ impl ModelRequestCall {
 
     fn describe(&self, failure: &ReadFailure) -> String {
         let text = match failure {
-            ReadFailure::Silent(idle) => format!("nothing came for {} s", idle.as_secs_f32()),
+            ReadFailure::Silent(idle) => format!("no data for {} s", idle.as_secs_f32()),
             ReadFailure::Incomplete => {
                 "incomplete JSON segment at the end of the stream".to_owned()
             }

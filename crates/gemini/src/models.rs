@@ -73,10 +73,10 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// Models to choose from, with a description: aliases first.
 const CHOICES: &[(&str, &str)] = &[
-    ("auto", "The program chooses"),
-    ("pro", "For hard problems"),
-    ("flash", "Quick, for most work"),
-    ("flash-lite", "The quickest, for small tasks"),
+    ("auto", "Selected automatically"),
+    ("pro", "For difficult tasks"),
+    ("flash", "Fast, for most tasks"),
+    ("flash-lite", "Fastest, for small tasks"),
     ("gemini-3.1-pro-preview", "Preview"),
     ("gemini-3-pro-preview", "Preview"),
     ("gemini-3-flash-preview", "Preview"),
@@ -164,7 +164,7 @@ impl ModelTable {
         let own = self.configs.names().into_iter().filter(|name| {
             builtin_generation(name).is_none() && CHOICES.iter().all(|(known, _)| known != name)
         });
-        let all = built_in.chain(own.map(|name| (name, "From the settings")));
+        let all = built_in.chain(own.map(|name| (name, "From settings")));
         all.map(|(name, doc)| {
             let model = self.resolve(&name);
             let context = self.limits(&model).context;

@@ -139,7 +139,7 @@ impl ReplyStream {
 fn scripted_error(error: ChunkError, model: &str, is_first: bool) -> ModelError {
     match error {
         ChunkError::NotJson => {
-            ModelError::Script { message: "a chunk of the script is no JSON object".to_owned() }
+            ModelError::Script { message: "a chunk of the script is not a JSON object".to_owned() }
         }
         ChunkError::Refused(payload) => {
             let status = payload.code.unwrap_or(500);

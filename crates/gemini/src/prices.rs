@@ -89,7 +89,7 @@ fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     let amount = f64::deserialize(source)?;
     match amount >= 0.0 {
         true => Ok(amount),
-        false => Err(D::Error::custom(format!("a price is 0 or more, not {amount}"))),
+        false => Err(D::Error::custom(format!("a price must be 0 or more, not {amount}"))),
     }
 }
 

@@ -33,7 +33,7 @@ pub enum RecordFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be opened for appending.
-    #[error("cannot write the recording `{path}`: {source}")]
+    #[error("failed to write the recording `{path}`: {source}")]
     Open {
         /// The file.
         path: String,
@@ -41,13 +41,13 @@ pub enum RecordError {
         source: std::io::Error,
     },
     /// The recording exists; appending a second one would make a file that replays neither.
-    #[error("the recording `{path}` exists already; choose another name or delete it")]
+    #[error("the recording `{path}` already exists; choose another name or delete it")]
     Exists {
         /// The file.
         path: String,
     },
     /// The path is a directory, a pipe, or a device.
-    #[error("cannot write the recording `{path}`: it is {what}, not a regular file")]
+    #[error("failed to write the recording `{path}`: it is {what}, not a regular file")]
     NotAFile {
         /// The path.
         path: String,
@@ -133,7 +133,7 @@ impl RecordingFile {
             Err(error) => Err(error.to_string()),
         }
         .map_err(|why| ModelError::Script {
-            message: format!("cannot write the recording `{path}`: {why}"),
+            message: format!("failed to write the recording `{path}`: {why}"),
         })
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
         return None;
     }
     if kind.is_dir() {
-        return Some("a folder");
+        return Some("a directory");
     }
     #[cfg(unix)]
     {

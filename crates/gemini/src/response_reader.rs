@@ -107,7 +107,7 @@ impl Reader {
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
             self.stop(ReadFailure::TooLarge(format!(
-                "the answer is larger than {MAX_BYTES} bytes"
+                "the response is larger than {MAX_BYTES} bytes"
             )));
             return;
         }

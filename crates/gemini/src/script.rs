@@ -49,7 +49,7 @@ const MAX_DELAY: u64 = 600_000;
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be read.
-    #[error("cannot read the script `{path}`: {source}")]
+    #[error("failed to read the script `{path}`: {source}")]
     Read {
         /// The file.
         path: String,
@@ -57,7 +57,7 @@ pub enum ScriptError {
         source: std::io::Error,
     },
     /// It is a directory, a pipe, or a device.
-    #[error("cannot read the script `{path}`: it is {what}, not a regular file")]
+    #[error("failed to read the script `{path}`: it is {what}, not a regular file")]
     NotAFile {
         /// The path.
         path: String,
@@ -65,7 +65,7 @@ pub enum ScriptError {
         what: &'static str,
     },
     /// It is too large.
-    #[error("cannot read the script `{path}`: it is larger than 512 MiB")]
+    #[error("failed to read the script `{path}`: it is larger than 512 MiB")]
     TooLarge {
         /// The file.
         path: String,
@@ -224,7 +224,7 @@ impl Script {
         for (name, capture) in &line.vars {
             let value = capture.evaluate(&scene);
             let value = value.ok_or_else(|| {
-                fail(format!("the variable `{name}` finds nothing in the last tool result"))
+                fail(format!("the variable `{name}` matches nothing in the last tool result"))
             })?;
             vars.insert(name.clone(), value);
         }

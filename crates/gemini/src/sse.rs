@@ -11,7 +11,7 @@ pub(crate) const MAX_EVENT: usize = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// One event exceeds the limit.
-    #[error("one event of the answer is larger than {limit} bytes")]
+    #[error("one event of the response is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,

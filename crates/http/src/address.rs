@@ -8,13 +8,13 @@ use url::{Host, Url};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Neither `http` nor `https`.
-    #[error("`{scheme}:` addresses cannot be fetched, only `http:` and `https:`")]
+    #[error("cannot fetch `{scheme}:` addresses, only `http:` and `https:`")]
     Scheme {
         /// The scheme.
         scheme: String,
     },
     /// The address has no host.
-    #[error("the address names no host")]
+    #[error("the address has no host")]
     NoHost,
     /// The host is a name of this machine or of a local network.
     #[error("`{host}` is a local or private host; only public hosts may be fetched")]

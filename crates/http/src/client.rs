@@ -68,14 +68,14 @@ pub enum Redirects {
 pub enum HttpError {
     /// The proxy's address is invalid.
     #[error(
-        "the proxy address is not valid ({why}): check the `proxy` setting; it looks like `http://host:port`"
+        "invalid proxy address ({why}): check the `proxy` setting, for example `http://host:port`"
     )]
     Proxy {
         /// The parser's message (never the address itself, which may contain a password).
         why: String,
     },
     /// Setting up TLS or the trust store failed.
-    #[error("cannot set up the HTTP client: {why}")]
+    #[error("failed to set up the HTTP client: {why}")]
     Build {
         /// The library's message.
         why: String,

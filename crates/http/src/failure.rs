@@ -51,7 +51,10 @@ impl From<reqwest::Error> for Failure {
         let kind = kind(&error);
         let mut message = error_chain(&error);
         if kind == FailureKind::Certificate {
-            message.push_str("; if a proxy of your company replaces certificates, name its root in `NODE_EXTRA_CA_CERTS`");
+            message.push_str(
+                "; if a company proxy replaces certificates, set \
+                `NODE_EXTRA_CA_CERTS` to its root certificate",
+            );
         }
         Self { kind, message }
     }

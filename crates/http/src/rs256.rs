@@ -12,11 +12,11 @@ use rustls::pki_types::pem::PemObject as _;
 pub fn sign_rs256(key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|_| "its private key is not valid PEM".to_owned())?;
-    let key = any_supported_type(&key).map_err(|_| "its private key cannot be used".to_owned())?;
+    let key = any_supported_type(&key).map_err(|_| "its private key is not usable".to_owned())?;
     let signer = key
         .choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])
-        .ok_or_else(|| "its private key is none of RSA".to_owned())?;
-    signer.sign(message).map_err(|_| "nothing can be signed with its private key".to_owned())
+        .ok_or_else(|| "its private key is not an RSA key".to_owned())?;
+    signer.sign(message).map_err(|_| "failed to sign with its private key".to_owned())
 }
 
 #[cfg(test)]

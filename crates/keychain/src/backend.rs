@@ -126,8 +126,8 @@ impl ProgramResult {
         let words: String =
             self.stderr.trim().chars().filter(|char| !char.is_control()).take(300).collect();
         match (words.as_str(), self.code) {
-            ("", Some(code)) => format!("it ended with exit code {code}"),
-            ("", None) => "it was ended by a signal".to_owned(),
+            ("", Some(code)) => format!("it exited with code {code}"),
+            ("", None) => "it was terminated by a signal".to_owned(),
             (words, _) => words.to_owned(),
         }
     }
@@ -154,6 +154,6 @@ fn plain(name: &str) -> String {
 /// Decodes hexadecimal digits.
 fn text(digits: &str) -> Result<String, String> {
     let bytes = from_hexadecimal(digits);
-    let bytes = bytes.ok_or("what it holds is not of this program")?;
-    String::from_utf8(bytes).map_err(|_| "what it holds is no text".to_owned())
+    let bytes = bytes.ok_or("the stored value was not written by this program")?;
+    String::from_utf8(bytes).map_err(|_| "the stored value is not text".to_owned())
 }

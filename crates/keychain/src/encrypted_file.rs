@@ -111,7 +111,7 @@ impl EncryptedFile {
         let plain = users().iter().find_map(|user| decrypt(text.trim(), &key(user)));
         let secrets = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
         let error_message =
-            "it is damaged, or of another machine or user; remove it and sign in anew";
+            "it is damaged or belongs to another machine or user; remove it and sign in again";
         secrets.map(Some).ok_or_else(|| self.error(&error_message))
     }
 

@@ -34,10 +34,10 @@ const PROBE: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KeychainError {
     /// There is no store here.
-    #[error("the keychain of the system cannot be reached from here")]
+    #[error("the system keychain is not available")]
     Missing,
     /// It refused, or did not respond in time.
-    #[error("the keychain of the system: {0}")]
+    #[error("system keychain: {0}")]
     Failed(String),
 }
 
@@ -297,7 +297,7 @@ impl KeychainState {
         let kept = backend.get(at, backend::UNLOCK_TIMEOUT)?;
         match kept.as_deref() == Some(secret.expose()) {
             true => Ok(()),
-            false => Err("it did not keep the secret".to_owned()),
+            false => Err("it did not store the secret".to_owned()),
         }
     }
 

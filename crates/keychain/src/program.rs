@@ -40,7 +40,7 @@ pub(crate) fn run(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("`{}` cannot be started: {error}", program.display()))?;
+        .map_err(|error| format!("failed to start `{}`: {error}", program.display()))?;
     let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
@@ -55,7 +55,7 @@ pub(crate) fn run(
                 // It may have exited already.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("it gave no answer within {} ms", limit.as_millis()));
+                return Err(format!("no response within {} ms", limit.as_millis()));
             }
         }
     };

@@ -33,18 +33,17 @@ impl InvokeAgent {
                 "properties": {
                     "agent_name": {
                         "type": "string",
-                        "description": "The agent, as the system prompt names it."
+                        "description": "The agent's name from the system prompt."
                     },
                     "prompt": {
                         "type": "string",
-                        "description": "The whole task, with all that the agent must know: it \
-                                        sees nothing of this conversation."
+                        "description": "The complete task with everything the agent must know; \
+                            it does not see this conversation."
                     },
                     "resume": {
                         "type": "string",
-                        "description": "The id of work of this agent that was interrupted, as \
-                                        its result names it: it goes on with that, and `prompt` \
-                                        says what else it must know."
+                        "description": "The id of an interrupted run, from its result. The agent \
+                            continues it; `prompt` adds instructions."
                     }
                 },
                 "required": ["agent_name", "prompt"]
@@ -69,9 +68,8 @@ impl Tool for InvokeAgent {
     fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let text = |name: &str| {
             let text = args.get(name).and_then(Value::as_str).map(str::trim);
-            text.filter(|text| !text.is_empty()).ok_or_else(|| {
-                refused(format!("params must have a text '{name}' that is not empty"))
-            })
+            text.filter(|text| !text.is_empty())
+                .ok_or_else(|| refused(format!("params must have a non-empty string '{name}'")))
         };
         let (name, prompt) = (text("agent_name")?, text("prompt")?);
         let resume = text("resume").ok().map(str::to_owned);
@@ -79,10 +77,10 @@ impl Tool for InvokeAgent {
         let Some(agent) = agents.iter().find(|agent| agent.name == name).cloned() else {
             let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
             let there = match names.is_empty() {
-                true => "there are no agents now".to_owned(),
-                false => format!("there are: {}", names.join(", ")),
+                true => "No agents are available.".to_owned(),
+                false => format!("Available agents: {}.", names.join(", ")),
             };
-            return Err(refused(format!("there is no agent `{name}`; {there}")));
+            return Err(refused(format!("Unknown agent `{name}`. {there}")));
         };
         let agent = match self.subagents.is_subagent && agent.may_delegate {
             true => Arc::new(AgentDefinition { may_delegate: false, ..(*agent).clone() }),

@@ -259,7 +259,9 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         workspace: Arc::clone(&workspace),
         describe_directories: Arc::new(|_| String::new()),
         directories: Vec::new(),
-        add_directory: Box::new(|_| Err("a sub-agent cannot widen the workspace".to_owned())),
+        add_directory: Box::new(|_| {
+            Err("subagents cannot add directories to the workspace".to_owned())
+        }),
         model_changed: Box::new(|_| {}),
         system: Box::new(|_, _| Arc::from("")),
         preface: None,

@@ -29,8 +29,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Characters of a result that the calling model gets. A longer result is saved to a file.
 const RESULT: usize = 40_000;
 /// Prefix of the prompt of a resumed subagent.
-const GO_ON: &str = "[Your work was interrupted; this goes on where it was. A call without a result \
-                     was cut off.]\n\n";
+const GO_ON: &str = "[Your work was interrupted. Continue where you were. A call without a \
+    result was cancelled.]\n\n";
 /// The role of subagents' requests in usage statistics.
 pub(crate) const SUBAGENT: &str = "subagent";
 
@@ -104,7 +104,7 @@ impl SubagentRun {
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
         if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
-            let text = format!("a hook does not let it begin: {}", hooked.named(why));
+            let text = format!("A hook blocked the subagent: {}", hooked.named(why));
             return RunEnd { end: AgentEnd::Error, text };
         }
         if let Some(context) = &hooked.context {
@@ -167,14 +167,14 @@ impl SubagentRun {
                 let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
                 let kept = keep.and_then(|keep| keep(&name, &ending.text).ok());
                 let rest = match kept {
-                    Some(path) => format!("the whole result is in `{}`", path.display()),
-                    None => "the rest is left out".to_owned(),
+                    Some(path) => format!("the full result is in `{}`", path.display()),
+                    None => "the rest is omitted".to_owned(),
                 };
                 RunEnd { text: format!("{cut}\n[… {rest}]"), ..ending }
             });
             ending = cutting.await.unwrap_or_else(|error| RunEnd {
                 end: AgentEnd::Error,
-                text: format!("the result could not be read: {error}"),
+                text: format!("Failed to read the result: {error}"),
             });
         }
         ending
@@ -215,7 +215,7 @@ impl SubagentRun {
         let (kit, journal) = tokio::select! {
             kit = &mut equipping => kit.map_err(|error| RunEnd {
                 end: AgentEnd::Error,
-                text: format!("the agent cannot start: {error}"),
+                text: format!("The subagent failed to start: {error}"),
             })?,
             () = self.cancel.cancelled() => {
                 tokio::spawn(async move {
@@ -246,8 +246,8 @@ impl SubagentRun {
                 }
                 let (end, agent) = (AgentEnd::Error, &self.agent.name);
                 let text = format!(
-                    "no interrupted work of `{agent}` is kept as `{id}`: call it without \
-                     `resume` to begin anew"
+                    "`{agent}` has no interrupted run `{id}`. Call it without `resume` to start \
+                        a new run."
                 );
                 return Err(RunEnd { end, text });
             }
@@ -291,8 +291,8 @@ impl SubagentRun {
         }
         role.allow_final_turn();
         let urge = format!(
-            "You have come to your end: {}. This is your last turn. Call `complete_task` now with \
-             what you have found, and say what is missing. No other call will be run.",
+            "You have reached a limit: {}. This is your last turn. Call `complete_task` now with \
+                your findings and say what is missing. No other call will run.",
             ending.text
         );
         let turn = self.turn(urge, LAST_CHANCE, handle, events).await;
@@ -421,24 +421,25 @@ impl SubagentRun {
             }
             TurnEnd::Ended(EndReason::Done) => (
                 AgentEnd::ErrorNoCompleteTaskCall,
-                "it stopped without handing over a result with `complete_task`".to_owned(),
+                "it stopped without calling `complete_task`".to_owned(),
             ),
             TurnEnd::Ended(EndReason::MaxTurns { .. }) => (
                 AgentEnd::MaxTurns,
-                format!("it made as many requests as it may ({})", self.agent.max_turns),
+                format!("it reached its limit of {} requests", self.agent.max_turns),
             ),
-            TurnEnd::TimeIsUp => {
-                (AgentEnd::Timeout, format!("its time is up ({} s)", self.agent.time.as_secs()))
-            }
+            TurnEnd::TimeIsUp => (
+                AgentEnd::Timeout,
+                format!("it reached its time limit of {} s", self.agent.time.as_secs()),
+            ),
             TurnEnd::Ended(EndReason::Loop { detail }) => {
-                (AgentEnd::Error, format!("it went in circles and was stopped: {detail}"))
+                (AgentEnd::Error, format!("it was stopped because of a loop: {detail}"))
             }
             TurnEnd::Ended(EndReason::Stopped { reason, .. }) => {
                 (AgentEnd::Error, format!("it was stopped: {reason}"))
             }
             TurnEnd::Ended(EndReason::Budget(spent)) => (AgentEnd::Error, spent.to_string()),
             TurnEnd::Ended(EndReason::Failed(failure)) => (AgentEnd::Error, failure.message),
-            TurnEnd::Gone => (AgentEnd::Error, "it crashed; this is a defect".to_owned()),
+            TurnEnd::Gone => (AgentEnd::Error, "it crashed (this is a bug)".to_owned()),
         };
         Some(RunEnd { end, text })
     }
@@ -475,14 +476,11 @@ impl SubagentRun {
 
 /// Tells the calling model how to resume an interrupted run.
 pub(crate) fn resume_hint(id: &str) -> String {
-    format!(
-        "Its work so far is kept: call `invoke_agent` with `resume`: \"{id}\" and it goes on \
-         where it was."
-    )
+    format!("Its progress is saved. Call `invoke_agent` with `resume`: \"{id}\" to continue.")
 }
 
 fn aborted() -> RunEnd {
-    RunEnd { end: AgentEnd::Aborted, text: "it was interrupted before it was done".to_owned() }
+    RunEnd { end: AgentEnd::Aborted, text: "it was interrupted".to_owned() }
 }
 
 /// A result as text: strings as they are, other values as JSON.

@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::turn::{INTERRUPTED, TIMED_OUT};
 
 /// Replaces the user's message when the time was up in the middle of a response.
-const GO_ON: &str = "[The time for this turn was over and is raised: go on where you were.]";
+const GO_ON: &str = "[The time limit of this turn was raised. Continue where you were.]";
 
 impl Session {
     /// Runs a turn; when its time is up and the user extends it, the turn continues.
@@ -119,7 +119,7 @@ impl Session {
         let record = BudgetRecord { time: now(), kind, scope, limit: Some(limit) };
         self.inbox.set_budgets.push(record);
         let (scope_name, limit) = (scope_name(spent.scope), spent.amount(limit));
-        self.inbox.notice(Level::Info, format!("the budget of {scope_name} is {limit} now"));
+        self.inbox.notice(Level::Info, format!("The budget of {scope_name} is now {limit}"));
         self.budget.resume_clock();
         Ok(true)
     }
@@ -129,10 +129,10 @@ impl Session {
         let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
         let scope_name = scope_name(spent.scope);
         let title = match spent.kind {
-            BudgetKind::Time => format!("the time of {scope_name}, {limit}, is over"),
-            _ => format!("{used} are spent of the budget of {scope_name}, {limit}"),
+            BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) is reached"),
+            _ => format!("{used} of the budget of {scope_name} ({limit}) are used"),
         };
-        let why = format!("{} or `/budget` sets it", spent.where_set());
+        let why = format!("set it with {} or `/budget`", spent.where_set());
         let ask = Ask::of_session(
             AskId::new(format!("ask-budget-{}", self.asks)),
             "budget",

@@ -14,7 +14,7 @@ use crate::session::Session;
 /// The prefix of an `activate_skill` result, before the name.
 const ACTIVATED: &str = "<activated_skill name=\"";
 /// The prefix of the note that replaces a dropped result.
-const DROPPED_NOTE: &str = "[The user left this result out.";
+const DROPPED_NOTE: &str = "[The user dropped this result.";
 
 impl Session {
     /// Replaces results with notes. This is a compaction: it is recorded, reported, and can be
@@ -34,7 +34,7 @@ impl Session {
                     result_place(&view, &call).is_some_and(|place| places.contains(&place));
                 if is_meant && !call.text.starts_with(DROPPED_NOTE) {
                     let whole = kept(&call.name, &call.text, keep_output.as_ref());
-                    let note = format!("{DROPPED_NOTE} The whole output{whole}.]");
+                    let note = format!("{DROPPED_NOTE} The full output{whole}.]");
                     notes.entry(call.content).or_default().push((call.part, note));
                 }
             }
@@ -43,13 +43,13 @@ impl Session {
         let noted = self.inbox.while_receiving(noting).await;
         let before = self.current_tokens();
         let Ok((shorter, view)) = noted else {
-            let why = "noting that crashed; this is a defect";
+            let why = "dropping the results crashed (this is a bug)";
             return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
         };
         let saved: u64 =
             view.iter().zip(&shorter).map(|(old, new)| old.tokens.saturating_sub(new.tokens)).sum();
         if saved == 0 {
-            let why = "the results named are short already, or not there any more";
+            let why = "the results are already short or no longer in the context";
             return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
         }
         let after = before.saturating_sub(saved);
@@ -60,7 +60,7 @@ impl Session {
             how: Some(how),
             before,
             after,
-            remark: Some("results were left out as you wished".to_owned()),
+            remark: Some("the results were dropped".to_owned()),
         });
     }
 
@@ -77,11 +77,11 @@ impl Session {
             .filter_map(|call| result_place(view, &call))
             .collect();
         if places.is_empty() {
-            let text = format!("the skill `{name}` is not loaded: no result of a tool holds it");
+            let text = format!("Skill `{name}` is not loaded: no tool result contains it");
             return self.inbox.notice(Level::Error, text);
         }
         self.drop_results(places).await;
-        self.inbox.notice(Level::Info, format!("the skill `{name}` is unloaded"));
+        self.inbox.notice(Level::Info, format!("Skill `{name}` unloaded"));
     }
 
     /// Pins or unpins a result.
@@ -94,7 +94,7 @@ impl Session {
             self.history.pin(place, on);
             self.report_storage_error();
         } else {
-            self.inbox.notice(Level::Error, "there is no such result to hold on to");
+            self.inbox.notice(Level::Error, "Cannot pin the result: it does not exist");
         }
     }
 }

@@ -52,9 +52,9 @@ pub(super) fn kept(tool: &str, text: &str, keep_output: Option<&KeepOutput>) -> 
     let size = || format!("{} lines and {} bytes", text.lines().count(), text.len());
     let path: Option<PathBuf> = keep_output.and_then(|keep| keep(tool, text).ok());
     let Some(path) = path else {
-        return format!(", {}, was not kept: make the call again if it matters", size());
+        return format!(", {}, was not saved: repeat the call if you need it", size());
     };
-    let read = "read it there if it matters";
+    let read = "read the file if you need it";
     let Some(cut) = cut(text) else {
         return format!(", {}, is in {}: {read}", size(), path.display());
     };
@@ -65,11 +65,9 @@ pub(super) fn kept(tool: &str, text: &str, keep_output: Option<&KeepOutput>) -> 
         Some(file) => {
             format!(" was too long; its beginning is in {}: {read}", file.display())
         }
-        None => format!(
-            " was not kept; what was shown of it, {}, is in {}: {read}",
-            size(),
-            path.display()
-        ),
+        None => {
+            format!(" was not saved; the part shown, {}, is in {}: {read}", size(), path.display())
+        }
     }
 }
 
@@ -110,13 +108,13 @@ mod tests {
             ("one\ntwo", ", 2 lines and 7 bytes, is in", &copy),
             (&*all, " is in", &there),
             (&*part, "too long; its beginning is in", &there),
-            (&*note("The full output was not saved.".into()), "what was shown", &copy),
-            (&*note("The full output is in `/etc/passwd`.".into()), "what was shown", &copy),
+            (&*note("The full output was not saved.".into()), "the part shown", &copy),
+            (&*note("The full output is in `/etc/passwd`.".into()), "the part shown", &copy),
         ] {
             let kept = kept("x", text, Some(&keep));
             assert!(kept.contains(said) && kept.contains(&format!("is in {file}: ")), "{kept}");
             assert!(!without_note(text).contains("Too long"));
         }
-        assert!(kept("x", &all, None).contains("was not kept"));
+        assert!(kept("x", &all, None).contains("was not saved"));
     }
 }

@@ -92,9 +92,9 @@ pub(crate) fn shorten(
         }
         let note = match call.path() {
             _ if !reach.notes => None,
-            _ if again => Some("[The same call gave the same result later; see there.]".to_owned()),
+            _ if again => Some("[A later identical call returned the same result.]".to_owned()),
             Some(path) if superseded => Some(format!(
-                "[An older copy of `{path}` stood here; it was read again or changed later.]"
+                "[Outdated copy of `{path}` removed; the file was read again or changed later.]"
             )),
             _ => None,
         };
@@ -201,7 +201,7 @@ fn mask_text(call: &CallResult, preview: &str, keep_output: Option<&KeepOutput>)
         return None;
     }
     let place = kept(&call.name, &call.text, keep_output);
-    Some(format!("{MASKED}\n{preview}\n[The whole output{place}.]\n</tool_output_masked>"))
+    Some(format!("{MASKED}\n{preview}\n[The full output{place}.]\n</tool_output_masked>"))
 }
 
 /// The first and last lines of a text.

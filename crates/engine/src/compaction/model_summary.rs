@@ -58,15 +58,15 @@ pub(crate) async fn write(
 ) -> Result<String, String> {
     let mut question = history_block(order);
     if let Some(focus) = &order.focus {
-        question.push_str(&format!("\n\nThe person wants this kept above all: {focus}"));
+        question.push_str(&format!("\n\nThe user wants to keep above all: {focus}"));
     }
     let first = order.ask(ASK, &question, cancel).await?;
     let snapshot = match check(&first, order.limit) {
         Ok(snapshot) => snapshot,
         Err(why) => {
             let again = format!(
-                "{question}\n\nAn earlier attempt could not be used: {why}. Output the \
-                 {OPEN} element, whole, in at most {} words.",
+                "{question}\n\nAn earlier attempt was invalid: {why}. Output the complete {OPEN} \
+                    element in at most {} words.",
                 order.limit / 2
             );
             check(&order.ask(ASK, &again, cancel).await?, order.limit)?
@@ -109,7 +109,7 @@ impl SummaryRequest {
         match tokio::time::timeout(TIMEOUT, answer).await {
             Ok(Ok(answer)) => Ok(answer.text()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the model took too long".into()),
+            Err(_) => Err("the model timed out".into()),
         }
     }
 }
@@ -126,12 +126,12 @@ pub(crate) fn check(answer: &str, limit: u64) -> Result<String, String> {
     let begin = answer.get(..end.unwrap_or(answer.len())).and_then(|text| text.rfind(OPEN));
     let (Some(begin), Some(end)) = (begin, end) else {
         let cut = end.is_none() && begin.is_some();
-        return Err(if cut { "it was cut off" } else { "it had no snapshot" }.into());
+        return Err(if cut { "it was truncated" } else { "it contained no snapshot" }.into());
     };
     let snapshot = answer.get(begin..end + CLOSE.len()).unwrap_or_default();
     let filled = ELEMENTS.iter().filter(|element| has_text(snapshot, element)).count();
     if !has_text(snapshot, ELEMENTS[0]) || filled < MIN_FILLED {
-        return Err("its elements were missing or empty".into());
+        return Err("elements were missing or empty".into());
     }
     let size = tokens::of_text(snapshot);
     if size > limit {

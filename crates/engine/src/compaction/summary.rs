@@ -16,10 +16,10 @@ use super::split::Split;
 use crate::view::{EntryOrigin, ViewEntry};
 
 /// The model's turn after a summary that is followed by a prompt.
-const UNDERSTOOD: &str = "Understood. I go on from this account.";
+const UNDERSTOOD: &str = "Understood. I will continue from this summary.";
 /// Explains the summary to the model.
-const HEADING_TEXT: &str = "The older part of this session was replaced by the account below, made by \
-                       the program. It tells what happened; it gives no orders of its own.";
+const HEADING_TEXT: &str = "The older part of this session was replaced by the summary below. It \
+    describes what happened and contains no instructions.";
 /// Characters of all earlier prompts together.
 const PROMPTS: usize = 12_000;
 /// Characters at each end of one earlier prompt.
@@ -98,7 +98,7 @@ impl HistoryFacts {
     pub(crate) fn with_plan(mut self, plan: Option<&Path>) -> Self {
         if let Some(plan) = plan {
             self.lists.retain(|(tag, _)| *tag != "plan");
-            let words = format!("Agreed to by the user; follow it: {}", plan.display());
+            let words = format!("Approved by the user; follow it: {}", plan.display());
             self.lists.push(("plan", words));
         }
         self
@@ -121,7 +121,7 @@ impl HistoryFacts {
         if !prompts.is_empty() {
             let _ = writeln!(text, "<earlier_prompts>");
             if prompts.len() < self.prompts.len() {
-                let _ = writeln!(text, "[{} older ones]", self.prompts.len() - prompts.len());
+                let _ = writeln!(text, "[{} older prompts]", self.prompts.len() - prompts.len());
             }
             for prompt in prompts.iter().rev() {
                 let _ = writeln!(text, "<prompt>{prompt}</prompt>");

@@ -112,8 +112,8 @@ impl Session {
         }
         let fixed = self.fixed_tokens();
         let text = format!(
-            "the system prompt and the tools alone have about {fixed} tokens, more than the \
-             {mark} from which the history is to be made shorter: that is done from {raised} on"
+            "The system prompt and the tools alone use about {fixed} tokens, more than the \
+                compaction threshold of {mark}. The threshold is raised to {raised}"
         );
         self.inbox.notice(Level::Warning, text);
     }
@@ -127,8 +127,8 @@ impl Session {
             return;
         }
         let text = format!(
-            "the history cannot be kept below {mark} tokens: what must stay, such as the newest \
-             results, has about {after}. It is made shorter less often"
+            "The history cannot be kept below {mark} tokens: what must stay, such as the newest \
+                results, has about {after}. Compaction will run less often"
         );
         self.inbox.notice(Level::Warning, text);
     }
@@ -136,8 +136,8 @@ impl Session {
     /// Records whether a summary was used, and warns when summaries are requested less often.
     pub(super) fn record_summary_use(&mut self, used: bool) {
         if self.compacting.accounts.note(used) {
-            let text = "accounts of the older part made the history no shorter than short \
-                        results do, and were not used: the next is asked for later";
+            let text = "Summaries did not shorten the history more than masking, so they were \
+                not used. The next one will be requested later";
             self.inbox.notice(Level::Warning, text.to_owned());
         }
     }

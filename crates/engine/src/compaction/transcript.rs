@@ -32,7 +32,7 @@ fn with_limit<'a>(entries: impl Iterator<Item = &'a ViewEntry>, limit: usize) ->
     for entry in entries {
         let Ok(content) = entry.content.open() else { continue };
         let who = match content.role {
-            Role::User => "person",
+            Role::User => "user",
             Role::Model => "model",
         };
         for part in &content.parts {

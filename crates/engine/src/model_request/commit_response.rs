@@ -58,7 +58,7 @@ impl Session {
             self.hub.send(EventBody::Image(image));
         }
         if cut {
-            let text = "the answer was cut at the model's output limit (`MAX_TOKENS`)";
+            let text = "The response was truncated at the model's output limit (`MAX_TOKENS`)";
             self.inbox.notice(Level::Warning, text);
         }
         if !sources.is_empty() {

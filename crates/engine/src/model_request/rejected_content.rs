@@ -121,8 +121,8 @@ impl Session {
         self.inbox.notice(
             Level::Warning,
             format!(
-                "the service rejects the schema of `{tool}`, a tool of the MCP server `{server}` \
-                 ({reason}); the tool is left out of this session"
+                "The service rejected the schema of `{tool}` from MCP server `{server}` \
+                    ({reason}). The tool is disabled for this session"
             ),
         );
         self.declared = None;
@@ -134,12 +134,13 @@ impl Session {
         let mut failure = rejected.first.map_or(failure, |(_, first)| first);
         if !rejected.servers.is_empty() {
             failure.message.push_str(&format!(
-                " (sent with tools of the MCP servers {}; `parallax mcp disable NAME` leaves one out)",
+                " (the request included tools of the MCP servers {}; run `parallax mcp disable \
+                    NAME` to disable a server)",
                 quoted(&rejected.servers)
             ));
         }
         if self.history.ends_with_results() {
-            failure.message.push_str("; `/rewind` goes back to before the last tool results");
+            failure.message.push_str("; run `/rewind` to go back to before the last tool results");
         }
         failure
     }
@@ -152,9 +153,9 @@ impl Session {
             self.inbox.notice(
                 Level::Warning,
                 format!(
-                    "the service rejected the request ({reason}) until the tools of the MCP servers \
-                     {} were left out; they are left out of this session. `parallax mcp disable NAME` \
-                     disables a server",
+                    "The service rejected the request ({reason}) until the tools of the MCP \
+                        servers {} were removed. They are disabled for this session. Run \
+                        `parallax mcp disable NAME` to disable a server",
                     quoted(&rejected.servers)
                 ),
             );
@@ -167,7 +168,7 @@ impl Session {
         self.inbox.notice(
             Level::Warning,
             format!(
-                "the service rejected the request ({reason}); removed from the conversation: {}",
+                "The service rejected the request ({reason}). Removed from the conversation: {}",
                 rejected.removed.join(", ")
             ),
         );
@@ -257,7 +258,7 @@ fn without_removed(
 }
 
 fn note(what: &str, reason: &str) -> String {
-    format!("[{what} was removed: the service rejected the request that held it: {reason}]")
+    format!("[{what} was removed because the service rejected the request: {reason}]")
 }
 
 /// The MIME types of the media inside a response.

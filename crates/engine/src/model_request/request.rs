@@ -28,8 +28,8 @@ impl Session {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Overflow,
                 message: format!(
-                    "the conversation has about {estimate} tokens and `{model}` takes {limit}; \
-                     {TOO_LONG}"
+                    "the conversation has about {estimate} tokens, but the context window of \
+                        `{model}` is {limit}; {TOO_LONG}"
                 ),
                 status: None,
             }));
@@ -148,7 +148,7 @@ impl Session {
 /// Asks for a response, in this request only.
 fn nudge(contents: &mut Vec<Sealed>, after_tool: bool) {
     let note = Part::text(
-        "[System: the last response held no answer. Give the final answer now, or call a tool.]",
+        "[System: The last response was empty. Give the final answer now, or call a tool.]",
     );
     if after_tool {
         contents.push(Content::model(vec![Part::text("[tool done]")]).seal());

@@ -12,8 +12,9 @@ use crate::response_validation::ATTEMPTS;
 use crate::session::Session;
 
 /// What the user can do when the conversation is too long.
-pub(super) const TOO_LONG: &str = "`/compress` makes it shorter, `/context` shows what fills it; \
-    else name fewer or smaller files, choose a model that takes more, or begin a new session";
+pub(super) const TOO_LONG: &str = "run `/compress` to compact it or `/context` to see what uses \
+    the context, refer to fewer or smaller files, choose a model with a larger context window, \
+    or start a new session";
 
 /// What to do after a failed attempt.
 pub(super) enum RetryAction {
@@ -126,8 +127,8 @@ impl Session {
 
     /// Replaces every signature in the history with the synthetic one.
     pub(super) fn replace_signatures(&mut self) {
-        let text = "the service refused thought signatures of this session (another model, key or \
-                    endpoint made them); they are replaced";
+        let text = "The service rejected thought signatures of this session (from another model, \
+            key, or endpoint), so they were replaced";
         self.inbox.notice(Level::Warning, text);
         let contents = self.history.contents().iter().map(with_synthetic_signatures).collect();
         self.history.replace(contents);

@@ -123,14 +123,14 @@ struct ScoreReply {
 
 fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, String> {
     let text = text.trim().trim_start_matches("```json").trim_matches('`');
-    let bad = |error: serde_json::Error| format!("its answer cannot be used: {error}");
+    let bad = |error: serde_json::Error| format!("invalid classifier response: {error}");
     match scale {
         Scale::Choice => {
             let choice: ChoiceReply = serde_json::from_str(text).map_err(bad)?;
             let strong = match choice.model_choice.as_str() {
                 "pro" => true,
                 "flash" => false,
-                other => return Err(format!("it chose `{}`", short(other, 40))),
+                other => return Err(format!("unknown choice `{}`", short(other, 40))),
             };
             Ok(ClassifierResult { strong, reason: short(&choice.reasoning, REASON) })
         }
@@ -138,14 +138,14 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, St
             let score: ScoreReply = serde_json::from_str(text).map_err(bad)?;
             let number = score.complexity_score;
             if !(0.0..=100.0).contains(&number) {
-                return Err(format!("it gave {number} of 100"));
+                return Err(format!("the score {number} is out of range"));
             }
             #[expect(clippy::cast_precision_loss, reason = "a number up to 100")]
             let strong = number >= threshold as f64;
             let reason = short(&score.complexity_reasoning, REASON);
             Ok(ClassifierResult {
                 strong,
-                reason: format!("{number} of 100, {threshold} needed: {reason}"),
+                reason: format!("score {number} of 100, threshold {threshold}: {reason}"),
             })
         }
     }

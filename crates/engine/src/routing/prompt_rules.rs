@@ -218,17 +218,17 @@ pub(super) fn look(prompt: &str) -> PromptSize {
         return PromptSize::Large("the prompt is long");
     }
     if text.lines().filter(|line| is_step(line)).count() >= MANY_STEPS {
-        return PromptSize::Large("it lists many steps");
+        return PromptSize::Large("the prompt lists many steps");
     }
     let files = text.split_whitespace().filter(|word| is_file(word)).count();
     if files >= MANY_STEPS {
-        return PromptSize::Large("it names many files");
+        return PromptSize::Large("the prompt names many files");
     }
     if LARGE.iter().any(|word| text.contains(word)) {
-        return PromptSize::Large("it speaks of work that is large or open");
+        return PromptSize::Large("the prompt describes large or open work");
     }
     if FAILURE.iter().any(|word| text.contains(word)) {
-        return PromptSize::Large("it holds a failure");
+        return PromptSize::Large("the prompt contains a failure");
     }
     let begins = |start: &&str| {
         text.strip_prefix(*start).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
@@ -298,9 +298,9 @@ mod tests {
             ("highlight the parser", PromptSize::TooShort),
             ("and now?", PromptSize::Continuation),
             ("x", PromptSize::Continuation),
-            ("Show a.rs, b.rs, c.rs and d.rs", PromptSize::Large("it names many files")),
-            ("Refactor the parser", PromptSize::Large("it speaks of work that is large or open")),
-            ("- a\n- b\n- c\n- d", PromptSize::Large("it lists many steps")),
+            ("Show a.rs, b.rs, c.rs and d.rs", PromptSize::Large("the prompt names many files")),
+            ("Refactor the parser", PromptSize::Large("the prompt describes large or open work")),
+            ("- a\n- b\n- c\n- d", PromptSize::Large("the prompt lists many steps")),
             ("Why does the build fail?", PromptSize::TooShort),
             ("Add a flag --quiet", PromptSize::TooShort),
             ("run the tests and fix what fails and then commit", PromptSize::TooShort),

@@ -82,7 +82,7 @@ impl Session {
                 CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
             let error = ToolError::new(
                 ToolErrorKind::ExecutionFailed,
-                "[Operation Cancelled] The user refused a call before this one.",
+                "[Operation Cancelled] The user denied an earlier call.",
             );
             self.finish(board, index, Outcome::failure(error), finish);
         }

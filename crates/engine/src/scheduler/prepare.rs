@@ -38,7 +38,7 @@ impl Session {
             }
         }
         if call.name != COMPLETE_TASK && self.role.as_ref().is_some_and(AgentRole::is_final_turn) {
-            let message = format!("only `{COMPLETE_TASK}` can be called now");
+            let message = format!("Only `{COMPLETE_TASK}` can be called now");
             let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
             return Err((error, without_decision(None), again.refused));
         }
@@ -117,7 +117,7 @@ impl Session {
             && changes_files(&effects)
         {
             verdict.decision = Decision::Ask;
-            "you went back to before this change".clone_into(&mut verdict.why);
+            "you restored a checkpoint before this change".clone_into(&mut verdict.why);
             verdict.each_time = true;
         }
         // Permission to run without the sandbox applies to one call.
@@ -129,11 +129,11 @@ impl Session {
         };
         let no_rule = (verdict.decision == Decision::Ask && rules.is_empty()).then(|| {
             if !self.approvals.lasting {
-                "`security.disableAlwaysAllow` forbids it".to_owned()
+                "`security.disableAlwaysAllow` is set".to_owned()
             } else if verdict.each_time {
-                "this is asked about each time".to_owned()
+                "this always requires approval".to_owned()
             } else if effects.permissions.outside {
-                "leave to run without the sandbox holds for one call".to_owned()
+                "permission to run without the sandbox applies to one call".to_owned()
             } else {
                 self.judge.why_no_drafts(&query, &effects.permissions)
             }
@@ -200,7 +200,7 @@ impl Session {
     /// Warns, once per tool, that a changed tool is called without approval.
     fn warn_changed_tool(&mut self, tool: &ToolSpec, doubt: &str) {
         if self.warned_tools.insert(tool.name.clone()) {
-            let text = format!("{doubt}; it is called all the same, for the mode is `yolo`");
+            let text = format!("{doubt}; it runs anyway in `yolo` mode");
             self.inbox.notice(Level::Warning, text);
         }
     }
@@ -231,5 +231,5 @@ fn said(verdict: &Verdict) -> String {
 /// The note for the model when permissions beyond the sandbox were denied.
 pub(crate) fn denial_note(prepared: &PreparedCall, why: &str) -> String {
     let wanted: &Permissions = &prepared.again.permissions;
-    format!("[The sandbox refused this command: {}. {why}]", wanted.words().join(", "))
+    format!("[The sandbox denied this command: {}. {why}]", wanted.words().join(", "))
 }

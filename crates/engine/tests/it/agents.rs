@@ -173,7 +173,7 @@ async fn an_agent_that_loops_is_stopped_and_says_so() {
         unreachable!("no end")
     };
     assert!(done.for_model.contains("Termination Reason: ERROR"), "{}", done.for_model);
-    assert!(done.for_model.contains("went in circles"), "{}", done.for_model);
+    assert!(done.for_model.contains("because of a loop"), "{}", done.for_model);
     assert_eq!(done.status, ToolStatus::Error);
 }
 
@@ -204,7 +204,7 @@ async fn who_has_no_turns_left_gets_one_last_chance() {
     let done = finished(&events);
     assert!(done[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", done[0].for_model);
     assert_eq!(end_of(&done[1]), AgentEnd::MaxTurns);
-    assert!(done[1].for_model.contains("as many requests as it may (2)"));
+    assert!(done[1].for_model.contains("its limit of 2 requests"));
     // What was called in a last chance did not run.
     assert_eq!(look.prepared.load(std::sync::atomic::Ordering::SeqCst), 4);
     let urged = |texts: &Vec<String>| texts.last().is_some_and(|text| text.contains("last turn"));
@@ -422,7 +422,7 @@ async fn an_unknown_agent_is_refused_with_the_names_there_are() {
     let replies = vec![invokes(&["nobody"]), has_text("ok")];
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
-    assert!(finished(&events)[0].for_model.contains("there are: scout"));
+    assert!(finished(&events)[0].for_model.contains("Available agents: scout"));
 }
 
 #[tokio::test]

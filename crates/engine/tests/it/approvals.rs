@@ -122,7 +122,7 @@ async fn a_rule_that_misses_what_was_asked_about_is_said_to() {
         let (_, events) = rig.finish().await;
         let told = events.iter().any(|event| {
             matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
-                if text.contains("does not cover this call"))
+                if text.contains("does not match this call"))
         });
         assert_eq!(told, misses, "{name}: {events:?}");
         assert_eq!(tools_done(&events).len(), 1);
@@ -162,7 +162,7 @@ async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
         let (_, events) = rig.finish().await;
         let done = tools_done(&events);
         let second = done.iter().find(|done| done.index == 1).expect("the second");
-        assert_eq!(second.for_model.contains("refused a call before"), left_out, "{second:?}");
+        assert_eq!(second.for_model.contains("denied an earlier call"), left_out, "{second:?}");
         // The model goes on either way: nobody looks on here.
         assert_eq!(texts(&events), ["on"]);
     }
@@ -235,7 +235,7 @@ async fn what_the_sandbox_refused_is_offered_again() {
         (AskOutcome::ProceedOnce, "run 1: network true\n[The command ran twice"),
         (
             AskOutcome::Cancel,
-            "run 1: network false\n[The sandbox refused this command: network. The user did not agree",
+            "run 1: network false\n[The sandbox denied this command: network. The user denied",
         ),
     ] {
         let replies = vec![calls(&[("run", 1)]), has_text("done")];
@@ -297,7 +297,7 @@ async fn unattended_the_model_reads_what_was_refused() {
     let text = &tools_done(&events)[0].for_model;
     assert_eq!(
         text,
-        "run 1: network false\n[The sandbox refused this command: network. it wants more]"
+        "run 1: network false\n[The sandbox denied this command: network. it wants more]"
     );
 }
 

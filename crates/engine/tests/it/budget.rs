@@ -120,7 +120,9 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     rig.prompt("go").await;
     let asked = answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
-    assert!(asked.title.contains("1100 tokens are spent of the budget of this session, 1000"));
+    assert!(
+        asked.title.contains("1100 tokens of the budget of this session (1000 tokens) are used")
+    );
     let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
     // By as much again: 2100; 2200 are spent now. Another amount:
@@ -175,12 +177,12 @@ async fn a_turn_whose_time_is_over_goes_on_where_it_was() {
     rig.prompt("go").await;
     let more = |id| Decide { more: Some(60.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
-    assert!(asked.title.contains("the time of this session"), "{}", asked.title);
+    assert!(asked.title.contains("time limit of this session"), "{}", asked.title);
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let sent = rig.script.contents().pop().expect("request");
     let text = sent.concat();
-    assert!(text.contains("half an ans") && text.contains("go on where you were"), "{text}");
+    assert!(text.contains("half an ans") && text.contains("Continue where you were"), "{text}");
 }
 
 #[tokio::test]

@@ -172,7 +172,7 @@ async fn repeating_rounds_are_nudged_and_then_stopped() {
     assert!(matches!(reason, EndReason::Loop { .. }), "{reason:?}");
     let contents = rig.script.contents();
     assert_eq!(contents.len(), 8);
-    assert!(contents[5].last().expect("content").contains("possible loop"));
+    assert!(contents[5].last().expect("content").contains("Possible loop"));
     rig.script.assert_prefixes();
 }
 

@@ -313,7 +313,7 @@ async fn the_end_of_a_background_process_reaches_the_model_when_it_is_to() {
         rig.until(done).await;
         rig.turn("go").await;
         let request = rig.script.contents().pop().expect("request").join("\n");
-        assert_eq!(request.contains("(PID 7) was ended by signal 15"), told, "{request}");
+        assert_eq!(request.contains("(PID 7) was terminated by signal 15"), told, "{request}");
         assert_eq!(request.contains("1000 wanted"), whole, "{request}");
     }
 }

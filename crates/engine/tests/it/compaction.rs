@@ -279,7 +279,7 @@ async fn what_the_service_finds_too_long_is_sent_once_more() {
     assert_eq!(told[0].cause, CompactionCause::Overflow);
     let (reason, _) = rig.turn("again").await;
     let EndReason::Failed(failure) = reason else { panic!("{reason:?}") };
-    assert!(failure.message.contains("allowed (8); `/compress` makes"), "{}", failure.message);
+    assert!(failure.message.contains("allowed (8); run `/compress`"), "{}", failure.message);
 }
 
 #[tokio::test]

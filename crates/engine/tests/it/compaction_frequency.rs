@@ -92,7 +92,7 @@ async fn a_mark_below_what_every_request_has_is_told_once() {
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let told = events.iter().filter(|event| {
         matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
-            if text.contains("alone have about"))
+            if text.contains("alone use about"))
     });
     assert_eq!(told.count(), 1);
     assert!(compactions(&events).is_empty(), "{:?}", compactions(&events));

@@ -174,7 +174,7 @@ async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
     assert!(after.items.iter().any(|item| item.tool == "look" && item.dropped), "{after:?}");
     rig.turn("second").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
-    assert!(sent.contains("left this result out") && sent.contains("/kept/look"), "{sent}");
+    assert!(sent.contains("dropped this result") && sent.contains("/kept/look"), "{sent}");
     assert!(!sent.contains("look says 1") && sent.contains("see says 2"));
     rig.send(Op::UndoCompaction).await;
     rig.turn("third").await;

@@ -74,7 +74,7 @@ async fn what_runs_without_a_question_is_told() {
     let told = events.iter().any(|event| {
         matches!(&event.body, EventBody::ItemDone {
             done: parallax_protocol::event::ItemDone::Notice { level: Level::Warning, text }, ..
-        } if text.contains("without a question"))
+        } if text.contains("auto-approved"))
     });
     assert!(told);
 }

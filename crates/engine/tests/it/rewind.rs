@@ -81,7 +81,7 @@ async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
             )
         })
         .await;
-    assert!(format!("{refused:?}").contains("taken back already"));
+    assert!(format!("{refused:?}").contains("already removed"));
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ async fn a_chosen_model_without_capacity_is_replaced_and_that_is_told() {
     let [fallback] = fallbacks(&events).try_into().expect("one");
     assert_eq!((fallback.from.as_str(), fallback.to.as_str()), ("strong", "fast"));
     assert_eq!((fallback.cause, fallback.agreed), (FallbackCause::Capacity, false));
-    assert!(warnings(&events).contains("goes on with `fast`"));
+    assert!(warnings(&events).contains("Using `fast`"));
     // The next prompt tries it again, once.
     rig.turn("Refactor the lexer").await;
     assert_eq!(models(&rig), ["strong", "fast", "strong"]);
@@ -204,5 +204,5 @@ async fn in_plan_mode_nobody_is_asked_and_all_is_told() {
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     assert_eq!(models(&rig), ["strong", "fast"]);
-    assert!(warnings(&events).contains("goes on with `fast`"));
+    assert!(warnings(&events).contains("Using `fast`"));
 }

@@ -84,7 +84,10 @@ async fn reach_proxy(program: &'static str) -> Result<(), ProgramSandboxError> {
     if tokio::time::timeout(PATIENCE, listening).await.is_err() {
         return Err(ProgramSandboxError::Setting {
             name: "GEMINI_SANDBOX_PROXY_COMMAND",
-            why: format!("nothing listens on port {PROXY_PORT} after {} s", PATIENCE.as_secs()),
+            why: format!(
+                "nothing is listening on port {PROXY_PORT} after {} s",
+                PATIENCE.as_secs()
+            ),
         });
     }
     step(&line(program, &["network", "connect", NETWORK, PROXY])).await
@@ -124,7 +127,7 @@ async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no error message");
     let words = line.arguments.iter().take(2).map(|word| word.to_string_lossy());
     Err(ProgramSandboxError::Step {
         command: std::iter::once(line.program.into()).chain(words).collect::<Vec<_>>().join(" "),

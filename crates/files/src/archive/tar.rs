@@ -83,7 +83,7 @@ fn entry(
             skip(from, size.saturating_add(padding(size)).min(MAX_EXTENDED_HEADER))
         }
         Some(b'1' | b'2') => Err(ArchiveError::Link(shown(name))),
-        _ => Err(ArchiveError::Entry { name: shown(name), why: "is no file or folder" }),
+        _ => Err(ArchiveError::Entry { name: shown(name), why: "is not a file or directory" }),
     }
 }
 

@@ -79,7 +79,7 @@ fn take(
     match mode & 0o170_000 {
         0o120_000 => return Err(ArchiveError::Link(shown(name))),
         0 | 0o100_000 | 0o040_000 => {}
-        _ => return Err(wrong("is no file or folder")),
+        _ => return Err(wrong("is not a file or directory")),
     }
     if name.ends_with('/') || name.ends_with('\\') || mode & 0o170_000 == 0o040_000 {
         return target.folder(name);
@@ -102,7 +102,7 @@ fn take(
     let mut data: Box<dyn Read> = match method {
         0 => Box::new(data),
         8 => Box::new(DeflateDecoder::new(data)),
-        _ => return Err(wrong("is packed in a way that is not known")),
+        _ => return Err(wrong("uses an unknown compression method")),
     };
     let mut checked = ChecksumReader { from: &mut *data, crc: Crc::new() };
     target.file(name, u64::from(size), mode & 0o111 != 0, &mut checked)?;

@@ -27,10 +27,14 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     let mut take = |key: &str| fields.remove(key).filter(|raw| raw.get() != "null");
     let method = match take("method") {
         Some(raw) => words(&value(&raw), "`method`")?,
-        None => return Err("there is no `method`".to_owned()),
+        None => return Err("`method` is missing".to_owned()),
     };
     if !METHODS.contains(&method.as_str()) {
-        return Err(format!("unknown method `{}`; known are {}", short(&method), list(&METHODS)));
+        return Err(format!(
+            "unknown method `{}`; known methods: {}",
+            short(&method),
+            list(&METHODS)
+        ));
     }
     let error = take("error").map(|raw| recorded_error(&raw)).transpose()?;
     let digest = take("request").map(|raw| digest(&raw)).transpose()?;
@@ -45,7 +49,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
             }
         },
         None if error.is_some() => Vec::new(),
-        None => return Err("there is no `response`".to_owned()),
+        None => return Err("`response` is missing".to_owned()),
     };
     let when = take("when").map(|raw| when(&value(&raw))).transpose()?.unwrap_or_default();
     let vars = take("vars").map(|raw| vars(&value(&raw))).transpose()?.unwrap_or_default();
@@ -62,7 +66,7 @@ fn fields(text: &str) -> Result<Fields, String> {
     })?;
     match kind(raw) {
         "an object" => serde_json::from_str(raw.get()).map_err(|error| error.to_string()),
-        other => Err(format!("a line of a script is one JSON object, this is {other}")),
+        other => Err(format!("a line of a script must be a JSON object, not {other}")),
     }
 }
 
@@ -71,8 +75,8 @@ fn kind(raw: &RawValue) -> &'static str {
     match raw.get().trim_start().bytes().next() {
         Some(b'{') => "an object",
         Some(b'[') => "a list",
-        Some(b'"') => "a text",
-        Some(b't' | b'f') => "a truth value",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
         Some(b'n') => "null",
         _ => "a number",
     }
@@ -82,8 +86,8 @@ fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "an object",
         Value::Array(_) => "a list",
-        Value::String(_) => "a text",
-        Value::Bool(_) => "a truth value",
+        Value::String(_) => "a string",
+        Value::Bool(_) => "a boolean",
         Value::Null => "null",
         Value::Number(_) => "a number",
     }
@@ -97,7 +101,7 @@ fn value(raw: &RawValue) -> Value {
 fn words(value: &Value, what: &str) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
-        other => Err(format!("{what} must be a text, not {}", kind_of(other))),
+        other => Err(format!("{what} must be a string, not {}", kind_of(other))),
     }
 }
 
@@ -109,7 +113,7 @@ fn known<'a>(
     for key in keys {
         if !known.contains(&key.as_str()) {
             return Err(format!(
-                "unknown key `{}` in {what}; known are {}",
+                "unknown key `{}` in {what}; known keys: {}",
                 short(key),
                 list(known)
             ));
@@ -177,8 +181,9 @@ fn vars(value: &Value) -> Result<Vec<(String, Capture)>, String> {
 
 fn capture(value: &Value) -> Result<Capture, String> {
     let regex = |text: &str| {
-        Regex::new(text)
-            .map_err(|error| format!("no regular expression: {}", one_line(&error.to_string())))
+        Regex::new(text).map_err(|error| {
+            format!("invalid regular expression: {}", one_line(&error.to_string()))
+        })
     };
     let (from, text) = match value {
         Value::String(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
@@ -189,7 +194,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
             known(object.keys(), &["from", "regex"], "it")?;
             match (object.get("from"), object.get("regex")) {
                 (Some(Value::String(from)), Some(Value::String(text))) => (from.as_str(), text),
-                _ => return Err("it needs the texts `from` and `regex`".to_owned()),
+                _ => return Err("it needs the strings `from` and `regex`".to_owned()),
             }
         }
         other => {
@@ -208,7 +213,8 @@ fn capture(value: &Value) -> Result<Capture, String> {
 
 /// The delays before the chunks, and the default delay.
 fn delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
-    let wrong = || "`delayMs` must be a whole number of milliseconds, or a list of such".to_owned();
+    let wrong =
+        || "`delayMs` must be a whole number of milliseconds, or a list of such numbers".to_owned();
     match value {
         Value::Array(items) => {
             let delays = items.iter().map(|item| item.as_u64().ok_or_else(wrong));
@@ -220,14 +226,14 @@ fn delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
 
 fn recorded_error(raw: &RawValue) -> Result<RecordedError, String> {
     serde_json::from_str(raw.get()).map_err(|_| {
-        "`error` must be an object with the texts `kind` and `message`, as a recording has it"
+        "`error` must be an object with the strings `kind` and `message`, as in a recording"
             .to_owned()
     })
 }
 
 fn digest(raw: &RawValue) -> Result<Digest, String> {
     serde_json::from_str(raw.get()).map_err(|_| {
-        "`request` must be an object with the texts `model` and `contents`, as a recording has it"
+        "`request` must be an object with the strings `model` and `contents`, as in a recording"
             .to_owned()
     })
 }

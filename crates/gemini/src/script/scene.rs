@@ -150,7 +150,7 @@ fn fill_text(
             .map(|(name, tail)| (placeholder_value(name, scene, vars), name, tail));
         match known {
             Some((Some(found), name, tail)) => {
-                let found = found.ok_or_else(|| format!("there is nothing for `${{{name}}}`"))?;
+                let found = found.ok_or_else(|| format!("no value for `${{{name}}}`"))?;
                 if before.is_empty() && filled.is_empty() && tail.is_empty() {
                     return Ok(found);
                 }

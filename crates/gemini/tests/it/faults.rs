@@ -150,7 +150,7 @@ async fn silence_ends_the_wait_for_headers_and_for_chunks() {
     assert_eq!(got.text, "a");
     let error = got.end.expect_err("silence");
     assert!(matches!(error, ModelError::Broken { status: None, retryable: true, .. }), "{error}");
-    assert!(error.to_string().contains("nothing came for"), "{error}");
+    assert!(error.to_string().contains("no data for"), "{error}");
 }
 
 #[tokio::test]

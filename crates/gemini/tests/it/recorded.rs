@@ -110,7 +110,7 @@ async fn a_strict_replay_leaves_out_what_differs_in_every_session() {
 fn only_a_regular_file_takes_a_recording() {
     let directory = tempfile::tempdir().expect("a directory");
     let pipe = crate::server::pipe(directory.path());
-    for (path, what) in [(pipe.as_path(), "a pipe"), (directory.path(), "a folder")] {
+    for (path, what) in [(pipe.as_path(), "a pipe"), (directory.path(), "a directory")] {
         for format in [RecordFormat::Full, RecordFormat::Reference] {
             let Err(error) = Recorder::new(script(), path, format, Vec::new()) else {
                 unreachable!("{what} takes no recording")
@@ -129,7 +129,7 @@ async fn a_recording_is_never_written_behind_another() {
     let before = std::fs::read(&path).expect("a recording");
     let again = Recorder::new(script(), &path, RecordFormat::Full, Vec::new());
     let error = again.err().expect("it is there already").to_string();
-    assert!(error.contains("r.jsonl` exists already"), "{error}");
+    assert!(error.contains("r.jsonl` already exists"), "{error}");
     assert_eq!(std::fs::read(&path).expect("a recording"), before);
     // The reference's format goes on.
     let count = before.split(|byte| *byte == b'\n').count() + 1;

@@ -121,14 +121,14 @@ async fn a_placeholder_without_a_value_names_its_line() {
 fn broken_lines_are_named() {
     for (line, word) in [
         ("{", "this is not JSON: EOF while parsing an object at column 1"),
-        ("[]", "one JSON object, this is a list"),
-        (r#"{"response":{}}"#, "no `method`"),
-        (r#"{"method":7,"response":{}}"#, "`method` must be a text, not a number"),
+        ("[]", "must be a JSON object, not a list"),
+        (r#"{"response":{}}"#, "`method` is missing"),
+        (r#"{"method":7,"response":{}}"#, "`method` must be a string, not a number"),
         (
             r#"{"method":"x","response":[]}"#,
-            "unknown method `x`; known are `generateContentStream`",
+            "unknown method `x`; known methods: `generateContentStream`",
         ),
-        (r#"{"method":"generateContent"}"#, "no `response`"),
+        (r#"{"method":"generateContent"}"#, "`response` is missing"),
         (r#"{"method":"generateContent","response":7}"#, "must be an object, not a number"),
         (r#"{"method":"generateContent","response":[{}]}"#, "must be an object, not a list"),
         (r#"{"method":"generateContentStream","response":{}}"#, "list of chunks, not an object"),
@@ -145,7 +145,7 @@ fn broken_lines_are_named() {
         ),
         (
             r#"{"method":"generateContent","response":{},"when":{"promptContains":1}}"#,
-            "`when.promptContains` must be a text",
+            "`when.promptContains` must be a string",
         ),
         (r#"{"method":"generateContent","response":{},"vars":{"a":"("}}"#, "variable `a`"),
         (
@@ -203,7 +203,7 @@ fn only_regular_files_are_read() {
     let device = PathBuf::from("/dev/zero");
     let folder = folder.path().to_owned();
     for (path, what) in
-        [(folder, "a folder"), (socket, "a socket"), (pipe, "a pipe"), (device, "a device")]
+        [(folder, "a directory"), (socket, "a socket"), (pipe, "a pipe"), (device, "a device")]
     {
         let error = ScriptedModel::from_file(&path, ScriptMode::Strict).expect_err("no file");
         assert!(matches!(error, ScriptError::NotAFile { .. }), "{error}");

@@ -247,7 +247,7 @@ fn agents_without_turns_tools_or_sense_give_a_clear_result() {
     assert!(last(&world, 4).contains("This is your last turn"), "{}", last(&world, 4));
     let told = last(&world, 5);
     assert!(told.contains("Termination Reason: MAX_TURNS"), "{told}");
-    assert!(last(&world, 6).contains("there is no agent `nobody`; there are: cli_help,"));
+    assert!(last(&world, 6).contains("Unknown agent `nobody`. Available agents: cli_help,"));
     assert_eq!(world.read("a"), "");
 }
 
@@ -417,7 +417,7 @@ fn a_coordinator_changes_nothing_itself() {
     }
     assert!(!world.home.project().join("x.txt").exists());
     let answers = body(&world, 2).to_string();
-    assert!(answers.contains("cannot be called while you coordinate"), "{answers}");
+    assert!(answers.contains("is not available in coordinator mode"), "{answers}");
     assert!(answers.contains("quiet"), "{answers}");
 }
 

@@ -118,5 +118,5 @@ fn work_that_is_not_there_is_not_gone_on_with() {
     world.home.write_home(".gemini/agents/worker.md", WORKER).expect("the agent");
     world.run_well(&["-p", "go", "-y"]);
     let told = body(&world, 1);
-    assert!(told.contains("no interrupted work of `worker` is kept"), "{told}");
+    assert!(told.contains("`worker` has no interrupted run"), "{told}");
 }

@@ -105,7 +105,7 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
         ("/todos", "keeps no list"),
         ("/model why", "is set"),
         ("/compress the numbers", "Nothing to compress."),
-        ("/compress undo", "no compaction to take back"),
+        ("/compress undo", "no compaction to undo"),
     ] {
         let done = world.run_well(&["-p", typed]);
         assert!(done.out().contains(word), "{typed}: {}", done.out());
@@ -290,7 +290,7 @@ fn a_command_names_its_model_and_tools() {
         (tools.len(), body["contents"].to_string())
     };
     assert_eq!(declared(0).0, 2);
-    assert!(declared(1).1.contains("leaves `run_shell_command` out"), "{}", declared(1).1);
+    assert!(declared(1).1.contains("does not enable `run_shell_command`"), "{}", declared(1).1);
     assert!(!world.home.project().join("made").exists());
     world.run_well(&["-y", "-p", "go"]);
     assert!(declared(2).0 > 5);

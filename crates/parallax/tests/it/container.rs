@@ -135,19 +135,19 @@ fn what_cannot_start_is_told_with_exit_code_44() {
         (
             &["--sandbox=podman", "-p", "x"][..],
             &[("PATH", "/nowhere")][..],
-            "`podman`, which is not on the path",
+            "`podman`, which was not found on `PATH`",
         ),
-        (docker, &[("GEMINI_SANDBOX_IMAGE", "")], "needs an image"),
-        (docker, &[("CODE", "125")], "could not start the sandbox (exit code 125)"),
-        (docker, &[("SANDBOX_MOUNTS", "/gone-from-here")], "`SANDBOX_MOUNTS` cannot be used"),
+        (docker, &[("GEMINI_SANDBOX_IMAGE", "")], "requires an image"),
+        (docker, &[("CODE", "125")], "failed to start the sandbox (exit code 125)"),
+        (docker, &[("SANDBOX_MOUNTS", "/gone-from-here")], "Invalid `SANDBOX_MOUNTS`"),
         (
             docker,
             &[("GEMINI_SANDBOX_PROXY_COMMAND", "p"), ("STEP_CODE", "1")],
-            "`docker network create` failed",
+            "because `docker network create` failed",
         ),
         (&["--sandbox=lxc", "-p", "x"], &[], "LXC is not supported"),
         (&["--sandbox=windows-native", "-p", "x"], &[], "this is not Windows"),
-        (&["-p", "x"], &[("GEMINI_SANDBOX", "dokcer")], "There is no sandbox `dokcer`"),
+        (&["-p", "x"], &[("GEMINI_SANDBOX", "dokcer")], "Unknown sandbox `dokcer`"),
     ] {
         let done = run(args, variables);
         assert_eq!(done.code(), 44, "{args:?} {variables:?}: {}", done.err());

@@ -363,7 +363,7 @@ fn an_old_output_that_was_cut_names_the_file_with_all_of_it() {
     // The server would object to a history that becomes shorter.
     assert_eq!(world.run(&["-y", "-p", "go"]).code(), 0);
     let sent = String::from_utf8_lossy(&world.server.requests()[2].body).into_owned();
-    let note = sent.split("[The whole output").nth(1).expect("a note");
+    let note = sent.split("[The full output").nth(1).expect("a note");
     let path = note.strip_prefix(" is in ").and_then(|rest| rest.split_once(": read"));
     let path = path.expect("where the whole is").0;
     let whole = std::fs::read_to_string(path).expect("the file");

@@ -390,7 +390,7 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
     std::os::unix::fs::symlink("/etc/passwd", world.home.project().join("linked/GEMINI.md"))
         .unwrap();
     for (source, why) in [
-        (tar("escape.tar.gz", "add(archive, '../../escaped.txt')"), "leads out of the folder"),
+        (tar("escape.tar.gz", "add(archive, '../../escaped.txt')"), "leads out of the directory"),
         (
             tar("link.tar.gz", "add(archive, 'GEMINI.md', b'', tarfile.SYMTYPE, '/etc/passwd')"),
             "`GEMINI.md` is a link",
@@ -410,7 +410,7 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
                  'w')\narchive.writestr('gemini-extension.json', \
                  manifest)\narchive.writestr('../../escaped.txt', 'x')\narchive.close()",
             ),
-            "leads out of the folder",
+            "leads out of the directory",
         ),
         (linked, "`GEMINI.md` is a link that leads out"),
         (

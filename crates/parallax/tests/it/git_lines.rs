@@ -160,7 +160,7 @@ fn git_works_beside_hidden_files_that_it_tracks() {
         assert!(!answers[0].contains(name) && !answers[1].contains(name), "{answers:?}");
     }
     assert!(answers[2].contains(" two") && !answers[2].contains("Exit Code"), "{}", answers[2]);
-    assert!(answers[3].contains("[The sandbox refused this command: to read"), "{}", answers[3]);
+    assert!(answers[3].contains("[The sandbox denied this command: to read"), "{}", answers[3]);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn git_takes_hidden_files_for_unchanged_in_any_line() {
             assert!(!answer.contains("Exit Code"), "{line}: {answer}");
         }
     }
-    assert!(answers[5].contains("[The sandbox refused this command: to read"), "{}", answers[5]);
+    assert!(answers[5].contains("[The sandbox denied this command: to read"), "{}", answers[5]);
     assert!(hidden.iter().all(|name| world.read(name) == secret), "{answers:?}");
 }
 
@@ -247,7 +247,7 @@ fn a_tracked_file_that_stays_hidden_is_named() {
     world.run_well(&["-y", "-p", "go"]);
     let answers = answers(&world.server);
     let word = "[The sandbox hid .env, which git tracks";
-    let refused = "[The sandbox refused this command: to read";
+    let refused = "[The sandbox denied this command: to read";
     assert!(answers[0].contains(word) && answers[0].contains(refused), "{}", answers[0]);
     // It succeeded, so no approval is requested.
     assert!(answers[1].contains(word) && !answers[1].contains(refused), "{}", answers[1]);

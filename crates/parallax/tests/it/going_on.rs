@@ -21,7 +21,7 @@ fn a_program_has_a_turn_that_was_cut_off_gone_on_with() {
     // Now there is nothing to continue; the conversation can still end.
     face.say(&json!({"type": "continue"}));
     let said = face.next("error");
-    assert!(said["message"].as_str().is_some_and(|it| it.contains("nothing to go on with")));
+    assert!(said["message"].as_str().is_some_and(|it| it.contains("no interrupted turn")));
     assert_eq!(face.end(), Some(0));
 }
 

@@ -219,7 +219,7 @@ fn calls_are_refused_changed_and_withheld() {
         ("BeforeTool", change, "[System] A hook changed `command` of this call"),
         ("AfterTool", withhold, "Tool result blocked: too much"),
         ("AfterTool", add, "<hook_context>see &lt;this&gt;</hook_context>"),
-        ("BeforeTool", r#"echo '{"decision": "ask"}'"#, "nobody can be asked here"),
+        ("BeforeTool", r#"echo '{"decision": "ask"}'"#, "no user is present"),
     ] {
         let world = World::new(&script("echo hi"));
         settings(&world, &json!({event: one(hook)}));
@@ -310,7 +310,7 @@ fn a_choice_of_tools_holds_for_the_calls_too() {
         assert_eq!(choice.as_str().unwrap_or_default(), sent, "{config}");
         let contents = requests[1]["contents"].to_string();
         assert_eq!(contents.contains("Output: hi"), runs, "{config}: {contents}");
-        assert_eq!(contents.contains("a hook leaves `run_shell_command` out"), !runs, "{config}");
+        assert_eq!(contents.contains("A hook excluded `run_shell_command`"), !runs, "{config}");
     }
 }
 

@@ -235,7 +235,7 @@ fn a_hook_has_another_call_made_in_the_place_of_one() {
     assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
     assert!(last(&world, 1).contains(r#""name":"read_file""#), "{}", last(&world, 1));
     assert!(last(&world, 2).contains("b.txt"), "{}", last(&world, 2));
-    assert!(done.err().contains("further call too often"), "{}", done.err());
+    assert!(done.err().contains("too many tool calls"), "{}", done.err());
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn a_run_that_begins_with_a_plan_ends_with_the_work() {
     let done = yolo.run_well(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
     assert_eq!(yolo.read("src.txt"), "x\n");
     let said: Value = serde_json::from_str(&done.out()).expect("json");
-    assert!(said["warnings"].to_string().contains("without a question"), "{said}");
+    assert!(said["warnings"].to_string().contains("auto-approved"), "{said}");
     let forbidden = world(&steps);
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}, "security": {"disableYoloMode": true}}"#;
     forbidden.home.write_home(".gemini/settings.json", settings).expect("settings");

@@ -70,7 +70,7 @@ fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
         (&fallback["to"], &fallback["cause"]),
         (&json!("gemini-3.8-flash"), &json!("capacity"))
     );
-    assert!(answer["warnings"].to_string().contains("goes on with"), "{answer}");
+    assert!(answer["warnings"].to_string().contains("Using `gemini-3.8-flash`"), "{answer}");
     // A model that was named is not replaced in silence.
     let named = World::in_home(world.home, &script());
     let args = ["-m", "gemini-3-pro-preview", "-p", "go"];
@@ -79,7 +79,7 @@ fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
     assert!(done.err().contains("--fallback auto"), "{}", done.err());
     let done = named.run(&[&args[..], &["--fallback", "auto"]].concat());
     assert_eq!((done.code(), done.out().as_str()), (0, "done\n"));
-    assert!(done.err().contains("goes on with `gemini-3.8-flash`"), "{}", done.err());
+    assert!(done.err().contains("Using `gemini-3.8-flash`"), "{}", done.err());
     let done = named.run(&["-p", "Refactor the parser", "--fallback", "off"]);
     assert_eq!(done.code(), 1);
 }
@@ -126,7 +126,7 @@ fn a_chain_of_the_settings_says_who_stands_in_and_whether_one_is_asked() {
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
     let done = world.run(&["-m", "gemini-3.1-pro-preview", "-p", "go"]);
     assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
-    assert!(done.err().contains("goes on with `gemini-3.5-flash-lite`"), "{}", done.err());
+    assert!(done.err().contains("Using `gemini-3.5-flash-lite`"), "{}", done.err());
     assert_eq!(asked(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
     let wrong =
         json!({"modelConfigs": {"modelChains": {"preview": [{"actions": {"transient": "x"}}]}}});

@@ -47,7 +47,7 @@ fn commands_write_the_project_and_nothing_else() {
     for (index, secret) in [(1, "the key"), (2, "SECRET")] {
         assert!(!answers[index].contains(secret), "{}", answers[index]);
         assert!(
-            answers[index].contains("[The sandbox refused this command: to read"),
+            answers[index].contains("[The sandbox denied this command: to read"),
             "{}",
             answers[index]
         );

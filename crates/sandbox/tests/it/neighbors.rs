@@ -102,7 +102,7 @@ fn own_limits_and_priorities_can_be_changed() {
         let place = Place::new();
         let plan = place.plan(tier);
         let script = "ulimit -n 100 && nice -n 5 true && taskset 1 true && sleep 9 & \
-                      renice -n 3 -p $! >/dev/null && kill $! && ulimit -n";
+                      renice -n 12 -p $! >/dev/null && kill $! && ulimit -n";
         if support().gate.works || tier != Tier::Landlock {
             let (code, said) = place.shell(&plan, script);
             assert_eq!(code, 0, "{tier:?} {said}");

@@ -31,13 +31,13 @@ fn a_budget_is_raised_and_the_turn_goes_on() {
     let seat = Seat::in_world(world(), &Start::sized(100, 40));
     seat.prompts("look around");
     seat.sees("The budget is used up. Continue?");
-    seat.sees("1200 tokens are spent of the budget of this session, 1000 tokens");
+    seat.sees("1200 tokens of the budget of this session (1000 tokens) are used");
     seat.sees("1. Yes, with 1000 tokens more");
     seat.types("2");
     seat.sees("increase by:");
     seat.types("5k\r");
     seat.sees("Done with that.");
-    seat.sees("the budget of this session is 6200 tokens now");
+    seat.sees("The budget of this session is now 6200 tokens");
     seat.is_idle();
     seat.prompts("/budget");
     seat.sees("1210 tokens of 6200 tokens");

@@ -77,7 +77,7 @@ fn the_context_is_shown_and_a_result_is_left_out() {
     seat.sees("Short now.");
     let last = seat.world.server.requests().pop().expect("a request");
     let sent = String::from_utf8_lossy(&last.body).into_owned();
-    assert!(sent.contains("left this result out") && !sent.contains("one more line"), "{sent}");
+    assert!(sent.contains("dropped this result") && !sent.contains("one more line"), "{sent}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_is_too_short_to_be_left_out_is_said() {
     seat.prompts("/context");
     seat.sees("read_file {");
     seat.types("x");
-    seat.sees("are short already");
+    seat.sees("already short");
     seat.sees("Tool results in the context");
 }
 

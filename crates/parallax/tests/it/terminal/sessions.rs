@@ -220,7 +220,7 @@ fn a_turn_that_was_cut_off_is_offered() {
     seat.world.server.assert_clean();
     // Now it is whole.
     seat.prompts("/continue");
-    seat.sees("nothing to go on with");
+    seat.sees("no interrupted turn");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn going_back_shows_what_will_change_and_tells_the_model() {
     seat.world.asked(5);
     let told = seat.world.server.requests()[4].contents();
     let told = told.last().expect("the prompt").to_string();
-    assert!(told.contains("taken changes back") && told.contains("a.txt"), "{told}");
+    assert!(told.contains("reverted changes") && told.contains("a.txt"), "{told}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_change_is_gone_back_to_and_asked_about_again() {
     seat.sees("a.txt-write_file");
     seat.press(Key::Enter);
     // The call requires approval once more; the file is as before it.
-    seat.sees("you went back to before this change");
+    seat.sees("you restored a checkpoint before this change");
     seat.sees("1. Yes, allow once");
     assert_eq!(seat.world.read("a.txt"), "first\n");
     seat.press(Key::Char('1'));
