@@ -197,7 +197,7 @@ impl Session {
 
     /// Whether the price of the model is known, if cost is limited.
     pub(crate) fn can_enforce_cost(&self, model: &str) -> bool {
-        !self.budget.ledger.limits_cost() || self.model.price(model).is_some()
+        !self.budget.ledger.limits_cost() || self.model.catalog().price(model).is_some()
     }
 
     /// Checks that another request may be sent to the model. Asks the user to raise a spent budget
@@ -249,7 +249,7 @@ mod tests {
         ModelCall {
             model: "m".into(),
             role: "main".into(),
-            usage: Usage { prompt_token_count: prompt, ..Usage::default() },
+            usage: Usage { prompt: prompt, ..Usage::default() },
             cost: Some(Cost { input: cost, ..Cost::default() }),
             latency_ms: 1,
             request_bytes: 0,

@@ -505,8 +505,8 @@ impl Session {
         focus: Option<String>,
         model: &str,
     ) -> model_summary::SummaryRequest {
-        let name = self.model.utility(model_summary::ROLE, model);
-        let window = self.model.limits(&name).context;
+        let name = self.model.catalog().utility(model_summary::ROLE, model);
+        let window = self.model.catalog().limits(&name).context;
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
         let whole = material.view.iter().take(split.tail);
         model_summary::SummaryRequest {
@@ -515,7 +515,7 @@ impl Session {
                     .counted(self.budget.ledger()),
             ),
             name,
-            alias: self.model.utility_alias(model_summary::ROLE, model),
+            alias: self.model.catalog().utility_alias(model_summary::ROLE, model),
             transcript: transcript::transcript(whole, characters),
             limit: material.summary_limit(split),
             focus,

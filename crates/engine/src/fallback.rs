@@ -63,7 +63,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<FallbackResult, EndReason> {
         let model = self.main_model();
-        let retried = self.model.retries_next_prompt(&model, self.chooses());
+        let retried = self.model.catalog().retries_next_prompt(&model, self.chooses());
         self.models.mark_failed(&model, cause, &failure.message, retried);
         let message = failure.message.clone();
         let result = self.replace(&model, cause, &message, cancel).await?;
@@ -84,7 +84,7 @@ impl Session {
         model: &str,
         cause: Option<FallbackCause>,
     ) -> Option<FallbackModel> {
-        let mut chain = self.model.fallback_models(model, self.chooses());
+        let mut chain = self.model.catalog().fallback_models(model, self.chooses());
         chain.retain(|other| other.only.is_none() || other.only == cause);
         let ready = chain.iter().find(|other| self.models.is_ready(&other.model));
         // The last resort is tried once per turn, whatever is known about it.

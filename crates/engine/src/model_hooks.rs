@@ -5,7 +5,7 @@ use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
 use parallax_protocol::event::EndReason;
 use parallax_protocol::hooks::{HookCall, HookEvent};
-use parallax_protocol::model::{Chunk, FinishReason, Model, Request, ToolSet, Usage};
+use parallax_protocol::model::{Chunk, Finish, FinishReason, Model, Request, ToolSet, Usage};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ impl Session {
 /// A response, or a chunk of one.
 pub(crate) struct ResponseView<'a> {
     pub(crate) text: String,
-    pub(crate) finish: Option<&'a FinishReason>,
+    pub(crate) finish: Option<&'a Finish>,
     pub(crate) usage: Option<Usage>,
 }
 
@@ -172,7 +172,7 @@ impl ResponseView<'_> {
             "text": self.text,
             "candidates": [{
                 "content": {"role": "model", "parts": parts},
-                "finishReason": self.finish.map(FinishReason::as_str),
+                "finishReason": self.finish.map(Finish::gemini_word),
                 "index": 0,
             }],
         });
@@ -180,9 +180,9 @@ impl ResponseView<'_> {
             fields.insert(
                 "usageMetadata".to_owned(),
                 json!({
-                    "promptTokenCount": usage.prompt_token_count,
-                    "candidatesTokenCount": usage.candidates_token_count,
-                    "totalTokenCount": usage.total_token_count,
+                    "promptTokenCount": usage.prompt,
+                    "candidatesTokenCount": usage.output,
+                    "totalTokenCount": usage.total,
                 }),
             );
         }
@@ -235,7 +235,7 @@ fn view(model: &dyn Model, request: &Request) -> Value {
             Some(json!({"role": role, "content": text}))
         })
         .collect();
-    let mut config = model.generation(request);
+    let mut config = model.catalog().generation(request);
     let tools = config.remove("toolConfig");
     let mut view = json!({"model": request.model, "messages": messages, "config": config});
     if let (Value::Object(view), Some(Value::Object(mut tools))) = (&mut view, tools)
@@ -338,7 +338,7 @@ fn text_of(response: &Value) -> Option<String> {
 fn chunk(response: &Value) -> Option<Chunk> {
     let text = text_of(response).filter(|text| !text.is_empty())?;
     let content = Content::model(vec![Part::text(text)]);
-    let finish = Some(FinishReason("STOP".to_owned()));
+    let finish = Some(Finish::new(FinishReason::Stop, "STOP"));
     Some(Chunk { parts: content.parts, finish, ..Chunk::default() })
 }
 

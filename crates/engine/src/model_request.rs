@@ -95,7 +95,7 @@ impl Session {
             if let Some(usage) = attempt.answer.usage
                 && !has_nudged
             {
-                self.history.counted(sent, usage.prompt_token_count);
+                self.history.counted(sent, usage.prompt);
             }
             let trouble = match &ended {
                 StreamEnd::Failed(error) => fallback::cause(error),

@@ -1,7 +1,7 @@
 //! Collects the chunks of a response into a model content.
 
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
-use parallax_protocol::model::{Chunk, Citation, FinishReason, Usage};
+use parallax_protocol::model::{Chunk, Citation, Finish, Usage};
 
 use crate::model_hooks::{replace_text, visible};
 
@@ -23,7 +23,7 @@ pub(crate) struct ResponseBuilder {
     pub(crate) thoughts: Vec<String>,
     in_thought: bool,
     lost_signature: bool,
-    pub(crate) finish: Option<FinishReason>,
+    pub(crate) finish: Option<Finish>,
     pub(crate) finish_message: Option<String>,
     pub(crate) usage: Option<Usage>,
     pub(crate) blocked: Option<String>,

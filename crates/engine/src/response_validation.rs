@@ -1,6 +1,7 @@
 //! Checks whether a finished stream is a valid response.
 
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::model::{FinishReason, Refusal};
 
 use crate::response_builder::ResponseBuilder;
 
@@ -21,10 +22,6 @@ pub(crate) enum InvalidResponse {
 /// Attempts for a request whose stream broke or was invalid.
 pub(crate) const ATTEMPTS: u32 = 4;
 
-/// Finish reasons that mean a refusal.
-const REFUSALS: [&str; 7] =
-    ["SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "IMAGE_SAFETY", "RECITATION", "LANGUAGE"];
-
 impl InvalidResponse {
     /// Validates a stream that ended without a transport error. A stream with a call is always
     /// valid. `after_tool`: the request carried results, so a missing finish reason is tolerated.
@@ -32,13 +29,15 @@ impl InvalidResponse {
         if answer.has_calls() {
             return None;
         }
-        let reason = answer.finish.as_ref().map(|reason| reason.as_str());
+        let reason = answer.finish.as_ref().map(|finish| finish.reason);
         match reason {
-            Some("MALFORMED_FUNCTION_CALL") => return Some(Self::MalformedFunctionCall),
-            Some("UNEXPECTED_TOOL_CALL") => return Some(Self::UnexpectedToolCall),
-            Some("RECITATION") => return Some(Self::RecitationBlocked),
+            Some(FinishReason::MalformedCall) => return Some(Self::MalformedFunctionCall),
+            Some(FinishReason::UnexpectedCall) => return Some(Self::UnexpectedToolCall),
             // A refusal is never valid, even after some text.
-            Some(refusal) if REFUSALS.contains(&refusal) => return Some(Self::SafetyBlocked),
+            Some(FinishReason::Refused(Refusal::Recitation)) => {
+                return Some(Self::RecitationBlocked);
+            }
+            Some(FinishReason::Refused(Refusal::Safety)) => return Some(Self::SafetyBlocked),
             None if !after_tool => return Some(Self::NoFinishReason),
             _ => {}
         }
@@ -46,8 +45,8 @@ impl InvalidResponse {
             return None;
         }
         match reason {
-            Some("MAX_TOKENS") => Some(Self::MaxTokensExceeded),
-            Some("OTHER") => Some(Self::OtherBlocked),
+            Some(FinishReason::MaxTokens) => Some(Self::MaxTokensExceeded),
+            Some(FinishReason::Other) => Some(Self::OtherBlocked),
             _ if !answer.thoughts.is_empty() => Some(Self::ThinkingOnlyResponse),
             // An empty response after results is retried: it must not pass as an answer.
             _ => Some(Self::NoResponseText),
@@ -99,8 +98,8 @@ impl InvalidResponse {
             Self::NoResponseText => "the model returned an empty response",
         };
         let mut message = format!("{what} ({})", self.as_str());
-        if let Some(reason) = &answer.finish {
-            message.push_str(&format!("; finish reason `{}`", reason.as_str()));
+        if let Some(finish) = &answer.finish {
+            message.push_str(&format!("; finish reason `{}`", finish.word));
         }
         if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
             message.push_str(&format!(": {said}"));
@@ -116,13 +115,13 @@ impl InvalidResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_protocol::model::{Chunk, FinishReason};
+    use parallax_protocol::model::{Chunk, Finish};
 
     fn judged(parts: &str, finish: Option<&str>, after_tool: bool) -> Option<InvalidResponse> {
         let mut answer = ResponseBuilder::default();
         answer.push(Chunk {
             parts: serde_json::from_str(parts).expect("parts"),
-            finish: finish.map(|word| FinishReason(word.into())),
+            finish: finish.map(|word| Finish::from_gemini_word(word)),
             ..Chunk::default()
         });
         InvalidResponse::of(&answer, after_tool)

@@ -87,7 +87,7 @@ impl Session {
     pub(crate) fn main_model(&self) -> String {
         match &self.route {
             Some(route) => route.model.clone(),
-            None => self.model.resolve(&self.inbox.model),
+            None => self.model.catalog().resolve(&self.inbox.model),
         }
     }
 
@@ -105,7 +105,7 @@ impl Session {
         match self.routing.router {
             // The name then means the strong model.
             Router::Off => None,
-            Router::On | Router::Rules => self.model.routes(model),
+            Router::On | Router::Rules => self.model.catalog().routes(model),
         }
     }
 
@@ -136,7 +136,7 @@ impl Session {
         let named = overridden_model.clone().unwrap_or_else(|| asked.clone());
         let (model, choice) = match self.routes_for(&named) {
             None => {
-                let model = self.model.resolve(&named);
+                let model = self.model.catalog().resolve(&named);
                 let reason = match overridden_model {
                     Some(_) => format!("the prompt's command selects `{named}`"),
                     None if model == asked => format!("`{asked}` is set"),

@@ -292,7 +292,7 @@ pub(crate) fn launch(
         model: options.model_name.clone(),
         mode: options.mode,
         resumed: !options.history.is_empty(),
-        scripted: options.model.is_scripted(),
+        scripted: options.model.catalog().is_scripted(),
     };
     let mut session = Session {
         inbox: Inbox::new(
@@ -555,7 +555,7 @@ impl Session {
     }
 
     pub(crate) fn nested_media(&self) -> bool {
-        self.model.limits(&self.main_model()).multimodal_tool_results
+        self.model.catalog().limits(&self.main_model()).multimodal_tool_results
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parallax_protocol::event::{EventBody, ModelCall};
-use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent, Usage};
+use parallax_protocol::model::{
+    Answer, Model, ModelCatalog, ModelError, Request, StreamEvent, Usage,
+};
 use parallax_protocol::price::{Cost, Price};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
@@ -36,8 +38,7 @@ impl UsageTrackingModel {
 /// The cost of a response. Some gateways do not report usage: it is then estimated from the
 /// request's size, so that a budget still holds.
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
-    let guessed =
-        Usage { prompt_token_count: estimated_request_tokens(request_bytes), ..Usage::default() };
+    let guessed = Usage { prompt: estimated_request_tokens(request_bytes), ..Usage::default() };
     let used = if *usage == Usage::default() { &guessed } else { usage };
     price.map(|price| price.of(used))
 }
@@ -88,7 +89,7 @@ impl Model for UsageTrackingModel {
                 cost: answer
                     .as_ref()
                     .ok()
-                    .and_then(|_| cost(asked.price(&model), &usage, request_bytes)),
+                    .and_then(|_| cost(asked.catalog().price(&model), &usage, request_bytes)),
                 model,
                 role,
                 usage,
@@ -102,16 +103,8 @@ impl Model for UsageTrackingModel {
         })
     }
 
-    fn limits(&self, model: &str) -> Limits {
-        self.model.limits(model)
-    }
-
-    fn resolve(&self, name: &str) -> String {
-        self.model.resolve(name)
-    }
-
-    fn behind(&self) -> Option<&dyn Model> {
-        Some(&*self.model)
+    fn catalog(&self) -> &dyn ModelCatalog {
+        self.model.catalog()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use parallax_gemini::{ModelTable, SseDecoder, parse_chunk, request_body};
+use parallax_gemini::{SseDecoder, parse_chunk, request_body};
+use parallax_models::ModelTable;
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Request, ToolSet};

@@ -3,12 +3,10 @@
 //! Contents and tool declarations are copied without parsing. What changes least comes first
 //! and the contents come last, so that consecutive requests share a prefix.
 
+use parallax_models::{ModelTable, Thinking, add_sampling, is_utility, merge};
 use parallax_protocol::Object;
 use parallax_protocol::model::{Request, ToolSet};
 use serde_json::{Value, json};
-
-use crate::config::merge;
-use crate::models::{ModelTable, Thinking, is_utility};
 
 /// Settings that are siblings of `generationConfig`.
 const SIBLING_KEYS: &[&str] = &["toolConfig", "safetySettings", "cachedContent", "labels"];
@@ -47,7 +45,7 @@ pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: 
             body.extend_from_slice(declarations.get().as_bytes());
             body.extend_from_slice(b"}],");
         }
-        ToolSet::GoogleSearch => body.extend_from_slice(b"\"tools\":[{\"googleSearch\":{}}],"),
+        ToolSet::WebSearch => body.extend_from_slice(b"\"tools\":[{\"googleSearch\":{}}],"),
         ToolSet::UrlContext => body.extend_from_slice(b"\"tools\":[{\"urlContext\":{}}],"),
     }
     for key in SIBLING_KEYS {
@@ -88,21 +86,6 @@ fn write_json<T: serde::Serialize + ?Sized>(body: &mut Vec<u8>, value: &T) {
     if serde_json::to_writer(&mut *body, value).is_err() {
         body.truncate(start);
         body.extend_from_slice(b"null");
-    }
-}
-
-/// Adds the family's sampling defaults where nothing is set.
-pub(crate) fn add_sampling(settings: &mut Object, request: &Request, table: &ModelTable) {
-    if !table.family(&request.model).sampling {
-        return;
-    }
-    let defaults: &[(&str, Value)] = if is_utility(request) {
-        &[("temperature", json!(0)), ("topP", json!(1))]
-    } else {
-        &[("temperature", json!(1)), ("topP", json!(0.95)), ("topK", json!(64))]
-    };
-    for (key, value) in defaults {
-        settings.entry(*key).or_insert_with(|| value.clone());
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use parallax_protocol::content::Part;
-use parallax_protocol::model::{Chunk, Citation, FinishReason, ModelError, Usage};
+use parallax_protocol::model::{Chunk, Citation, Finish, ModelError, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::error_classification::ErrorResponse;
 use crate::payload::Payload;
 
 /// Why an event could not be parsed.
@@ -42,6 +43,30 @@ pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
     })
 }
 
+/// Parses a chunk of a script in the format of the API. An error object means what it would mean
+/// on the wire; `is_first`: no chunk of the response came before it.
+///
+/// # Errors
+/// When the data is not a JSON object, or is an error object.
+pub fn parse_scripted_chunk(data: &[u8], model: &str, is_first: bool) -> Result<Chunk, ModelError> {
+    read_chunk(data).map_err(|error| match error {
+        ChunkError::NotJson => {
+            ModelError::Script { message: "a chunk of the script is not a JSON object".to_owned() }
+        }
+        ChunkError::Refused(payload) => {
+            let status = payload.code.unwrap_or(500);
+            let refusal = ErrorResponse { status, payload: *payload, retry_after: None };
+            let class = refusal.classify();
+            match refusal.into_error(model, class) {
+                ModelError::Unavailable { status, message, .. } if !is_first => {
+                    ModelError::Broken { status, message, retryable: true, delay: None }
+                }
+                error => error,
+            }
+        }
+    })
+}
+
 /// The message for a chunk that does not parse.
 pub(crate) const NOT_JSON: &str = "a chunk of the response is not valid JSON";
 
@@ -65,7 +90,10 @@ pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
         }
         if let Some(candidate) = candidates.into_iter().next() {
             chunk.parts = candidate.content.map(|content| content.parts).unwrap_or_default();
-            chunk.finish = candidate.finish_reason.filter(|r| !r.is_empty()).map(FinishReason);
+            chunk.finish = candidate
+                .finish_reason
+                .filter(|word| !word.is_empty())
+                .map(Finish::from_gemini_word);
             chunk.finish_message = candidate.finish_message.or(chunk.finish_message);
             chunk.citations = candidate.citation_metadata.map(|c| c.citations).unwrap_or_default();
             chunk.grounding = candidate.grounding_metadata;
@@ -170,7 +198,8 @@ fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
             .into_iter()
             .filter_map(|raw| serde_json::from_str(raw.get()).ok())
             .collect();
-        chunk.finish = candidate.get("finishReason").and_then(|raw| string(raw)).map(FinishReason);
+        chunk.finish =
+            candidate.get("finishReason").and_then(|raw| string(raw)).map(Finish::from_gemini_word);
         if let Some(message) = candidate.get("finishMessage").and_then(|raw| string(raw)) {
             chunk.finish_message = Some(message);
         }
@@ -200,12 +229,13 @@ fn usage(raw: &RawValue) -> Option<Usage> {
         number.or_else(text).or_else(float).unwrap_or(0)
     };
     Some(Usage {
-        prompt_token_count: count("promptTokenCount"),
-        candidates_token_count: count("candidatesTokenCount"),
-        cached_content_token_count: count("cachedContentTokenCount"),
-        thoughts_token_count: count("thoughtsTokenCount"),
-        tool_use_prompt_token_count: count("toolUsePromptTokenCount"),
-        total_token_count: count("totalTokenCount"),
+        prompt: count("promptTokenCount"),
+        output: count("candidatesTokenCount"),
+        cached: count("cachedContentTokenCount"),
+        thought: count("thoughtsTokenCount"),
+        tool_prompt: count("toolUsePromptTokenCount"),
+        cache_write: 0,
+        total: count("totalTokenCount"),
     })
 }
 
@@ -224,8 +254,8 @@ mod tests {
         );
         let chunk = read_chunk(text.as_bytes()).expect("a chunk");
         assert_eq!(serde_json::to_string(&chunk.parts).expect("json"), format!("[{part}]"));
-        assert_eq!(chunk.finish, Some(FinishReason("STOP".into())));
-        assert_eq!(chunk.usage.map(|usage| usage.prompt_token_count), Some(7));
+        assert_eq!(chunk.finish, Some(Finish::from_gemini_word("STOP")));
+        assert_eq!(chunk.usage.map(|usage| usage.prompt), Some(7));
         assert_eq!(chunk.citations, [Citation { title: None, uri: "u".into() }]);
         assert_eq!(chunk.model_version.as_deref(), Some("m"));
     }
@@ -239,9 +269,9 @@ mod tests {
         )
         .expect("a chunk");
         assert_eq!(chunk.parts, [Part::text("a")]);
-        assert_eq!(chunk.finish, Some(FinishReason("3".into())));
+        assert_eq!(chunk.finish, Some(Finish::from_gemini_word("3")));
         let usage = chunk.usage.expect("usage");
-        assert_eq!((usage.prompt_token_count, usage.thoughts_token_count), (12, 2));
+        assert_eq!((usage.prompt, usage.thought), (12, 2));
         assert_eq!(chunk.citations.len(), 1);
         for text in [r#"{"candidates":null}"#, r#"{"candidates":[{"content":{}}]}"#, "{}"] {
             assert!(read_chunk(text.as_bytes()).expect("a chunk").parts.is_empty(), "{text}");

@@ -6,18 +6,14 @@ use std::time::Duration;
 
 use parallax_http::reqwest;
 use parallax_http::{ClientOptions, Redirects};
-use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
-use parallax_protocol::price::Price;
-use parallax_protocol::routing::{FallbackModel, Routes};
-use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
+use parallax_models::{ModelTable, is_utility};
+use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use tokio::sync::OnceCell;
 
 use crate::auth::Auth;
-use crate::body::add_sampling;
-use crate::config::merge;
 use crate::endpoint::{Endpoint, EndpointError, EndpointParts, Method};
 use crate::model_call::ModelRequestCall;
-use crate::models::{ModelTable, is_utility};
 use crate::retry::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS};
 
 /// How to reach the service. [`GeminiOptions::new`] gives the defaults,
@@ -266,48 +262,7 @@ impl Model for Gemini {
         Box::pin(self.inner.clone().answer(request, cancel))
     }
 
-    fn limits(&self, model: &str) -> Limits {
-        self.inner.options.models.limits(model)
-    }
-
-    fn resolve(&self, name: &str) -> String {
-        self.inner.options.models.resolve(name)
-    }
-
-    fn generation(&self, request: &Request) -> Object {
-        let models = &self.inner.options.models;
-        let mut settings = models.generation(request, false);
-        merge(&mut settings, &request.generation);
-        add_sampling(&mut settings, request, models);
-        settings
-    }
-
-    fn utility(&self, name: &str, main: &str) -> String {
-        self.inner.options.models.utility(name, main)
-    }
-
-    fn utility_alias(&self, name: &str, main: &str) -> String {
-        self.inner.options.models.utility_alias(name, main)
-    }
-
-    fn routes(&self, name: &str) -> Option<Routes> {
-        self.inner.options.models.routes(name)
-    }
-
-    fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
-        self.inner.options.models.fallback_models(model, chosen)
-    }
-
-    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
-        let options = &self.inner.options;
-        options.models.attempts(model, chosen).map(|few| few.min(options.max_attempts))
-    }
-
-    fn retries_next_prompt(&self, model: &str, chosen: bool) -> bool {
-        self.inner.options.models.retries_next_prompt(model, chosen)
-    }
-
-    fn price(&self, model: &str) -> Option<Price> {
-        self.inner.options.models.price(model)
+    fn catalog(&self) -> &dyn ModelCatalog {
+        &*self.inner.options.models
     }
 }

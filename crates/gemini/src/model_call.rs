@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use parallax_http::reqwest::{Response, header};
 use parallax_http::{Failure, FailureKind};
-use parallax_protocol::content::Part;
+use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{Answer, Chunk, ModelError, Request, Retry, StreamEvent};
 use parallax_protocol::{BoxStream, CancellationToken};
 
@@ -16,7 +16,7 @@ use crate::client::ClientState;
 use crate::endpoint::Method;
 use crate::error_classification::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::headers::{HeaderParts, headers, user_agent};
-use crate::payload::{Payload, one_line};
+use crate::payload::Payload;
 use crate::response_reader::{ReadFailure, Reader};
 use crate::retry::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
 
@@ -114,7 +114,7 @@ impl ModelRequestCall {
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
         while let Some(chunk) = reader.next().await.map_err(|failure| self.early(failure))? {
-            absorb(&mut answer, chunk);
+            answer.push(chunk);
         }
         Ok(answer)
     }
@@ -399,33 +399,5 @@ impl ModelRequestCall {
 impl FailedAttempt {
     fn last(error: ModelError) -> Self {
         Self { error, retry: None }
-    }
-}
-
-/// Adds a chunk to a response: parts are joined where possible, the last metadata wins.
-pub(crate) fn absorb(answer: &mut Answer, chunk: Chunk) {
-    for part in chunk.parts {
-        push_part(&mut answer.parts, part);
-    }
-    let meta = &mut answer.meta;
-    meta.finish = chunk.finish.or(meta.finish.take());
-    meta.finish_message = chunk.finish_message.or(meta.finish_message.take());
-    meta.usage = chunk.usage.or(meta.usage);
-    meta.blocked = chunk.blocked.or(meta.blocked.take());
-    meta.citations.extend(chunk.citations);
-    meta.grounding = chunk.grounding.or(meta.grounding.take());
-    meta.url_context = chunk.url_context.or(meta.url_context.take());
-    meta.model_version = chunk.model_version.or(meta.model_version.take());
-    meta.response_id = chunk.response_id.or(meta.response_id.take());
-}
-
-fn push_part(parts: &mut Vec<Part>, part: Part) {
-    match parts.last_mut() {
-        Some(last) => {
-            if let Err(apart) = last.try_join(part) {
-                parts.push(apart);
-            }
-        }
-        None => parts.push(part),
     }
 }

@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use parallax_protocol::Object;
+use parallax_protocol::excerpt::{clipped, one_line};
 
 /// Maximum depth of JSON nested in `message`.
 const MAX_DEPTH: usize = 10;
-/// Maximum characters of a server's message.
-const MAX_TEXT: usize = 2000;
 
 /// An error of the service.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -172,35 +171,6 @@ fn plain(text: &str) -> String {
         return String::new();
     }
     one_line(clipped(text, 300))
-}
-
-/// The beginning of a text: at most `most` bytes, cut between characters.
-pub(crate) fn clipped(text: &str, most: usize) -> &str {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
-}
-
-/// A text on one line, without control characters, truncated.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
-        if word.is_empty() {
-            continue;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if line.len() > MAX_TEXT {
-            line.truncate(clipped(&line, MAX_TEXT).len());
-            line.push('…');
-            break;
-        }
-    }
-    line
 }
 
 #[cfg(test)]

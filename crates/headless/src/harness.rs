@@ -184,10 +184,10 @@ impl Script {
             model: model.into(),
             role: "main".into(),
             usage: Usage {
-                prompt_token_count: prompt,
-                candidates_token_count: answer,
-                cached_content_token_count: cached,
-                total_token_count: prompt + answer,
+                prompt,
+                output: answer,
+                cached,
+                total: prompt + answer,
                 ..Usage::default()
             },
             cost: Some(parallax_protocol::price::Cost::default()),

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parallax_protocol::content::{Content, Part, Sealed};
-use parallax_protocol::model::{Answer as Reply, Model, ModelError, Request, ToolSet};
+use parallax_protocol::model::{
+    Answer as Reply, FinishReason, Model, ModelError, Request, ToolSet,
+};
 use parallax_protocol::{CancellationToken, Object};
 use rmcp::model::{
     CreateMessageRequestParams, CreateMessageResult, ErrorCode, ErrorData, Role, SamplingMessage,
@@ -138,16 +140,14 @@ impl Allowance {
             return Err(refused("the user refused sampling for this session"));
         }
         let estimate = wanted.tokens;
-        let model = sampling.model.utility(ROLE, &(sampling.main)());
+        let model = sampling.model.catalog().utility(ROLE, &(sampling.main)());
         let request = request(model.clone(), wanted, &params, longest);
         // What was under way may have cost as much as the prompt, also when nobody
         // waits for it any more.
         let before = self.used.fetch_add(estimate, Ordering::AcqRel);
         let reply = sampling.model.generate(request, cancel).await;
         if let Some(usage) = reply.as_ref().ok().and_then(|reply| reply.meta.usage) {
-            let used = usage
-                .total_token_count
-                .max(usage.prompt_token_count + usage.candidates_token_count);
+            let used = usage.total.max(usage.prompt + usage.output);
             // One request of a server at a time is answered.
             self.used.store(before + used, Ordering::Release);
         }
@@ -252,8 +252,8 @@ fn result(
     if let Some(reason) = &reply.meta.blocked {
         return Err(failed(format!("the service refused the prompt ({reason})")));
     }
-    let stopped = match reply.meta.finish.as_ref().map(|finish| finish.as_str()) {
-        Some("MAX_TOKENS") => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,
+    let stopped = match reply.meta.finish.as_ref().map(|finish| finish.reason) {
+        Some(FinishReason::MaxTokens) => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,
         _ => CreateMessageResult::STOP_REASON_END_TURN,
     };
     let model = reply.meta.model_version.clone().unwrap_or(model);

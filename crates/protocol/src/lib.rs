@@ -11,6 +11,7 @@ pub mod coerce;
 pub mod content;
 pub mod context;
 pub mod event;
+pub mod excerpt;
 pub mod hooks;
 pub mod ids;
 pub mod image;

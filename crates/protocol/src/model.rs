@@ -66,58 +66,147 @@ pub enum ToolSet {
     None,
     /// Function declarations: the JSON array, serialised once per session.
     Functions(std::sync::Arc<serde_json::value::RawValue>),
-    /// The service's own web search.
-    GoogleSearch,
-    /// The service's own page reader.
+    /// The provider's hosted web search.
+    WebSearch,
+    /// The provider's hosted page reader.
     UrlContext,
 }
 
-/// Token counts of one response, as the service reports them. The last value in
-/// a stream wins.
+/// Token counts of one response, for every provider. The last value in a stream wins. Journals
+/// and output formats use the names of the Gemini API.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones included.
-    pub prompt_token_count: u64,
-    /// Tokens of the answer.
-    pub candidates_token_count: u64,
-    /// Those of the prompt that were cached.
-    pub cached_content_token_count: u64,
+    /// Tokens of the prompt, including cached ones.
+    #[serde(rename = "promptTokenCount")]
+    pub prompt: u64,
+    /// Tokens of the response, excluding thinking.
+    #[serde(rename = "candidatesTokenCount")]
+    pub output: u64,
+    /// Tokens of the prompt that were read from the provider's cache.
+    #[serde(rename = "cachedContentTokenCount")]
+    pub cached: u64,
     /// Tokens of thinking.
-    pub thoughts_token_count: u64,
-    /// Tokens of the service's own tools.
-    pub tool_use_prompt_token_count: u64,
-    /// All.
-    pub total_token_count: u64,
+    #[serde(rename = "thoughtsTokenCount")]
+    pub thought: u64,
+    /// Prompt tokens of hosted tools.
+    #[serde(rename = "toolUsePromptTokenCount")]
+    pub tool_prompt: u64,
+    /// Tokens of the prompt that were written to the provider's cache.
+    #[serde(rename = "cacheWriteTokenCount", skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
+    /// All tokens.
+    #[serde(rename = "totalTokenCount")]
+    pub total: u64,
+}
+
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 impl Usage {
     /// Adds another.
     pub fn add(&mut self, other: &Self) {
         for (sum, tokens) in [
-            (&mut self.prompt_token_count, other.prompt_token_count),
-            (&mut self.candidates_token_count, other.candidates_token_count),
-            (&mut self.cached_content_token_count, other.cached_content_token_count),
-            (&mut self.thoughts_token_count, other.thoughts_token_count),
-            (&mut self.tool_use_prompt_token_count, other.tool_use_prompt_token_count),
-            (&mut self.total_token_count, other.total_token_count),
+            (&mut self.prompt, other.prompt),
+            (&mut self.output, other.output),
+            (&mut self.cached, other.cached),
+            (&mut self.thought, other.thought),
+            (&mut self.tool_prompt, other.tool_prompt),
+            (&mut self.cache_write, other.cache_write),
+            (&mut self.total, other.total),
         ] {
             *sum = sum.saturating_add(tokens);
         }
     }
 }
 
-/// Why a stream ended, as the service says it. Unknown words are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct FinishReason(pub String);
+/// Why a response ended, for every provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The response is complete.
+    Stop,
+    /// It is complete and requests tool calls.
+    ToolCalls,
+    /// It reached the output limit.
+    MaxTokens,
+    /// The provider refused to answer.
+    Refused(Refusal),
+    /// The model wrote a function call that is not valid.
+    MalformedCall,
+    /// The context window is full.
+    ContextFull,
+    /// The provider paused a long turn; the same request continues it.
+    Paused,
+    /// The model called a tool where none was offered.
+    UnexpectedCall,
+    /// The provider ended the response and names no reason.
+    Other,
+    /// A word that this version does not know.
+    Unknown,
+}
 
-impl FinishReason {
-    /// The service's word (`STOP`, `MAX_TOKENS`, `SAFETY`, …).
-    pub fn as_str(&self) -> &str {
-        &self.0
+/// Why a provider refused to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A safety filter, or the model itself.
+    Safety,
+    /// The answer would repeat protected material.
+    Recitation,
+}
+
+/// The end of a response: the reason, and the provider's own word for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// The reason.
+    pub reason: FinishReason,
+    /// The provider's word (`STOP`, `tool_calls`, `end_turn`, …).
+    pub word: String,
+}
+
+impl Finish {
+    /// Creates it from the reason and the provider's word.
+    pub fn new(reason: FinishReason, word: impl Into<String>) -> Self {
+        Self { reason, word: word.into() }
+    }
+
+    /// Creates it from a word of the Gemini API.
+    pub fn from_gemini_word(word: impl Into<String>) -> Self {
+        let word = word.into();
+        let reason = match word.as_str() {
+            "STOP" => FinishReason::Stop,
+            "MAX_TOKENS" => FinishReason::MaxTokens,
+            "RECITATION" => FinishReason::Refused(Refusal::Recitation),
+            "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII" | "IMAGE_SAFETY"
+            | "LANGUAGE" => FinishReason::Refused(Refusal::Safety),
+            "MALFORMED_FUNCTION_CALL" => FinishReason::MalformedCall,
+            "UNEXPECTED_TOOL_CALL" => FinishReason::UnexpectedCall,
+            "OTHER" => FinishReason::Other,
+            _ => FinishReason::Unknown,
+        };
+        Self { reason, word }
+    }
+
+    /// The word that hooks, recordings, and output formats print, which use those of the Gemini
+    /// API (always in upper case).
+    pub fn gemini_word(&self) -> &str {
+        if self.word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') {
+            return &self.word;
+        }
+        match self.reason {
+            FinishReason::Stop
+            | FinishReason::ToolCalls
+            | FinishReason::Paused
+            | FinishReason::Unknown => "STOP",
+            FinishReason::MaxTokens | FinishReason::ContextFull => "MAX_TOKENS",
+            FinishReason::Refused(Refusal::Safety) => "SAFETY",
+            FinishReason::Refused(Refusal::Recitation) => "RECITATION",
+            FinishReason::MalformedCall => "MALFORMED_FUNCTION_CALL",
+            FinishReason::UnexpectedCall => "UNEXPECTED_TOOL_CALL",
+            FinishReason::Other => "OTHER",
+        }
     }
 }
 
@@ -127,7 +216,7 @@ pub struct Chunk {
     /// The parts as received.
     pub parts: Vec<Part>,
     /// Why the stream ends, in its last chunk(s).
-    pub finish: Option<FinishReason>,
+    pub finish: Option<Finish>,
     /// The service's explanation beside it.
     pub finish_message: Option<String>,
     /// Token counts so far.
@@ -210,6 +299,29 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Adds a chunk: parts are joined where possible, the last metadata wins.
+    pub fn push(&mut self, chunk: Chunk) {
+        for part in chunk.parts {
+            let apart = match self.parts.last_mut() {
+                Some(last) => last.try_join(part),
+                None => Err(part),
+            };
+            if let Err(part) = apart {
+                self.parts.push(part);
+            }
+        }
+        let meta = &mut self.meta;
+        meta.finish = chunk.finish.or(meta.finish.take());
+        meta.finish_message = chunk.finish_message.or(meta.finish_message.take());
+        meta.usage = chunk.usage.or(meta.usage);
+        meta.blocked = chunk.blocked.or(meta.blocked.take());
+        meta.citations.extend(chunk.citations);
+        meta.grounding = chunk.grounding.or(meta.grounding.take());
+        meta.url_context = chunk.url_context.or(meta.url_context.take());
+        meta.model_version = chunk.model_version.or(meta.model_version.take());
+        meta.response_id = chunk.response_id.or(meta.response_id.take());
+    }
+
     /// The visible text.
     pub fn text(&self) -> String {
         crate::content::Content::model(self.parts.clone()).visible_text()
@@ -319,87 +431,88 @@ impl ModelError {
     }
 }
 
-/// A model behind some wire (or a script).
+/// A connection to the models of one provider, or a script.
 pub trait Model: Send + Sync {
-    /// Sends a request. Waits and retries before the first chunk happen inside
-    /// and are told as [`StreamEvent::Retry`]; what breaks after the first
-    /// chunk ends the stream with an error, and the engine decides.
+    /// Sends a request. Waits and retries before the first chunk are reported as
+    /// [`StreamEvent::Retry`]; a failure after the first chunk ends the stream with an error, and
+    /// the engine decides what to do.
     fn stream(
         &self,
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>>;
 
-    /// Sends a utility request (its own retries, no stream).
+    /// Sends a utility request, which is not streamed and has its own retries.
     fn generate(
         &self,
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>>;
 
-    /// What the named model takes.
+    /// What is known of the models.
+    fn catalog(&self) -> &dyn ModelCatalog;
+}
+
+/// What is known of models without asking a service: names, limits, prices, routes, and fallback
+/// models.
+pub trait ModelCatalog: Send + Sync {
+    /// The limits of a model.
     fn limits(&self, model: &str) -> Limits;
 
-    /// The concrete model for an alias (`auto`, `pro`, `flash`, …), decided
-    /// locally; other names come back as they are.
+    /// The concrete model for an alias (`auto`, `pro`, `flash`, …), decided locally; other names
+    /// are returned unchanged.
     fn resolve(&self, name: &str) -> String;
 
-    /// The model behind this one, where this one only listens to the requests on
-    /// their way: it answers all that is asked of models below.
-    fn behind(&self) -> Option<&dyn Model> {
-        None
-    }
-
-    /// The generation settings that a request goes out with: its own, and what the
-    /// provider adds to them. Thinking is left out, which is each family's own.
+    /// The generation settings that a request is sent with: its own and what the provider adds.
+    /// Settings for thinking, which differ by family, are omitted.
     fn generation(&self, request: &Request) -> Object {
-        self.behind().map_or_else(|| request.generation.clone(), |model| model.generation(request))
+        request.generation.clone()
     }
 
-    /// The concrete model for a utility call (`web-search`, `web-fetch`, …),
-    /// given the main model.
-    fn utility(&self, name: &str, main: &str) -> String {
-        self.behind().map_or_else(|| main.to_owned(), |model| model.utility(name, main))
+    /// The concrete model for a utility request (`web-search`, `web-fetch`, …), given the main
+    /// model.
+    fn utility(&self, _name: &str, main: &str) -> String {
+        main.to_owned()
     }
 
-    /// The name that settings know a utility call by, given the main model: some
-    /// have one for each family (`chat-compression-2.5-pro`).
-    fn utility_alias(&self, name: &str, main: &str) -> String {
-        self.behind().map_or_else(|| name.to_owned(), |model| model.utility_alias(name, main))
+    /// The name that settings use for a utility request, given the main model: some have one for
+    /// each family (`chat-compression-2.5-pro`).
+    fn utility_alias(&self, name: &str, _main: &str) -> String {
+        name.to_owned()
     }
 
     /// The models among which a name (`auto`) chooses; `None` when it means one.
-    fn routes(&self, name: &str) -> Option<Routes> {
-        self.behind()?.routes(name)
+    fn routes(&self, _name: &str) -> Option<Routes> {
+        None
     }
 
-    /// Who stands in for a model that cannot answer, in order. `chosen`: the
-    /// program chose the model, not a person.
-    fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
-        self.behind().map(|behind| behind.fallback_models(model, chosen)).unwrap_or_default()
+    /// The fallback models for an unavailable model, in order. `chosen`: the program chose the
+    /// model, not the user.
+    fn fallback_models(&self, _model: &str, _chosen: bool) -> Vec<FallbackModel> {
+        Vec::new()
     }
 
-    /// The most attempts of a request before another model is thought of; `None`:
-    /// as many as usual.
-    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
-        self.behind()?.attempts(model, chosen)
+    /// Maximum number of attempts before a fallback model is considered; `None`: the usual
+    /// number.
+    fn attempts(&self, _model: &str, _chosen: bool) -> Option<u32> {
+        None
     }
 
-    /// Whether a model that had no capacity is tried once in the next prompt,
-    /// instead of being left alone for a while.
-    fn retries_next_prompt(&self, model: &str, chosen: bool) -> bool {
-        self.behind().map_or(chosen, |behind| behind.retries_next_prompt(model, chosen))
+    /// Whether a model without capacity is tried once at the next prompt instead of being
+    /// skipped for a while.
+    fn retries_next_prompt(&self, _model: &str, chosen: bool) -> bool {
+        chosen
     }
 
-    /// What the named model costs, where that is known.
-    fn price(&self, model: &str) -> Option<Price> {
-        self.behind()?.price(model)
+    /// The price of a model, if known.
+    fn price(&self, _model: &str) -> Option<Price> {
+        None
     }
 
-    /// Whether the answers are scripted or replayed, so that no face passes
-    /// them off as a model's.
+    /// Whether responses are scripted or replayed, so that no front end presents them as a
+    /// model's.
     fn is_scripted(&self) -> bool {
-        self.behind().is_some_and(Model::is_scripted)
+        false
     }
 }
 

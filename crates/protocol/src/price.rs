@@ -33,13 +33,13 @@ impl Price {
     #[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
     pub fn of(&self, usage: &Usage) -> Cost {
         let rates = match self.long {
-            Some((above, rates)) if usage.prompt_token_count > above => rates,
+            Some((above, rates)) if usage.prompt > above => rates,
             _ => self.short,
         };
         let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;
-        let cached = usage.cached_content_token_count.min(usage.prompt_token_count);
-        let fresh = usage.prompt_token_count - cached + usage.tool_use_prompt_token_count;
-        let answer = usage.candidates_token_count + usage.thoughts_token_count;
+        let cached = usage.cached.min(usage.prompt);
+        let fresh = usage.prompt - cached + usage.tool_prompt;
+        let answer = usage.output + usage.thought;
         Cost {
             input: dollars(fresh, rates.input),
             cached: dollars(cached, rates.cached),
@@ -84,11 +84,11 @@ mod tests {
         let long = Rates { input: 4.0, cached: 0.4, output: 18.0 };
         let price = Price { short, long: Some((200_000, long)) };
         let usage = |prompt, cached| Usage {
-            prompt_token_count: prompt,
-            cached_content_token_count: cached,
-            candidates_token_count: 500_000,
-            thoughts_token_count: 500_000,
-            tool_use_prompt_token_count: 1_000_000,
+            prompt: prompt,
+            cached: cached,
+            output: 500_000,
+            thought: 500_000,
+            tool_prompt: 1_000_000,
             ..Usage::default()
         };
         let near = |left: f64, right: f64| (left - right).abs() < 1e-9;

@@ -8,11 +8,14 @@ use std::time::Duration;
 use parallax_engine::{
     Approvals, Budget, CompactionOptions, EventBus, RoutingOptions, SessionOptions, start,
 };
-use parallax_gemini::{ModelTable, request_body};
+use parallax_gemini::request_body;
+use parallax_models::ModelTable;
 use parallax_protocol::content::{Content, Part, Role, Sealed};
 use parallax_protocol::event::EventBody;
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::model::{
+    Answer, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
+};
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
@@ -47,6 +50,12 @@ impl Model for Catch {
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
         Box::pin(async { Err(ModelError::Cancelled) })
     }
+    fn catalog(&self) -> &dyn ModelCatalog {
+        self
+    }
+}
+
+impl ModelCatalog for Catch {
     fn limits(&self, _model: &str) -> Limits {
         Limits { context: 10_000_000, output: 8_192, multimodal_tool_results: true }
     }

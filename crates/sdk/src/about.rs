@@ -2,7 +2,7 @@
 
 use parallax_config::ToolSandboxing;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_gemini::ModelTable;
+use parallax_models::ModelTable;
 use parallax_policy::Rule;
 use parallax_protocol::policy::{ApprovalMode, Decision};
 use parallax_protocol::tool::ToolKind;
@@ -12,7 +12,7 @@ use crate::credential::{Credential, method_name};
 use crate::launch::Launch;
 use crate::open::OpenSession;
 
-pub use parallax_gemini::ModelChoice;
+pub use parallax_models::ModelChoice;
 
 /// What `/memory inbox` says.
 pub const INBOX: &str = "Nothing waits: no agent reads earlier sessions for memories here. \

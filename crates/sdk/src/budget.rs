@@ -39,7 +39,7 @@ impl Launch {
             time: Duration::ZERO,
         };
         let budget = Budget::new(session, self.limits("prompt"), counted)
-            .after(before, used::requests(records, |name| model.price(name)));
+            .after(before, used::requests(records, |name| model.catalog().price(name)));
         let ledger = budget.ledger();
         for record in records {
             let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };
@@ -80,10 +80,11 @@ fn spent(records: &[Record], model: &dyn Model) -> Spending {
     });
     let (from, cost, tokens) =
         noted.map_or((0, 0.0, 0), |(from, spent)| (from, spent.cost.max(0.0), spent.tokens));
-    let since = Used::of(records.get(from..).unwrap_or_default(), |name| model.price(name));
+    let since =
+        Used::of(records.get(from..).unwrap_or_default(), |name| model.catalog().price(name));
     Spending {
         cost: cost + since.cost,
-        tokens: tokens.saturating_add(since.usage.total_token_count),
+        tokens: tokens.saturating_add(since.usage.total),
         time: Duration::ZERO,
     }
 }

@@ -166,7 +166,7 @@ impl Launch {
         let sampling = self.sampling.clone();
         Arc::new(move || {
             let sampling = sampling.as_ref().filter(|_| percent > 0)?;
-            let window = sampling.model.limits(&(sampling.main)()).context;
+            let window = sampling.model.catalog().limits(&(sampling.main)()).context;
             Some(window / 100 * percent.min(100))
         })
     }

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_gemini::{
-    Gemini, GeminiOptions, ModelTable, RecordFormat, Recorder, ReplayModel, ScriptMode,
-    ScriptedModel,
-};
+use parallax_gemini::{Gemini, GeminiOptions};
+use parallax_models::ModelTable;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Model;
 use parallax_protocol::secret::Secret;
+use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 
 use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
@@ -89,9 +88,8 @@ fn service(launch: &Launch, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>,
     if let Some(timeout) = settings.stream_idle_timeout() {
         options.idle_timeout = timeout;
     }
-    if let Some(configs) = settings.model_configs() {
-        options.models = Arc::new(table(configs)?);
-    }
+    let models = settings.model_configs().map_or_else(|| Ok(ModelTable::default()), table)?;
+    options.models = Arc::new(models.with_max_attempts(settings.max_attempts()));
     let gemini =
         Gemini::new(options).map_err(|error| failure(FailureKind::Config, error.to_string()))?;
     Ok(Arc::new(gemini))

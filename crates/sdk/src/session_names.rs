@@ -46,7 +46,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
         }
         let text = format!("{ASKED}{}", cut(&prompt, PROMPT));
         let request = Request {
-            model: model.resolve(MODEL),
+            model: model.catalog().resolve(MODEL),
             system: Arc::from(""),
             contents: vec![Content::user(vec![Part::text(text)]).seal()],
             tools: ToolSet::None,

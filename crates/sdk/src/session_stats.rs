@@ -104,8 +104,8 @@ impl SessionStats {
     }
 
     fn model_call(&mut self, turn: u64, call: &ModelCall) {
-        if call.role == "main" && call.usage.prompt_token_count > 0 {
-            self.context = call.usage.prompt_token_count;
+        if call.role == "main" && call.usage.prompt > 0 {
+            self.context = call.usage.prompt;
         }
         if let Some(turn) = self.turn(turn) {
             turn.requests += 1;
@@ -188,13 +188,7 @@ mod tests {
             stats.event(&Event { seq, turn, body });
         };
         let call = |role: &str, prompt: u64, cached: u64, error: Option<&str>| {
-            let usage = Usage {
-                prompt_token_count: prompt,
-                cached_content_token_count: cached,
-                candidates_token_count: 5,
-                total_token_count: prompt + 5,
-                ..Usage::default()
-            };
+            let usage = Usage { prompt, cached, output: 5, total: prompt + 5, ..Usage::default() };
             EventBody::ModelCall(ModelCall {
                 model: "m".into(),
                 role: role.into(),
@@ -243,7 +237,7 @@ mod tests {
         let call = ModelCall {
             model: "m".into(),
             role: "main".into(),
-            usage: Usage { prompt_token_count: 500, ..Usage::default() },
+            usage: Usage { prompt: 500, ..Usage::default() },
             cost: None,
             latency_ms: 40,
             request_bytes: 0,

@@ -78,8 +78,8 @@ impl CostStats {
 
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     fn add(&mut self, asked: &Requests) {
-        self.prompt += asked.usage.prompt_token_count;
-        self.cached += asked.usage.cached_content_token_count;
+        self.prompt += asked.usage.prompt;
+        self.cached += asked.usage.cached;
         self.cached_share = self.cached as f64 / self.prompt.max(1) as f64;
         self.input_usd += asked.cost.input;
         self.cached_usd += asked.cost.cached;
@@ -195,12 +195,12 @@ impl Tokens {
 
     /// Adds what a request used.
     pub fn add(&mut self, usage: &Usage) {
-        self.prompt += usage.prompt_token_count;
-        self.candidates += usage.candidates_token_count;
-        self.total += usage.total_token_count;
-        self.cached += usage.cached_content_token_count;
-        self.thoughts += usage.thoughts_token_count;
-        self.tool += usage.tool_use_prompt_token_count;
+        self.prompt += usage.prompt;
+        self.candidates += usage.output;
+        self.total += usage.total;
+        self.cached += usage.cached;
+        self.thoughts += usage.thought;
+        self.tool += usage.tool_prompt;
         self.input = self.prompt.saturating_sub(self.cached);
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn clear(folder: &Path) {
 
 fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
     let main = Arc::clone(main);
-    Arc::new(move || model.resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
+    Arc::new(move || model.catalog().resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// Makes the tools.

@@ -90,8 +90,8 @@ mod tests {
             (name == "m").then_some(price)
         };
         let used = Used::of(&[answer(1_000_000), answer(500_000)], price);
-        assert_eq!(used.usage.prompt_token_count, 1_500_000);
-        assert_eq!(used.usage.total_token_count, 1_500_002);
+        assert_eq!(used.usage.prompt, 1_500_000);
+        assert_eq!(used.usage.total, 1_500_002);
         assert!((used.cost - 1.5).abs() < 1e-9, "{}", used.cost);
     }
 }

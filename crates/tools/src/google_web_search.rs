@@ -90,10 +90,10 @@ impl Invocation for Call {
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let request = Request {
-                model: self.model.utility("web-search", &(self.main)()),
+                model: self.model.catalog().utility("web-search", &(self.main)()),
                 system: Arc::from(""),
                 contents: vec![Content::user(vec![Part::text(self.query.clone())]).seal()],
-                tools: ToolSet::GoogleSearch,
+                tools: ToolSet::WebSearch,
                 generation: Object::new(),
                 role: "utility_tool".into(),
                 alias: "web-search".into(),
@@ -168,7 +168,7 @@ mod tests {
         let requests = model.requests.lock().expect("lock");
         assert_eq!(requests[0].model, "main-web-search");
         assert_eq!(requests[0].role, "utility_tool");
-        assert!(matches!(requests[0].tools, ToolSet::GoogleSearch));
+        assert!(matches!(requests[0].tools, ToolSet::WebSearch));
         assert!(requests[0].contents[0].json().contains("größe"));
     }
 

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::model::{
+    Answer, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
+};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{NoProgress, Outcome, Run, Scope, Tool};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
@@ -79,6 +81,12 @@ impl Model for FakeModel {
         })
     }
 
+    fn catalog(&self) -> &dyn ModelCatalog {
+        self
+    }
+}
+
+impl ModelCatalog for FakeModel {
     fn limits(&self, _model: &str) -> Limits {
         Limits { context: 1_000_000, output: 8_192, multimodal_tool_results: false }
     }

@@ -113,10 +113,10 @@ impl DebugConsole {
             call.latency_ms / 1000,
             call.latency_ms % 1000,
             size(call.request_bytes),
-            count(usage.prompt_token_count),
-            count(usage.cached_content_token_count),
-            count(usage.candidates_token_count),
-            count(usage.thoughts_token_count),
+            count(usage.prompt),
+            count(usage.cached),
+            count(usage.output),
+            count(usage.thought),
         );
         if let Some(error) = &call.error {
             text.push_str(&format!(" failed: {error}"));

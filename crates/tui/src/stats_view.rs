@@ -359,12 +359,7 @@ mod tests {
 
     fn stats() -> SessionStats {
         let mut stats = SessionStats::default();
-        let usage = Usage {
-            prompt_token_count: 12_000,
-            cached_content_token_count: 9_000,
-            candidates_token_count: 700,
-            ..Usage::default()
-        };
+        let usage = Usage { prompt: 12_000, cached: 9_000, output: 700, ..Usage::default() };
         let call = ModelCall {
             model: "gemini-3-pro".to_owned(),
             role: "main".to_owned(),

@@ -99,7 +99,7 @@ impl ProgressTracker {
         if call.role == "main" && call.error.is_none() {
             self.progress.turns += 1;
         }
-        self.progress.tokens += call.usage.total_token_count;
+        self.progress.tokens += call.usage.total;
     }
 
     fn step(&mut self, item: &ItemId) -> Option<&mut AgentStep> {

@@ -92,11 +92,8 @@ impl Ledger {
         let cost = call.cost.map_or(0.0, |cost| cost.total());
         // Some services omit the total.
         let usage = &call.usage;
-        let sum = usage.prompt_token_count
-            + usage.candidates_token_count
-            + usage.thoughts_token_count
-            + usage.tool_use_prompt_token_count;
-        let tokens = match usage.total_token_count.max(sum) {
+        let sum = usage.prompt + usage.output + usage.thought + usage.tool_prompt;
+        let tokens = match usage.total.max(sum) {
             // Some omit all counts.
             0 if call.error.is_none() => estimated_request_tokens(call.request_bytes),
             tokens => tokens,

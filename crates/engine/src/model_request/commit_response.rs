@@ -6,7 +6,7 @@ use parallax_protocol::Object;
 use parallax_protocol::content::{Content, FunctionCall, PartView};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::image::Image;
-use parallax_protocol::model::Citation;
+use parallax_protocol::model::{Citation, FinishReason};
 
 use super::ModelReply;
 use super::stream::Attempt;
@@ -17,8 +17,8 @@ impl Session {
     /// Commits a valid response: history and journal first, then the front ends.
     pub(super) fn keep(&mut self, mut attempt: Attempt, model: &str) -> ModelReply {
         self.finish_thought(&mut attempt);
-        let cut =
-            attempt.answer.finish.as_ref().is_some_and(|reason| reason.as_str() == "MAX_TOKENS");
+        let finish = attempt.answer.finish.as_ref();
+        let cut = finish.is_some_and(|finish| finish.reason == FinishReason::MaxTokens);
         let item = attempt.text.take();
         let mut answer = attempt.answer;
         let sources = sources(std::mem::take(&mut answer.citations));

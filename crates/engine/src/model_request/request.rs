@@ -52,7 +52,9 @@ impl Session {
             adopted: None,
             max_attempts: match self.models.is_limited_to_one_attempt(model) {
                 true => Some(1),
-                false => self.max_attempts.or_else(|| self.model.attempts(model, self.chooses())),
+                false => self
+                    .max_attempts
+                    .or_else(|| self.model.catalog().attempts(model, self.chooses())),
             },
         })
     }
@@ -62,7 +64,7 @@ impl Session {
     fn settings_alias(&self, model: &str) -> String {
         let asked = self.route.as_ref().map_or(&self.inbox.model, |route| &route.asked);
         let chosen = self.chooses() && *asked == self.inbox.model;
-        match chosen || self.model.resolve(asked) == model {
+        match chosen || self.model.catalog().resolve(asked) == model {
             true => asked.clone(),
             false => model.to_owned(),
         }
@@ -100,7 +102,7 @@ impl Session {
     /// The context usage of the next request.
     pub(crate) fn context(&mut self, model: &str) -> ContextUsed {
         let fixed = self.fixed_tokens();
-        let window = self.model.limits(model).context;
+        let window = self.model.catalog().limits(model).context;
         ContextUsed { tokens: self.history.estimate(fixed), window }
     }
 

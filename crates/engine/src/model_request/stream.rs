@@ -236,8 +236,8 @@ impl Session {
             // A version of a model costs what the requested model costs. A gateway without usage
             // data has still responded if there is a finish reason.
             cost: match answer.finish.is_some() {
-                true => cost(self.model.price(model), &usage, attempt.request_bytes),
-                false => self.model.price(model).map(|price| price.of(&usage)),
+                true => cost(self.model.catalog().price(model), &usage, attempt.request_bytes),
+                false => self.model.catalog().price(model).map(|price| price.of(&usage)),
             },
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,

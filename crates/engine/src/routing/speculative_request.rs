@@ -107,7 +107,7 @@ impl Drop for SpeculativeRequest {
         self.cancel.cancel();
         let (usage, error) = self.account();
         let request_bytes = self.request.bytes();
-        let price = model.price(&self.request.model);
+        let price = model.catalog().price(&self.request.model);
         let call = ModelCall {
             // If the service had no time to report usage, the request counts by its size: it was
             // sent, and a budget must hold.
@@ -137,8 +137,9 @@ impl Session {
         let is_well =
             self.models.outage(model).is_none() && !self.models.is_limited_to_one_attempt(model);
         // Hooks run once, for the request that counts; a script has no response to spare.
-        let is_free =
-            !self.has_request_hooks() && !self.model.is_scripted() && self.can_enforce_cost(model);
+        let is_free = !self.has_request_hooks()
+            && !self.model.catalog().is_scripted()
+            && self.can_enforce_cost(model);
         if !is_well || !is_free || !self.fits_without_compaction(model) {
             return None;
         }
@@ -165,8 +166,8 @@ impl Session {
     /// Whether an unused request and a second one like it would approach a budget limit.
     fn is_too_expensive(&self, request: &Request) -> bool {
         let tokens = estimated_request_tokens(request.bytes());
-        let usage = Usage { prompt_token_count: tokens, ..Usage::default() };
-        let price = self.model.price(&request.model);
+        let usage = Usage { prompt: tokens, ..Usage::default() };
+        let price = self.model.catalog().price(&request.model);
         let dollars = price.map_or(0.0, |price| price.of(&usage).total());
         self.budget.would_approach_limit(tokens.saturating_mul(2), dollars * 2.0)
     }

@@ -16,11 +16,7 @@ use crate::support::*;
 
 pub fn used(mut reply: ModelReply, tokens: u64) -> ModelReply {
     if let Some(Step::Chunk(chunk)) = reply.first_mut() {
-        chunk.usage = Some(Usage {
-            prompt_token_count: tokens,
-            total_token_count: tokens,
-            ..Usage::default()
-        });
+        chunk.usage = Some(Usage { prompt: tokens, total: tokens, ..Usage::default() });
     }
     reply
 }

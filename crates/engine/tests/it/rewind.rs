@@ -172,11 +172,8 @@ async fn a_resumed_session_goes_back_too() {
 async fn the_context_in_use_is_told() {
     let counted = vec![Step::Chunk(Box::new(parallax_protocol::model::Chunk {
         parts: serde_json::from_str(r#"[{"text":"hello"}]"#).expect("parts"),
-        finish: Some(parallax_protocol::model::FinishReason("STOP".into())),
-        usage: Some(parallax_protocol::model::Usage {
-            prompt_token_count: 5000,
-            ..Default::default()
-        }),
+        finish: Some(parallax_protocol::model::Finish::from_gemini_word("STOP")),
+        usage: Some(parallax_protocol::model::Usage { prompt: 5000, ..Default::default() }),
         ..Default::default()
     }))];
     let mut rig = rig(vec![counted], Setup::default());

@@ -15,7 +15,7 @@ use parallax_protocol::content::{Part, Sealed};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, Undone};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
-    Answer, Chunk, FinishReason, Limits, Model, ModelError, Request, StreamEvent,
+    Answer, Chunk, Finish, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
 };
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::permissions::Permissions;
@@ -42,7 +42,7 @@ pub type ModelReply = Vec<Step>;
 pub fn chunk(parts: &str, finish: Option<&str>) -> Step {
     Step::Chunk(Box::new(Chunk {
         parts: serde_json::from_str(parts).expect("parts"),
-        finish: finish.map(|word| FinishReason(word.into())),
+        finish: finish.map(|word| Finish::from_gemini_word(word)),
         ..Chunk::default()
     }))
 }
@@ -170,6 +170,12 @@ impl Model for Script {
         })
     }
 
+    fn catalog(&self) -> &dyn ModelCatalog {
+        self
+    }
+}
+
+impl ModelCatalog for Script {
     fn limits(&self, _model: &str) -> Limits {
         let context = match self.window.load(Ordering::SeqCst) {
             0 => 1_000_000,

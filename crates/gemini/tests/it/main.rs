@@ -1,8 +1,6 @@
-//! The model against a server on this machine, and from files.
+//! The model against a server on this machine.
 #![expect(clippy::expect_used, reason = "a broken test server must stop the test")]
 mod faults;
-mod recorded;
 mod requests;
-mod scripts;
 mod server;
 mod streams;

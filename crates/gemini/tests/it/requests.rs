@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use parallax_gemini::{Auth, Gemini, GeminiOptions, ModelTable};
+use parallax_gemini::{Auth, Gemini, GeminiOptions};
+use parallax_models::ModelTable;
 use parallax_protocol::secret::Secret;
 use serde_json::json;
 

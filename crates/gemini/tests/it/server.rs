@@ -26,14 +26,6 @@ pub(crate) enum Piece {
 
 pub(crate) type Answer = Vec<Piece>;
 
-/// A named pipe that nobody has opened.
-pub(crate) fn pipe(folder: &std::path::Path) -> std::path::PathBuf {
-    let path = folder.join("pipe");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("a pipe");
-    path
-}
-
 /// An answer with a length.
 pub(crate) fn whole(status: u16, headers: &str, body: &str) -> Answer {
     vec![Piece::Bytes(

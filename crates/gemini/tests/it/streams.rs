@@ -71,7 +71,7 @@ async fn a_utility_answer_is_joined_and_signatures_stay() {
         r#"[{"text":"ab"},{"text":"","thoughtSignature":"c2ln"}]"#
     );
     assert!(answer.meta.grounding.is_some());
-    assert_eq!(answer.meta.usage.map(|usage| usage.total_token_count), Some(9));
+    assert_eq!(answer.meta.usage.map(|usage| usage.total), Some(9));
     let seen = server.seen();
     assert!(
         seen[0]
@@ -93,7 +93,7 @@ async fn a_missing_utility_model_is_replaced_and_remembered() {
     for want in ["a", "b"] {
         let mut request = request();
         request.role = "web_search".into();
-        request.model = model.utility("web_search", "gemini-3-pro-preview");
+        request.model = model.catalog().utility("web_search", "gemini-3-pro-preview");
         let answer = model.generate(request, CancellationToken::new()).await.expect("an answer");
         assert_eq!(answer.text(), want);
     }

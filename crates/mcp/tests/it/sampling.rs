@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use parallax_mcp::{Answer, Asker, Question, Sampling};
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{
-    Answer as Reply, Chunk, FinishReason, Limits, Model, ModelError, Request, StreamEvent, ToolSet,
-    Usage,
+    Answer as Reply, Chunk, Finish, FinishReason, Limits, Model, ModelCatalog, ModelError, Request,
+    StreamEvent, ToolSet, Usage,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use serde_json::{Value, json};
@@ -33,12 +33,18 @@ impl Model for Blue {
         _cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Reply, ModelError>> {
         self.0.lock().expect("no panic").push(request);
-        let usage = Usage { total_token_count: 60, ..Usage::default() };
-        let finish = Some(FinishReason("STOP".to_owned()));
+        let usage = Usage { total: 60, ..Usage::default() };
+        let finish = Some(Finish::new(FinishReason::Stop, "STOP"));
         let meta = Chunk { usage: Some(usage), finish, ..Chunk::default() };
         Box::pin(async move { Ok(Reply { parts: vec![Part::text("blue")], meta }) })
     }
 
+    fn catalog(&self) -> &dyn ModelCatalog {
+        self
+    }
+}
+
+impl ModelCatalog for Blue {
     fn limits(&self, _model: &str) -> Limits {
         Limits { context: 1_000, output: 1_000, multimodal_tool_results: false }
     }

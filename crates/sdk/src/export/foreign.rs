@@ -28,17 +28,17 @@ pub(super) fn claude(session: &LoadedSession) -> String {
             // The blocks of one answer share its id and its usage: readers count it once.
             let (id, usage) = current.map_or((0, Usage::default()), |(at, it)| (at + 1, it.usage));
             let model = current.and_then(|(_, it)| it.model.as_deref()).unwrap_or(&last_model);
-            let cached = usage.cached_content_token_count;
+            let cached = usage.cached;
             let message = json!({
                 "id": format!("msg_{}_{id}", session.head.session_id), "type": "message",
                 "role": "assistant", "model": model, "content": [block], "stop_reason": stop,
                 "stop_sequence": null,
                 "usage": {
-                    "input_tokens": usage.prompt_token_count.saturating_sub(cached),
+                    "input_tokens": usage.prompt.saturating_sub(cached),
                     "cache_creation_input_tokens": 0,
                     "cache_read_input_tokens": cached,
                     "output_tokens":
-                        usage.candidates_token_count.saturating_add(usage.thoughts_token_count),
+                        usage.output.saturating_add(usage.thought),
                 },
             });
             let request = format!("req_{}_{id}", session.head.session_id);
@@ -188,12 +188,12 @@ fn token_count(usage: &Usage, total: &mut Usage) -> Value {
     total.add(usage);
     let counted = |usage: &Usage| {
         json!({
-            "input_tokens": usage.prompt_token_count,
-            "cached_input_tokens": usage.cached_content_token_count,
+            "input_tokens": usage.prompt,
+            "cached_input_tokens": usage.cached,
             "output_tokens":
-                usage.candidates_token_count.saturating_add(usage.thoughts_token_count),
-            "reasoning_output_tokens": usage.thoughts_token_count,
-            "total_tokens": usage.total_token_count,
+                usage.output.saturating_add(usage.thought),
+            "reasoning_output_tokens": usage.thought,
+            "total_tokens": usage.total,
         })
     };
     let info = json!({"total_token_usage": counted(total), "last_token_usage": counted(usage)});

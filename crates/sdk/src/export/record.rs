@@ -135,12 +135,12 @@ impl Messages {
         message.insert(
             "tokens".into(),
             json!({
-                "input": usage.prompt_token_count,
-                "output": usage.candidates_token_count,
-                "cached": usage.cached_content_token_count,
-                "thoughts": usage.thoughts_token_count,
-                "tool": usage.tool_use_prompt_token_count,
-                "total": usage.total_token_count,
+                "input": usage.prompt,
+                "output": usage.output,
+                "cached": usage.cached,
+                "thoughts": usage.thought,
+                "tool": usage.tool_prompt,
+                "total": usage.total,
             }),
         );
         if let Some(model) = &record.model {

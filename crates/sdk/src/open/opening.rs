@@ -127,7 +127,7 @@ impl Launch {
         let commands = self.typed_commands(&ground, &means);
         let (id, records, cut_off) =
             (resumed.id.clone(), Arc::clone(&resumed.records), resumed.cut_off);
-        let (name, scripted) = (voice.name.clone(), voice.model.is_scripted());
+        let (name, scripted) = (voice.name.clone(), voice.model.catalog().is_scripted());
         let ledger = voice.budget.ledger();
         let end_hooks = hears_end(joined.hooks.as_ref());
         let found = Arc::clone(&joined.found);

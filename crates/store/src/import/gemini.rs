@@ -253,11 +253,12 @@ fn thought(value: &Value) -> Option<String> {
 fn usage(tokens: &Value) -> Usage {
     let count = |name: &str| tokens.get(name).and_then(Value::as_u64).unwrap_or_default();
     Usage {
-        prompt_token_count: count("input"),
-        candidates_token_count: count("output"),
-        cached_content_token_count: count("cached"),
-        thoughts_token_count: count("thoughts"),
-        tool_use_prompt_token_count: count("tool"),
-        total_token_count: count("total"),
+        prompt: count("input"),
+        output: count("output"),
+        cached: count("cached"),
+        thought: count("thoughts"),
+        tool_prompt: count("tool"),
+        cache_write: 0,
+        total: count("total"),
     }
 }

@@ -109,7 +109,7 @@ fn a_record_of_gemini_cli_becomes_a_sound_history() {
     assert_eq!(name.text, "Listing files");
     let Record::Content(answer) = &session.records[2] else { panic!("a content") };
     assert_eq!(answer.thoughts, ["**Plan** look"]);
-    assert_eq!(answer.usage.map(|usage| usage.prompt_token_count), Some(7));
+    assert_eq!(answer.usage.map(|usage| usage.prompt), Some(7));
     // It goes on as a journal of ours.
     let journal = Journal::create(folder.path().join("ours.jsonl"), head("ours"));
     journal.append_all(&session).expect("append");

@@ -90,7 +90,7 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<Answer, ModelError> {
     let request = Request {
-        model: shared.model.utility(utility, &(shared.main)()),
+        model: shared.model.catalog().utility(utility, &(shared.main)()),
         system: Arc::from(""),
         contents: vec![Content::user(vec![Part::text(text)]).seal()],
         tools,

@@ -14,7 +14,7 @@ fn the_last_words_leave_room_to_what_was_said() {
         let call = ModelCall {
             model: "gemini-3-pro".to_owned(),
             role: "main".to_owned(),
-            usage: Usage { prompt_token_count: 12_000, ..Usage::default() },
+            usage: Usage { prompt: 12_000, ..Usage::default() },
             cost: None,
             latency_ms: 1_500,
             request_bytes: 10,

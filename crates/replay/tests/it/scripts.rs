@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use parallax_gemini::{ScriptError, ScriptMode, ScriptedModel};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError, Request, StreamEvent};
+use parallax_replay::{ScriptError, ScriptMode, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::server::{drain, request};
+use crate::support::{drain, request};
 
 fn model(text: &str) -> ScriptedModel {
     let model = ScriptedModel::from_text("s.jsonl", text, ScriptMode::Strict).expect("a script");
@@ -45,8 +45,8 @@ async fn parts(model: &ScriptedModel, request: Request) -> Value {
 async fn each_method_takes_its_own_lines_in_order() {
     let side = r#"{"method":"generateContent","response":{"candidates":[{"content":{"parts":[{"text":"side"}]}}]}}"#;
     let model = model(&[&say("one"), "", side, &say("two")].join("\n"));
-    assert!(model.is_scripted());
-    assert_eq!(model.utility("web-search", "gemini-3-x"), "gemini-3-x");
+    assert!(model.catalog().is_scripted());
+    assert_eq!(model.catalog().utility("web-search", "gemini-3-x"), "gemini-3-x");
     assert_eq!(drain(&model, request()).await.text, "one");
     assert_eq!(drain(&model, request()).await.text, "two");
     let answer = model.generate(request(), CancellationToken::new()).await.expect("an answer");
@@ -199,7 +199,7 @@ fn only_regular_files_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
-    let pipe = crate::server::pipe(folder.path());
+    let pipe = crate::support::pipe(folder.path());
     let device = PathBuf::from("/dev/zero");
     let folder = folder.path().to_owned();
     for (path, what) in

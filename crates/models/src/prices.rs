@@ -7,7 +7,7 @@ use parallax_protocol::price::{Price, Rates};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::models::{ModelVersion, version};
+use crate::table::{ModelVersion, version};
 
 /// Longer prompts have the long-context price.
 const LONG: u64 = 200_000;

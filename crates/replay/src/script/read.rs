@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::{Capture, ScriptConditions, ScriptLine};
 use crate::digest::Digest;
-use crate::payload::{clipped, one_line};
 use crate::recording::RecordedError;
+use parallax_protocol::excerpt::{clipped, one_line};
 
 const STREAM: &str = "generateContentStream";
 const METHODS: [&str; 4] = [STREAM, "generateContent", "countTokens", "embedContent"];

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_gemini::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError};
 use parallax_protocol::secret::Secret;
+use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::server::{KEY, drain, request};
+use crate::support::{KEY, drain, request};
 
 const SIGNED: &str = r#"{"thoughtSignature":"c2ln","functionCall":{"name":"x","args":{"n":1.50}}}"#;
 
@@ -109,7 +109,7 @@ async fn a_strict_replay_leaves_out_what_differs_in_every_session() {
 #[test]
 fn only_a_regular_file_takes_a_recording() {
     let directory = tempfile::tempdir().expect("a directory");
-    let pipe = crate::server::pipe(directory.path());
+    let pipe = crate::support::pipe(directory.path());
     for (path, what) in [(pipe.as_path(), "a pipe"), (directory.path(), "a directory")] {
         for format in [RecordFormat::Full, RecordFormat::Reference] {
             let Err(error) = Recorder::new(script(), path, format, Vec::new()) else {

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::model::{Answer, Chunk, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_gemini::parse_scripted_chunk;
+use parallax_models::ModelTable;
+use parallax_protocol::model::{
+    Answer, Chunk, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
+};
 use parallax_protocol::price::Price;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
-use crate::chunk::{ChunkError, read_chunk};
-use crate::error_classification::ErrorResponse;
-use crate::model_call::absorb;
-use crate::models::ModelTable;
 use crate::script::ScriptReply;
 
 /// Selects the reply to a request.
@@ -25,18 +25,18 @@ pub(crate) trait ReplySource: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct PlaybackModel<S> {
     pub(crate) source: S,
-    models: Arc<ModelTable>,
+    catalog: ScriptedCatalog,
 }
 
 impl<S> PlaybackModel<S> {
     pub(crate) fn of(source: S) -> Self {
-        Self { source, models: Arc::default() }
+        Self { source, catalog: ScriptedCatalog::default() }
     }
 
     /// Sets the table for aliases and limits.
     #[must_use]
     pub fn with_models(mut self, models: Arc<ModelTable>) -> Self {
-        self.models = models;
+        self.catalog = ScriptedCatalog(models);
         self
     }
 }
@@ -65,18 +65,28 @@ impl<S: ReplySource> Model for PlaybackModel<S> {
         Box::pin(async move {
             let mut answer = Answer::default();
             while let Some(chunk) = playing.next().await {
-                absorb(&mut answer, chunk?);
+                answer.push(chunk?);
             }
             Ok(answer)
         })
     }
 
+    fn catalog(&self) -> &dyn ModelCatalog {
+        &self.catalog
+    }
+}
+
+/// The catalog of scripted responses: names and limits of the table, no costs, no routes.
+#[derive(Debug, Clone, Default)]
+struct ScriptedCatalog(Arc<ModelTable>);
+
+impl ModelCatalog for ScriptedCatalog {
     fn limits(&self, model: &str) -> Limits {
-        self.models.limits(model)
+        self.0.limits(model)
     }
 
     fn resolve(&self, name: &str) -> String {
-        self.models.resolve(name)
+        self.0.resolve(name)
     }
 
     fn price(&self, _model: &str) -> Option<Price> {
@@ -102,8 +112,7 @@ impl ReplyStream {
             Ok(reply) => {
                 for (delay, text) in reply.chunks {
                     let is_first = pieces.is_empty();
-                    let chunk = read_chunk(text.as_bytes())
-                        .map_err(|error| scripted_error(error, model, is_first));
+                    let chunk = parse_scripted_chunk(text.as_bytes(), model, is_first);
                     pieces.push_back((delay, chunk));
                 }
                 if let Some(error) = reply.error {
@@ -132,25 +141,5 @@ impl ReplyStream {
             self.pieces.clear();
         }
         Some(piece)
-    }
-}
-
-/// An error in place of a chunk means what it would mean on the wire.
-fn scripted_error(error: ChunkError, model: &str, is_first: bool) -> ModelError {
-    match error {
-        ChunkError::NotJson => {
-            ModelError::Script { message: "a chunk of the script is not a JSON object".to_owned() }
-        }
-        ChunkError::Refused(payload) => {
-            let status = payload.code.unwrap_or(500);
-            let refusal = ErrorResponse { status, payload: *payload, retry_after: None };
-            let classify = refusal.classify();
-            match refusal.into_error(model, classify) {
-                ModelError::Unavailable { status, message, .. } if !is_first => {
-                    ModelError::Broken { status, message, retryable: true, delay: None }
-                }
-                error => error,
-            }
-        }
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use parallax_protocol::model::{ModelError, Request};
 
 use crate::digest::{Digest, replayable};
-use crate::payload::clipped;
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
+use parallax_protocol::excerpt::clipped;
 
 /// A model that responds from a recording of [`crate::Recorder`].
 pub type ReplayModel = PlaybackModel<RecordedReplies>;

@@ -3,7 +3,7 @@
 use parallax_protocol::routing::{AutoFallback, FallbackCause, FallbackModel, Routes, Scale};
 
 use crate::fallback_chains::ChainEntry;
-use crate::models::{ModelTable, ModelVersion, version};
+use crate::table::{ModelTable, ModelVersion, version};
 
 /// Attempts of the strong model when a fallback needs no approval.
 const FEW_ATTEMPTS: u32 = 3;
@@ -157,12 +157,11 @@ impl ModelTable {
 
     /// Maximum attempts of a request when there is a fallback.
     pub fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
-        match self.chain(model, chosen) {
-            Some((chain, at)) => {
-                chain.get(at).and_then(|entry| entry.max_attempts).filter(|most| *most > 0)
-            }
+        let attempts = match self.chain(model, chosen) {
+            Some((chain, at)) => chain.get(at)?.max_attempts.filter(|most| *most > 0),
             None => (chosen && kind(model) == Some(ModelTier::Pro)).then_some(FEW_ATTEMPTS),
-        }
+        };
+        attempts.map(|few| self.max_attempts.map_or(few, |most| few.min(most)))
     }
 }
 

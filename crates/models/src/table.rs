@@ -4,14 +4,13 @@
 use parallax_protocol::Object;
 use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-pub use crate::config::ModelConfigError;
-use crate::config::{Definition, ModelConfigs};
+use crate::settings::{Definition, ModelConfigError, ModelConfigs};
 
 /// How thinking is configured for a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Thinking {
+pub enum Thinking {
     /// Not configured.
     Silent,
     /// A number of tokens.
@@ -22,10 +21,11 @@ pub(crate) enum Thinking {
 
 /// The properties of a model family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Family {
-    pub(crate) thinking: Thinking,
+pub struct Family {
+    /// How thinking is configured.
+    pub thinking: Thinking,
     /// Whether temperature, topP, and topK are sent by default.
-    pub(crate) sampling: bool,
+    pub sampling: bool,
     multimodal_tool_results: bool,
     context: u64,
     output: u64,
@@ -122,6 +122,8 @@ const FLASH_UTILITIES: &[&str] = &["web-search", "web-fetch", "web-fetch-fallbac
 #[derive(Debug, Clone, Default)]
 pub struct ModelTable {
     pub(crate) configs: ModelConfigs,
+    /// `general.maxAttempts`; the table's own numbers never exceed it.
+    pub(crate) max_attempts: Option<u32>,
 }
 
 impl ModelTable {
@@ -132,7 +134,14 @@ impl ModelTable {
     /// # Errors
     /// When an alias extends itself, or a value has the wrong type.
     pub fn from_settings(model_configs: &Value) -> Result<Self, ModelConfigError> {
-        Ok(Self { configs: ModelConfigs::read(model_configs)? })
+        Ok(Self { configs: ModelConfigs::read(model_configs)?, max_attempts: None })
+    }
+
+    /// Sets the configured number of attempts (`general.maxAttempts`).
+    #[must_use]
+    pub fn with_max_attempts(mut self, most: u32) -> Self {
+        self.max_attempts = Some(most);
+        self
     }
 
     /// Resolves an alias to a model; other names are returned unchanged.
@@ -202,7 +211,7 @@ impl ModelTable {
 
     /// The name that settings use for a utility request: a summary has a name for the family of the
     /// main model, then a general one.
-    pub(crate) fn utility_alias(&self, name: &str, main: &str) -> String {
+    pub fn utility_alias(&self, name: &str, main: &str) -> String {
         let name = utility_name(name);
         if name != COMPRESSION {
             return name;
@@ -220,7 +229,7 @@ impl ModelTable {
     }
 
     /// The replacement for a utility model that does not exist.
-    pub(crate) fn replacement(&self, model: &str) -> Option<&'static str> {
+    pub fn replacement(&self, model: &str) -> Option<&'static str> {
         lookup(REPLACEMENTS, model)
     }
 
@@ -241,7 +250,7 @@ impl ModelTable {
     }
 
     /// The settings for a request: those of presets and aliases, root first, then the overrides.
-    pub(crate) fn generation(&self, request: &Request, is_retry: bool) -> Object {
+    pub fn generation(&self, request: &Request, is_retry: bool) -> Object {
         let name = settings_name(request);
         let built_in = builtin_generation(&name);
         let presets: &[&str] = match (&built_in, self.family(&request.model).thinking) {
@@ -264,12 +273,12 @@ impl ModelTable {
     }
 
     /// Whether a retry may need a different body than the first attempt.
-    pub(crate) fn differs_on_retry(&self) -> bool {
+    pub fn differs_on_retry(&self) -> bool {
         self.configs.differs_on_retry()
     }
 
     /// The family of a model.
-    pub(crate) fn family(&self, model: &str) -> Family {
+    pub fn family(&self, model: &str) -> Family {
         let definition = self.definition(model);
         let mut family =
             builtin_family(definition.and_then(|d| d.family.as_deref()).unwrap_or(model));
@@ -340,8 +349,23 @@ fn settings_name(request: &Request) -> String {
 }
 
 /// Whether it is a utility request, which is sampled at temperature 0.
-pub(crate) fn is_utility(request: &Request) -> bool {
+pub fn is_utility(request: &Request) -> bool {
     builtin_generation(&settings_name(request)).is_some()
+}
+
+/// Adds the family's sampling defaults where nothing is set.
+pub fn add_sampling(settings: &mut Object, request: &Request, table: &ModelTable) {
+    if !table.family(&request.model).sampling {
+        return;
+    }
+    let defaults: &[(&str, Value)] = if is_utility(request) {
+        &[("temperature", json!(0)), ("topP", json!(1))]
+    } else {
+        &[("temperature", json!(1)), ("topP", json!(0.95)), ("topK", json!(64))]
+    };
+    for (key, value) in defaults {
+        settings.entry(*key).or_insert_with(|| value.clone());
+    }
 }
 
 /// The reference's name of the model family in `chat-compression-…`.

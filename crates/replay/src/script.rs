@@ -35,10 +35,10 @@ use serde_json::value::RawValue;
 
 pub(crate) use self::scene::{ScriptScene, is_session_context};
 use crate::digest::{Digest, replayable};
-use crate::payload::clipped;
 use crate::recording::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::{self, FileReadError};
+use parallax_protocol::excerpt::clipped;
 
 /// Maximum size of a script.
 const MAX_BYTES: u64 = 512 << 20;

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::fallback_chains::ChainEntry;
-use crate::models::utility_name;
 use crate::prices::PriceText;
+use crate::table::utility_name;
 
 /// Longer chains of `extends` are a mistake.
 const MAX_CHAIN: usize = 100;
@@ -329,7 +329,7 @@ fn is_preset(name: &str) -> bool {
 }
 
 /// Merges `over` into `base`: objects are merged, other values are replaced.
-pub(crate) fn merge(base: &mut Object, over: &Object) {
+pub fn merge(base: &mut Object, over: &Object) {
     for (key, value) in over {
         match (base.get_mut(key), value) {
             (Some(Value::Object(below)), Value::Object(above)) => merge(below, above),
@@ -346,7 +346,7 @@ mod tests {
     use parallax_protocol::model::{Request, ToolSet};
     use serde_json::{Value, json};
 
-    use crate::models::ModelTable;
+    use crate::table::ModelTable;
 
     fn table(settings: Value) -> ModelTable {
         ModelTable::from_settings(&settings).expect("good settings")

@@ -8,9 +8,9 @@ use parallax_protocol::model::Request;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::payload::clipped;
 use crate::recording_redaction::Secrets;
 use crate::script::{ScriptScene, is_session_context};
+use parallax_protocol::excerpt::clipped;
 
 /// The digest of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]

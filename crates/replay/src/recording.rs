@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{
-    Answer, Chunk, Citation, Limits, Model, ModelError, Request, Retry, StreamEvent, Usage,
+    Answer, Chunk, Citation, Finish, Model, ModelCatalog, ModelError, Request, Retry, StreamEvent,
+    Usage,
 };
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
@@ -256,7 +257,7 @@ fn wire(chunk: &Chunk, format: RecordFormat) -> Box<RawValue> {
         candidates: has_candidate.then(|| {
             [WireCandidate {
                 content: WireContent { parts, role: "model" },
-                finish_reason: chunk.finish.as_ref().map(|finish| finish.as_str()),
+                finish_reason: chunk.finish.as_ref().map(Finish::gemini_word),
                 finish_message: chunk.finish_message.as_deref(),
                 citation_metadata: (!chunk.citations.is_empty())
                     .then_some(WireCitations { citations: &chunk.citations }),
@@ -457,15 +458,7 @@ impl Model for Recorder {
         })
     }
 
-    fn limits(&self, model: &str) -> Limits {
-        self.model.limits(model)
-    }
-
-    fn resolve(&self, name: &str) -> String {
-        self.model.resolve(name)
-    }
-
-    fn behind(&self) -> Option<&dyn Model> {
-        Some(&*self.model)
+    fn catalog(&self) -> &dyn ModelCatalog {
+        self.model.catalog()
     }
 }

@@ -1,0 +1,54 @@
+//! The table as the catalog of a session.
+
+use parallax_protocol::Object;
+use parallax_protocol::model::{Limits, ModelCatalog, Request};
+use parallax_protocol::price::Price;
+use parallax_protocol::routing::{FallbackModel, Routes};
+
+use crate::settings::merge;
+use crate::table::{ModelTable, add_sampling};
+
+impl ModelCatalog for ModelTable {
+    fn limits(&self, model: &str) -> Limits {
+        self.limits(model)
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        self.resolve(name)
+    }
+
+    fn generation(&self, request: &Request) -> Object {
+        let mut settings = self.generation(request, false);
+        merge(&mut settings, &request.generation);
+        add_sampling(&mut settings, request, self);
+        settings
+    }
+
+    fn utility(&self, name: &str, main: &str) -> String {
+        self.utility(name, main)
+    }
+
+    fn utility_alias(&self, name: &str, main: &str) -> String {
+        self.utility_alias(name, main)
+    }
+
+    fn routes(&self, name: &str) -> Option<Routes> {
+        self.routes(name)
+    }
+
+    fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
+        self.fallback_models(model, chosen)
+    }
+
+    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
+        self.attempts(model, chosen)
+    }
+
+    fn retries_next_prompt(&self, model: &str, chosen: bool) -> bool {
+        self.retries_next_prompt(model, chosen)
+    }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        self.price(model)
+    }
+}

@@ -1,0 +1,14 @@
+//! The model catalog: names, aliases, limits, prices, routes, and fallback chains, for every
+//! provider. It makes no requests and knows no wire format.
+//!
+//! [`ModelTable`] is the built-in table extended by `modelConfigs` from the settings.
+
+mod catalog;
+mod fallback_chains;
+mod prices;
+mod routes;
+mod settings;
+mod table;
+
+pub use settings::{ModelConfigError, merge};
+pub use table::{Family, ModelChoice, ModelTable, Thinking, add_sampling, is_utility};

@@ -1,0 +1,33 @@
+//! Bounded excerpts of foreign text for messages.
+
+/// Maximum length of a line.
+const MAX_LINE: usize = 2000;
+
+/// The beginning of a text: at most `most` bytes, cut between characters.
+pub fn clipped(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// A text on one line, without control characters, truncated.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        if word.is_empty() {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MAX_LINE {
+            line.truncate(clipped(&line, MAX_LINE).len());
+            line.push('…');
+            break;
+        }
+    }
+    line
+}

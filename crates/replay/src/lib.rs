@@ -1,0 +1,17 @@
+//! Models without a service: scripted, recorded, and replayed responses in the format of the
+//! Gemini API.
+
+mod digest;
+mod playback;
+mod recording;
+mod recording_redaction;
+mod regular_file;
+mod replay;
+pub mod script;
+mod scripted_model;
+
+pub use playback::PlaybackModel;
+pub use recording::{RecordError, RecordFormat, Recorder};
+pub use replay::{RecordedReplies, ReplayModel};
+pub use script::ScriptError;
+pub use scripted_model::{ScriptMode, ScriptReplies, ScriptedModel};
