@@ -2,7 +2,8 @@
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use parallax_gemini::{SseDecoder, parse_chunk, request_body};
+use parallax_gemini::{parse_chunk, request_body};
+use parallax_model_http::SseDecoder;
 use parallax_models::ModelTable;
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part};

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use parallax_model_http::{ErrorPayload, ErrorResponse};
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{Chunk, Citation, Finish, ModelError, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::error_classification::ErrorResponse;
-use crate::payload::Payload;
+use crate::client::CREDENTIALS;
+use crate::error_classification::classify;
 
 /// Why an event could not be parsed.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +18,7 @@ pub(crate) enum ChunkError {
     /// It is not JSON.
     NotJson,
     /// It is an error of the service.
-    Refused(Box<Payload>),
+    Refused(Box<ErrorPayload>),
 }
 
 /// Parses one stream event. Missing, null, and mistyped fields are omitted instead of failing
@@ -56,8 +57,8 @@ pub fn parse_scripted_chunk(data: &[u8], model: &str, is_first: bool) -> Result<
         ChunkError::Refused(payload) => {
             let status = payload.code.unwrap_or(500);
             let refusal = ErrorResponse { status, payload: *payload, retry_after: None };
-            let class = refusal.classify();
-            match refusal.into_error(model, class) {
+            let class = classify(&refusal);
+            match refusal.into_error(model, class, CREDENTIALS) {
                 ModelError::Unavailable { status, message, .. } if !is_first => {
                     ModelError::Broken { status, message, retryable: true, delay: None }
                 }
@@ -176,7 +177,7 @@ fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
     };
     let fields = fields(raw).ok_or(ChunkError::NotJson)?;
     if fields.get("error").and_then(|raw| value(raw)).is_some() {
-        let payload = value(raw).as_ref().and_then(Payload::from_value).unwrap_or_default();
+        let payload = value(raw).as_ref().and_then(ErrorPayload::from_value).unwrap_or_default();
         return Err(ChunkError::Refused(Box::new(payload)));
     }
     let mut chunk = Chunk {

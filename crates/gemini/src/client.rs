@@ -1,20 +1,29 @@
 //! The Gemini API as a model.
 
-use std::path::PathBuf;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use parallax_http::reqwest;
-use parallax_http::{ClientOptions, Redirects};
+use parallax_http::url::Url;
+use parallax_model_http::{
+    Decoder, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Method, Transport,
+    TransportOptions, Wire, user_agent,
+};
 use parallax_models::{ModelTable, is_utility};
-use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
+use parallax_protocol::model::{
+    Answer, Chunk, Model, ModelCatalog, ModelError, Request, StreamEvent,
+};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
-use tokio::sync::OnceCell;
 
 use crate::auth::Auth;
-use crate::endpoint::{Endpoint, EndpointError, EndpointParts, Method};
-use crate::model_call::ModelRequestCall;
-use crate::retry::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS};
+use crate::body::body_for_attempt;
+use crate::chunk::{ChunkError, read_chunk};
+use crate::endpoint::{self, Endpoint, EndpointError, EndpointParts};
+use crate::error_classification::classify;
+use crate::headers::{HeaderParts, headers};
+
+/// What to check when the service rejects the credentials.
+pub(crate) const CREDENTIALS: &str = "the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for \
+    Vertex AI) and its permissions";
 
 /// How to reach the service. [`GeminiOptions::new`] gives the defaults,
 /// [`GeminiOptions::from_env`] adds the environment.
@@ -35,7 +44,7 @@ pub struct GeminiOptions {
     /// Send the key as `Authorization: Bearer`
     /// (`GEMINI_API_KEY_AUTH_MECHANISM=bearer`).
     pub bearer: bool,
-    /// The user's headers ([`crate::parse_custom_headers`]).
+    /// The user's headers ([`parallax_model_http::parse_custom_headers`]).
     pub custom_headers: Vec<(String, String)>,
     /// `billing.vertexAi.requestType`.
     pub vertex_request_type: Option<String>,
@@ -45,19 +54,10 @@ pub struct GeminiOptions {
     pub version: String,
     /// The user's surface in `User-Agent` (`GEMINI_CLI_SURFACE`).
     pub surface: String,
-    /// The configured proxy; `None` = the system's.
-    pub proxy: Option<String>,
-    /// PEM files with additional trusted roots.
-    pub extra_roots: Vec<PathBuf>,
     /// The model table.
     pub models: Arc<ModelTable>,
-    /// `general.maxAttempts`: 1 to 10.
-    pub max_attempts: u32,
-    /// How long a stream, or the wait for it, may be silent.
-    pub idle_timeout: Duration,
-    /// `general.retryFetchErrors`: whether unclear network errors and truncated JSON are retried.
-    pub retry_fetch_errors: bool,
-    pub(crate) backoff: Backoff,
+    /// Proxies, attempts, and timeouts.
+    pub transport: TransportOptions,
 }
 
 impl GeminiOptions {
@@ -76,13 +76,8 @@ impl GeminiOptions {
             vertex_shared_request_type: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: "terminal".to_owned(),
-            proxy: None,
-            extra_roots: Vec::new(),
             models: Arc::default(),
-            max_attempts: MAX_ATTEMPTS,
-            idle_timeout: Duration::from_secs(120),
-            retry_fetch_errors: true,
-            backoff: Backoff::default(),
+            transport: TransportOptions::default(),
         }
     }
 
@@ -99,13 +94,12 @@ impl GeminiOptions {
         options.bearer = get("GEMINI_API_KEY_AUTH_MECHANISM")
             .is_some_and(|word| word.trim().eq_ignore_ascii_case("bearer"));
         if let Some(text) = get("GEMINI_CLI_CUSTOM_HEADERS") {
-            options.custom_headers = crate::parse_custom_headers(&text);
+            options.custom_headers = parallax_model_http::parse_custom_headers(&text);
         }
         if let Some(surface) = get("GEMINI_CLI_SURFACE") {
             options.surface = surface;
         }
-        options.extra_roots = parallax_http::extra_roots_from_env(env);
-        options.backoff = Backoff::from_env(get("PARALLAX_RETRY_BASE_MS").as_deref());
+        options.transport = TransportOptions::from_env(env);
         options
     }
 }
@@ -113,13 +107,13 @@ impl GeminiOptions {
 /// The Gemini API. Cheap to create: nothing is loaded or opened before the first request.
 #[derive(Clone)]
 pub struct Gemini {
+    model: HttpModel,
     inner: Arc<ClientState>,
 }
 
 pub(crate) struct ClientState {
     pub(crate) options: GeminiOptions,
     pub(crate) endpoint: Endpoint,
-    client: OnceCell<reqwest::Client>,
     /// Models of utility requests that the service does not have.
     missing: Mutex<Vec<String>>,
 }
@@ -140,87 +134,44 @@ impl Gemini {
                 version: options.api_version.as_deref(),
             },
         )?;
-        let inner =
-            ClientState { options, endpoint, client: OnceCell::new(), missing: Mutex::default() };
-        Ok(Self { inner: Arc::new(inner) })
+        let mut transport = options.transport.clone();
+        transport.secrets.extend(options.auth.key().cloned());
+        let models = options.models.clone();
+        let inner = Arc::new(ClientState { options, endpoint, missing: Mutex::default() });
+        let model = HttpModel::new(GeminiWire(inner.clone()), transport, models);
+        Ok(Self { model, inner })
     }
 
     /// Loads the trust store and opens a connection while the user types, to speed up the first
     /// request. No key is sent; failures are ignored. Does nothing for a plain `http://` base.
     pub async fn warm_up(&self) {
-        if self.inner.endpoint.is_plain() {
-            return;
-        }
-        if let Ok(client) = self.inner.client().await {
-            let request = client.head(self.inner.endpoint.base().clone());
-            let _ = request.timeout(Duration::from_secs(10)).send().await;
-        }
+        self.transport().warm_up(self.inner.endpoint.base()).await;
     }
-}
 
-impl Gemini {
     pub(crate) fn inner(&self) -> &ClientState {
         &self.inner
     }
-}
 
-impl ClientState {
-    /// The client, built on first use and off the async threads.
-    pub(crate) async fn client(&self) -> Result<&reqwest::Client, ModelError> {
-        self.client
-            .get_or_try_init(|| async {
-                let options = ClientOptions {
-                    proxy: self.options.proxy.clone(),
-                    system_proxy: !self.endpoint.is_local(),
-                    extra_roots: self.options.extra_roots.clone(),
-                    redirects: Redirects::None,
-                    plain_http: self.endpoint.is_plain(),
-                    ..ClientOptions::default()
-                };
-                let failed = |message: String| ModelError::Unavailable {
-                    status: None,
-                    delay: None,
-                    class: "network",
-                    message,
-                };
-                if options.plain_http {
-                    return parallax_http::client(&options).map_err(|e| failed(e.to_string()));
-                }
-                tokio::task::spawn_blocking(move || parallax_http::client(&options))
-                    .await
-                    .map_err(|error| failed(error.to_string()))?
-                    .map_err(|error| failed(error.to_string()))
-            })
-            .await
-    }
-
-    /// Redacts our secrets in a text from outside.
-    pub(crate) fn redact(&self, text: String) -> String {
-        match self.options.auth.key().map(|key| key.expose()) {
-            Some(key) if key.len() >= 8 && text.contains(key) => text.replace(key, "[secret]"),
-            _ => text,
-        }
+    pub(crate) fn transport(&self) -> &Transport {
+        self.model.transport()
     }
 
     fn missing(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a utility request. If its model does not exist for this key, the next one of the table
     /// is used.
     async fn answer(
-        self: Arc<Self>,
+        self,
         mut request: Request,
         cancel: CancellationToken,
     ) -> Result<Answer, ModelError> {
         loop {
             let model = request.model.clone();
-            let replacement = self
-                .options
-                .models
-                .replacement(&model)
-                .filter(|_| is_utility(&request))
-                .map(str::to_owned);
+            let models = &self.inner.options.models;
+            let replacement = models.replacement(&model).filter(|_| is_utility(&request));
+            let replacement = replacement.map(str::to_owned);
             if let Some(other) = &replacement
                 && self.missing().contains(&model)
             {
@@ -228,11 +179,10 @@ impl ClientState {
                 continue;
             }
             let again = replacement.is_some().then(|| request.clone());
-            let call =
-                ModelRequestCall::new(self.clone(), request, Method::Generate, UTILITY_ATTEMPTS);
+            let call = self.model.call(request, Method::Generate);
             match (call.collect(&cancel).await, replacement, again) {
                 (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut again)) => {
-                    tracing::info!(%model, %other, "the model is not there, another is asked");
+                    tracing::info!(%model, %other, "the model does not exist, another one is used");
                     self.missing().push(model);
                     again.model = other;
                     request = again;
@@ -249,9 +199,7 @@ impl Model for Gemini {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        let attempts = self.inner.options.max_attempts;
-        ModelRequestCall::new(self.inner.clone(), request, Method::Stream, attempts)
-            .into_stream(cancel)
+        self.model.stream(request, cancel)
     }
 
     fn generate(
@@ -259,10 +207,76 @@ impl Model for Gemini {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        Box::pin(self.inner.clone().answer(request, cancel))
+        Box::pin(self.clone().answer(request, cancel))
     }
 
     fn catalog(&self) -> &dyn ModelCatalog {
-        &*self.inner.options.models
+        self.model.catalog()
+    }
+}
+
+struct GeminiWire(Arc<ClientState>);
+
+impl Wire for GeminiWire {
+    fn base(&self) -> &Url {
+        self.0.endpoint.base()
+    }
+
+    fn http_request(
+        &self,
+        request: &Request,
+        method: Method,
+        attempt: u32,
+    ) -> Result<HttpRequest, ModelError> {
+        let options = &self.0.options;
+        let is_retry = attempt > 1 || request.is_retry;
+        let parts = HeaderParts {
+            bearer: options.bearer,
+            custom: &options.custom_headers,
+            user_agent: &user_agent(&options.version, &request.model, &options.surface),
+            vertex_request_type: options.vertex_request_type.as_deref(),
+            vertex_shared_request_type: options.vertex_shared_request_type.as_deref(),
+        };
+        let headers = headers(&options.auth, &parts).map_err(|_| ModelError::Auth {
+            status: None,
+            message: "the API key contains characters that are invalid in an HTTP header: \
+                set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) again"
+                .to_owned(),
+        })?;
+        let method = match method {
+            Method::Stream => endpoint::Method::Stream,
+            Method::Generate => endpoint::Method::Generate,
+        };
+        Ok(HttpRequest {
+            url: self.0.endpoint.url(&request.model, method),
+            headers,
+            body: body_for_attempt(request, &options.models, is_retry).into(),
+        })
+    }
+
+    fn decoder(&self, _request: &Request, _method: Method) -> Box<dyn Decoder> {
+        Box::new(GeminiDecoder)
+    }
+
+    fn classify(&self, response: &ErrorResponse) -> ErrorClass {
+        classify(response)
+    }
+
+    fn credentials_hint(&self) -> String {
+        CREDENTIALS.to_owned()
+    }
+}
+
+/// Each event is a chunk.
+struct GeminiDecoder;
+
+impl Decoder for GeminiDecoder {
+    fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        let chunk = read_chunk(data).map_err(|error| match error {
+            ChunkError::NotJson => EventError::NotJson,
+            ChunkError::Refused(payload) => EventError::Refused(payload),
+        })?;
+        chunks.push_back(chunk);
+        Ok(())
     }
 }

@@ -86,22 +86,6 @@ impl Endpoint {
         Ok(Self { base, version, vertex, custom })
     }
 
-    /// Whether TLS is not needed at all.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.base.scheme() == "http"
-    }
-
-    /// Whether the service is on this machine, which needs no proxy.
-    pub(crate) fn is_local(&self) -> bool {
-        use parallax_http::url::Host;
-        match self.base.host() {
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        }
-    }
-
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }

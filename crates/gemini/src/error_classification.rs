@@ -3,49 +3,13 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use parallax_model_http::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use parallax_protocol::Object;
-use parallax_protocol::model::ModelError;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::payload::Payload;
-
-/// Maximum wait for a retry.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(300);
-/// The class of a model without capacity.
-pub(crate) const CAPACITY: &str = "capacity";
 /// The wait for a per-minute quota without a delay from the service.
 const PER_MINUTE: Duration = Duration::from_secs(60);
-
-/// What to do about an error.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ErrorClass {
-    /// Send again, not before the delay that the service asks for.
-    Retry {
-        delay: Option<Duration>,
-        /// The delay is a guess, not the service's.
-        guessed: bool,
-        class: &'static str,
-    },
-    /// A quota is exhausted for longer than we wait.
-    Quota { daily: bool, wait: Option<Duration> },
-    /// Credentials are missing, invalid, or insufficient.
-    Auth,
-    /// An account must be verified first, at this address.
-    Verify { link: Option<String> },
-    /// The model does not exist.
-    NotFound,
-    /// The request is invalid.
-    Bad,
-}
-
-/// An error response: status, payload, and the `Retry-After` header.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ErrorResponse {
-    pub(crate) status: u16,
-    pub(crate) payload: Payload,
-    pub(crate) retry_after: Option<Duration>,
-}
 
 static RETRY_IN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)please retry in ([0-9.]+ ?(?:ms|s)\b)").ok());
@@ -63,17 +27,23 @@ pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-impl ErrorResponse {
-    /// Classifies the error, in the order of the table in the service's documentation.
-    pub(crate) fn classify(&self) -> ErrorClass {
-        let payload = &self.payload;
+/// Classifies an error, in the order of the table in the service's documentation.
+pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
+    Rejection(response).classify()
+}
+
+struct Rejection<'a>(&'a ErrorResponse);
+
+impl Rejection<'_> {
+    fn classify(&self) -> ErrorClass {
+        let payload = &self.0.payload;
         let info = payload.detail("google.rpc.ErrorInfo");
         let reason = info.and_then(|info| info.get("reason")).and_then(Value::as_str);
         let code_assist = info
             .and_then(|info| info.get("domain"))
             .and_then(Value::as_str)
             .is_some_and(|domain| domain.contains("cloudcode-pa"));
-        match self.status {
+        match self.0.status {
             404 => return ErrorClass::NotFound,
             403 if reason == Some("VALIDATION_REQUIRED") => {
                 return ErrorClass::Verify { link: self.verification_link(info) };
@@ -99,8 +69,8 @@ impl ErrorResponse {
         info: Option<&Object>,
         code_assist: bool,
     ) -> ErrorClass {
-        let payload = &self.payload;
-        let quota_status = matches!(self.status, 429 | 499 | 503);
+        let payload = &self.0.payload;
+        let quota_status = matches!(self.0.status, 429 | 499 | 503);
         let matches = |regex: &LazyLock<Option<Regex>>| {
             regex.as_ref().is_some_and(|regex| regex.is_match(&payload.message))
         };
@@ -117,10 +87,10 @@ impl ErrorResponse {
             && payload.detail("google.rpc.RetryInfo").is_none()
         {
             return match description {
-                Some(delay) => self.waiting(delay),
+                Some(delay) => self.0.waiting(delay),
                 // Capacity returns.
                 None if exhausted_capacity => self.capacity(None),
-                None => self.later(),
+                None => self.0.later(),
             };
         }
         let quota_ids: Vec<&str> = violations
@@ -148,7 +118,7 @@ impl ErrorResponse {
             _ => {}
         }
         if let Some(delay) = description {
-            return self.waiting(delay);
+            return self.0.waiting(delay);
         }
         if code_assist && reason == Some("RATE_LIMIT_EXCEEDED") {
             return ErrorClass::Quota { daily: false, wait: None };
@@ -161,56 +131,40 @@ impl ErrorResponse {
             return ErrorClass::Retry {
                 delay: Some(PER_MINUTE),
                 guessed: true,
-                class: self.class(),
+                class: self.0.class(),
             };
         }
         if exhausted_capacity {
             return self.capacity(None);
         }
-        self.later()
+        self.0.later()
     }
 
     /// The model is overloaded: retried like any other service failure, unless the wait is too
     /// long. It has its own class because a fallback may be preferred.
     fn capacity(&self, description: Option<Duration>) -> ErrorClass {
         match description {
-            Some(delay) if delay > MAX_WAIT => self.waiting(delay),
+            Some(delay) if delay > MAX_WAIT => self.0.waiting(delay),
             delay => ErrorClass::Retry { delay, guessed: false, class: CAPACITY },
         }
     }
 
     /// The longest delay in the response: `RetryInfo`, the message text, the `Retry-After` header.
     fn server_delay(&self) -> Option<Duration> {
-        let info = self.payload.detail("google.rpc.RetryInfo");
+        let info = self.0.payload.detail("google.rpc.RetryInfo");
         let info = info
             .and_then(|info| info.get("retryDelay"))
             .and_then(Value::as_str)
             .and_then(parse_delay);
         let words = RETRY_IN
             .as_ref()
-            .and_then(|regex| regex.captures(&self.payload.message))
+            .and_then(|regex| regex.captures(&self.0.payload.message))
             .and_then(|found| parse_delay(found.get(1)?.as_str()));
-        info.or(words).max(self.retry_after)
-    }
-
-    fn waiting(&self, delay: Duration) -> ErrorClass {
-        if delay > MAX_WAIT {
-            ErrorClass::Quota { daily: false, wait: Some(delay) }
-        } else {
-            ErrorClass::Retry { delay: Some(delay), guessed: false, class: self.class() }
-        }
-    }
-
-    fn later(&self) -> ErrorClass {
-        ErrorClass::Retry { delay: None, guessed: false, class: self.class() }
-    }
-
-    fn class(&self) -> &'static str {
-        if self.status == 429 { "rate_limit" } else { "server" }
+        info.or(words).max(self.0.retry_after)
     }
 
     fn verification_link(&self, info: Option<&Object>) -> Option<String> {
-        let help = self.payload.detail("google.rpc.Help");
+        let help = self.0.payload.detail("google.rpc.Help");
         let link = help
             .and_then(|help| help.get("links"))
             .and_then(|links| links.get(0))
@@ -219,114 +173,6 @@ impl ErrorResponse {
             .and_then(|info| info.get("metadata"))
             .and_then(|metadata| metadata.get("validation_link"));
         link.or(metadata).and_then(Value::as_str).map(str::to_owned)
-    }
-
-    /// Status, code, and the service's message on one line.
-    pub(crate) fn description(&self) -> String {
-        let mut line = self.status.to_string();
-        if let Some(status) = &self.payload.status {
-            line.push(' ');
-            line.push_str(status);
-        }
-        if !self.payload.message.is_empty() {
-            line.push_str(": ");
-            line.push_str(&self.payload.message);
-        }
-        line
-    }
-
-    /// The error for the engine when no retry follows.
-    pub(crate) fn into_error(self, model: &str, classify: ErrorClass) -> ModelError {
-        let description = self.description();
-        match classify {
-            ErrorClass::Retry { delay, guessed, class } => ModelError::Unavailable {
-                status: Some(self.status),
-                delay: delay.filter(|_| !guessed),
-                class,
-                message: format!("the service is not available for `{model}` now ({description})"),
-            },
-            ErrorClass::Quota { daily, wait } => {
-                quota_error(self.status, model, &description, daily, wait)
-            }
-            ErrorClass::Auth => ModelError::Auth {
-                status: Some(self.status),
-                message: format!(
-                    "the service rejected the credentials ({description}); check the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for Vertex AI) and its permissions"
-                ),
-            },
-            ErrorClass::Verify { link } => ModelError::Auth {
-                status: Some(self.status),
-                message: match link {
-                    Some(link) => {
-                        format!("the account must be verified first: open {link} ({description})")
-                    }
-                    None => format!("the account must be verified first ({description})"),
-                },
-            },
-            ErrorClass::NotFound => ModelError::ModelNotFound {
-                model: model.to_owned(),
-                message: format!(
-                    "the service does not know the model `{model}` ({description}); choose another with `--model`, and check the base URL if one is set"
-                ),
-            },
-            ErrorClass::Bad => ModelError::BadRequest {
-                status: self.status,
-                code: self.payload.status.clone(),
-                message: format!("the service rejected the request ({description})"),
-            },
-        }
-    }
-}
-
-fn quota_error(
-    status: u16,
-    model: &str,
-    description: &str,
-    daily: bool,
-    wait: Option<Duration>,
-) -> ModelError {
-    let reset = match (wait, daily) {
-        (Some(wait), _) => Some(format!("in {}", duration_text(wait))),
-        (None, true) => Some(pacific_midnight(&jiff::Timestamp::now())),
-        (None, false) => None,
-    };
-    let kind = if daily { "daily quota" } else { "quota or capacity" };
-    let until = match &reset {
-        Some(reset) => format!(", available again {reset}"),
-        None => String::new(),
-    };
-    ModelError::Quota {
-        daily,
-        status,
-        message: format!(
-            "quota exhausted: the {kind} of `{model}` is used up{until} ({description}); use another model (`--model`) or another key"
-        ),
-        reset,
-    }
-}
-
-/// Daily quotas are reset at midnight in California.
-fn pacific_midnight(now: &jiff::Timestamp) -> String {
-    let wait = jiff::tz::TimeZone::get("America/Los_Angeles").ok().and_then(|zone| {
-        let today = now.to_zoned(zone);
-        let midnight = today.tomorrow().ok()?.start_of_day().ok()?;
-        u64::try_from(midnight.timestamp().as_second() - now.as_second()).ok()
-    });
-    match wait {
-        Some(seconds) => {
-            format!("at midnight Pacific time (in {})", duration_text(Duration::from_secs(seconds)))
-        }
-        None => "at midnight Pacific time".to_owned(),
-    }
-}
-
-/// A duration for display: `2 h 5 min`, `6 min`, `40 s`.
-fn duration_text(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60) {
-        (0, 0) => format!("{seconds} s"),
-        (0, minutes) => format!("{minutes} min"),
-        (hours, minutes) => format!("{hours} h {minutes} min"),
     }
 }
 
@@ -340,11 +186,16 @@ fn is_exhausted_capacity(message: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_model_http::ErrorPayload;
 
     fn refusal(status: u16, message: &str, details: &str) -> ErrorResponse {
         let message = serde_json::to_string(message).expect("json");
         let body = format!(r#"{{"error":{{"message":{message},"details":[{details}]}}}}"#);
-        ErrorResponse { status, payload: Payload::from_body(body.as_bytes()), retry_after: None }
+        ErrorResponse {
+            status,
+            payload: ErrorPayload::from_body(body.as_bytes()),
+            retry_after: None,
+        }
     }
 
     fn capacity(seconds: impl Into<Option<u64>>) -> ErrorClass {
@@ -416,7 +267,7 @@ mod tests {
                 ErrorClass::Retry { delay: None, guessed: false, class: "server" },
             ),
         ] {
-            assert_eq!(refusal(status, message, &details).classify(), want, "{message} {details}");
+            assert_eq!(classify(&refusal(status, message, &details)), want, "{message} {details}");
         }
     }
 
@@ -428,15 +279,20 @@ mod tests {
             r#"{"@type":"google.rpc.ErrorInfo","reason":"VALIDATION_REQUIRED","domain":"cloudcode-pa.googleapis.com"},
             {"@type":"google.rpc.Help","links":[{"url":"https://verify.example"}]}"#,
         );
-        let classify = refusal.classify();
-        assert!(refusal.into_error("m", classify).to_string().contains("https://verify.example"));
+        let class = classify(&refusal);
+        assert!(
+            refusal
+                .into_error("m", class, "the key")
+                .to_string()
+                .contains("https://verify.example")
+        );
     }
 
     #[test]
     fn the_longest_wait_wins() {
         let mut refusal = refusal(429, "Please retry in 2.5s", "");
         refusal.retry_after = Some(Duration::from_secs(9));
-        assert_eq!(refusal.classify(), retry(9));
+        assert_eq!(classify(&refusal), retry(9));
     }
 
     #[test]
@@ -446,8 +302,8 @@ mod tests {
             "spent",
             r#"{"@type":"google.rpc.QuotaFailure","violations":[{"quotaId":"PerDay"}]}"#,
         );
-        let classify = refusal.classify();
-        let text = refusal.into_error("m", classify).to_string();
+        let class = classify(&refusal);
+        let text = refusal.into_error("m", class, "the key").to_string();
         assert!(
             text.contains("daily") && text.contains("429") && text.contains("midnight"),
             "{text}"

@@ -4,13 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use parallax_http::Failure;
 use parallax_http::reqwest::{Method as Verb, RequestBuilder, header};
+use parallax_model_http::{ErrorClass, ErrorPayload, ErrorResponse, parse_retry_after, user_agent};
 use parallax_protocol::model::ModelError;
 
-use crate::client::Gemini;
-use crate::error_classification::{ErrorClass, ErrorResponse};
-use crate::headers::{HeaderParts, headers, user_agent};
-use crate::payload::Payload;
-use crate::retry::parse_retry_after;
+use crate::client::{CREDENTIALS, Gemini};
+use crate::error_classification::classify;
+use crate::headers::{HeaderParts, headers};
 
 /// The user waits for the check.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -43,7 +42,10 @@ impl Gemini {
             Ok(response) => response,
             Err(error) => {
                 let failure = Failure::from(error);
-                return Err(unreachable_error("network", &inner.redact(failure.message)));
+                return Err(unreachable_error(
+                    "network",
+                    &self.transport().redact(failure.message),
+                ));
             }
         };
         let status = response.status();
@@ -64,15 +66,15 @@ impl Gemini {
                 break;
             }
         }
-        let mut payload = Payload::from_body(&body);
-        payload.message = inner.redact(std::mem::take(&mut payload.message));
+        let mut payload = ErrorPayload::from_body(&body);
+        payload.message = self.transport().redact(std::mem::take(&mut payload.message));
         let refusal = ErrorResponse { status: status.as_u16(), payload, retry_after };
-        match refusal.classify() {
+        match classify(&refusal) {
             ErrorClass::Quota { .. } => Ok(()),
             _ if status.as_u16() == 429 => Ok(()),
             // A gateway may support only generation requests.
             _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => Ok(()),
-            classify => Err(refusal.into_error(COUNTED_BY, classify)),
+            class => Err(refusal.into_error(COUNTED_BY, class, CREDENTIALS)),
         }
     }
 
@@ -92,7 +94,7 @@ impl Gemini {
                 it again"
                 .to_owned(),
         })?;
-        let client = inner.client().await?;
+        let client = self.transport().client().await?;
         let (url, counts) = inner.endpoint.check_url(COUNTED_BY);
         let verb = if counts { Verb::POST } else { Verb::GET };
         let request = client.request(verb, url).headers(headers);

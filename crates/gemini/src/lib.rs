@@ -1,8 +1,8 @@
 //! The Gemini API (Developer API, Vertex AI with an API key, gateways) as a
 //! [`parallax_protocol::model::Model`].
 //!
-//! This crate handles URLs, headers, JSON, event streams, errors, and retries before the first
-//! chunk. The engine decides about the conversation, retries of streams that break later, and
+//! This crate handles URLs, headers, JSON, and errors; [`parallax_model_http`] sends the requests.
+//! The engine decides about the conversation, retries of streams that break later, and
 //! fallback models.
 
 mod auth;
@@ -13,17 +13,9 @@ mod endpoint;
 mod error_classification;
 mod headers;
 mod key_check;
-mod model_call;
-mod payload;
-mod response_reader;
-mod retry;
-mod sse;
 
 pub use auth::{Auth, AuthError, AuthKind, resolve_auth};
 pub use body::request_body;
 pub use chunk::{parse_chunk, parse_scripted_chunk};
 pub use client::{Gemini, GeminiOptions};
 pub use endpoint::EndpointError;
-pub use headers::node_platform;
-pub use headers::parse_custom_headers;
-pub use sse::{SseDecoder, SseError};

@@ -267,6 +267,8 @@ pub enum StreamEvent {
     Chunk(Box<Chunk>),
     /// The request failed before any chunk and will be sent again.
     Retry(Retry),
+    /// The provider changed how it sends requests; a message for the user.
+    Notice(String),
 }
 
 /// A wait before another attempt.

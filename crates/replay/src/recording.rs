@@ -390,6 +390,7 @@ impl RecordedStream {
                 }
                 return next;
             }
+            Some(Ok(StreamEvent::Notice(_))) => return next,
             Some(Err(error)) => call.error = Some(RecordedError::from(error)),
             None => {}
         }

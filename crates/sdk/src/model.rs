@@ -83,10 +83,10 @@ fn service(launch: &Launch, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>,
     secrets.extend(auth.key().cloned());
     let mut options = GeminiOptions::from_env(auth, &env);
     options.version = launch.options.version.to_owned();
-    options.max_attempts = settings.max_attempts();
-    options.retry_fetch_errors = settings.retry_fetch_errors();
+    options.transport.max_attempts = settings.max_attempts();
+    options.transport.retry_fetch_errors = settings.retry_fetch_errors();
     if let Some(timeout) = settings.stream_idle_timeout() {
-        options.idle_timeout = timeout;
+        options.transport.idle_timeout = timeout;
     }
     let models = settings.model_configs().map_or_else(|| Ok(ModelTable::default()), table)?;
     options.models = Arc::new(models.with_max_attempts(settings.max_attempts()));

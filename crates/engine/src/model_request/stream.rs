@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, ModelCall};
+use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, ModelCall};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
 
@@ -114,6 +114,7 @@ impl Session {
                     attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
                     self.hub.send(EventBody::Retry(retry));
                 }
+                Some(Ok(StreamEvent::Notice(text))) => self.inbox.notice(Level::Warning, &text),
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
                     if let Some(seen) = played.seen {
                         let said = ResponseView {

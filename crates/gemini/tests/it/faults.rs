@@ -132,7 +132,7 @@ async fn a_dead_or_cutting_server_is_asked_again() {
 
     let mut options = options("http://127.0.0.1:1");
     // More attempts rarely help where nobody listens.
-    options.max_attempts = 10;
+    options.transport.max_attempts = 10;
     let got = drain(&Gemini::new(options).expect("a model"), request()).await;
     assert_eq!(got.retries.len(), 2);
     assert!(matches!(got.end, Err(ModelError::Unavailable { class: "connect", .. })));

@@ -13,7 +13,7 @@ use crate::server::*;
 async fn address_headers_and_body_are_as_documented() {
     let server = Server::start(vec![stream(&[&last_chunk("ok")])]).await;
     let mut options = options(&format!("{}/gw", server.base));
-    options.custom_headers = parallax_gemini::parse_custom_headers("X-Team: a, b, X-Env: test");
+    options.custom_headers = parallax_model_http::parse_custom_headers("X-Team: a, b, X-Env: test");
     options.version = "1.2.3".into();
     let model = Gemini::new(options).expect("a model");
     let got = drain(&model, request()).await;

@@ -150,7 +150,7 @@ pub(crate) fn options(base: &str) -> GeminiOptions {
     let env = |name: &str| (name == "PARALLAX_RETRY_BASE_MS").then(|| "2".to_owned());
     let mut options = GeminiOptions::from_env(Auth::ApiKey(Secret::new(KEY)), &env);
     options.base_url = Some(base.to_owned());
-    options.idle_timeout = Duration::from_millis(150);
+    options.transport.idle_timeout = Duration::from_millis(150);
     options
 }
 
@@ -191,6 +191,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
                 got.text.push_str(&Content::model(chunk.parts).visible_text());
             }
             Ok(StreamEvent::Retry(retry)) => got.retries.push(retry),
+            Ok(StreamEvent::Notice(_)) => {}
             Err(error) => got.end = Err(error),
         }
     }

@@ -16,7 +16,7 @@ async fn chunks_arrive_while_the_stream_is_open() {
     let mut server = Server::start(vec![answer]).await;
     let cancel = CancellationToken::new();
     let mut options = options(&server.base);
-    options.idle_timeout = Duration::from_secs(60);
+    options.transport.idle_timeout = Duration::from_secs(60);
     let model = parallax_gemini::Gemini::new(options).expect("a model");
     let mut stream = model.stream(request(), cancel.clone());
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Chunk(_)))));

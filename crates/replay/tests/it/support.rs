@@ -50,6 +50,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
                 got.text.push_str(&Content::model(chunk.parts).visible_text());
             }
             Ok(StreamEvent::Retry(retry)) => got.retries.push(retry),
+            Ok(StreamEvent::Notice(_)) => {}
             Err(error) => got.end = Err(error),
         }
     }

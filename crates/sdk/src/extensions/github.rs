@@ -165,7 +165,7 @@ fn short(error: &reqwest::Error) -> String {
 /// The archive of a release for this machine: `<platform>.<arch>.…`, then
 /// `<platform>.…`, then the only one that is for all, then the sources.
 fn archive_of(release: &Value) -> Option<String> {
-    let (platform, arch) = parallax_gemini::node_platform();
+    let (platform, arch) = parallax_model_http::node_platform();
     let assets = release.get("assets").and_then(Value::as_array);
     let assets: Vec<(&str, &str)> = assets
         .into_iter()

@@ -5,7 +5,7 @@
 //! blank line. Its work is linear in the bytes, however they are chunked.
 
 /// The default limit of one event, large enough for inline images.
-pub(crate) const MAX_EVENT: usize = 64 << 20;
+const MAX_EVENT: usize = 64 << 20;
 
 /// A stream that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,9 +8,9 @@ use parallax_http::reqwest::Response;
 use parallax_protocol::model::Chunk;
 use tokio::time::Instant;
 
-use crate::chunk::{ChunkError, read_chunk};
-use crate::payload::Payload;
+use crate::error_payload::ErrorPayload;
 use crate::sse::{SseDecoder, SseError};
+use crate::wire::{Decoder, EventError};
 
 /// Maximum bytes of a response.
 const MAX_BYTES: u64 = 512 << 20;
@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 512 << 20;
 #[derive(Debug)]
 pub(crate) enum ReadFailure {
     /// The service sent an error.
-    Refused(Box<Payload>),
+    Refused(Box<ErrorPayload>),
     /// The connection failed.
     Network(Failure),
     /// Nothing was received for that long.
@@ -32,14 +32,28 @@ pub(crate) enum ReadFailure {
     TooLarge(String),
 }
 
+impl From<EventError> for ReadFailure {
+    fn from(error: EventError) -> Self {
+        match error {
+            EventError::NotJson => Self::NotJson,
+            EventError::Refused(payload) => Self::Refused(payload),
+            EventError::Incomplete => Self::Incomplete,
+        }
+    }
+}
+
 /// A response being read.
 pub(crate) struct Reader {
     /// `None` at the end of the bytes.
     response: Option<Response>,
-    decoder: Option<SseDecoder>,
+    sse: Option<SseDecoder>,
+    decoder: Box<dyn Decoder>,
     events: VecDeque<Vec<u8>>,
     /// The event whose blank line was missing: incomplete if it does not parse.
     last: Option<Vec<u8>>,
+    chunks: VecDeque<Chunk>,
+    /// The bytes ended properly, and the decoder does not know it yet.
+    ended: bool,
     failure: Option<ReadFailure>,
     bytes: u64,
     idle: Duration,
@@ -48,12 +62,15 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(response: Response, idle: Duration) -> Self {
+    pub(crate) fn new(response: Response, decoder: Box<dyn Decoder>, idle: Duration) -> Self {
         Self {
             response: Some(response),
-            decoder: Some(SseDecoder::default()),
+            sse: Some(SseDecoder::default()),
+            decoder,
             events: VecDeque::new(),
             last: None,
+            chunks: VecDeque::new(),
+            ended: false,
             failure: None,
             bytes: 0,
             idle,
@@ -64,24 +81,29 @@ impl Reader {
     /// The next chunk; `None` at the end. Complete chunks before a failure are returned before it.
     pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, ReadFailure> {
         loop {
-            if let Some(event) = self.events.pop_front() {
-                let chunk = read_chunk(&event).map_err(|error| match error {
-                    ChunkError::NotJson => ReadFailure::NotJson,
-                    ChunkError::Refused(payload) => ReadFailure::Refused(payload),
-                })?;
+            if let Some(chunk) = self.chunks.pop_front() {
                 if has_content(&chunk) {
                     self.deadline = Instant::now() + self.idle;
                 }
                 return Ok(Some(chunk));
             }
+            if let Some(event) = self.events.pop_front() {
+                self.decoder.event(&event, &mut self.chunks)?;
+                continue;
+            }
             if let Some(event) = self.last.take() {
-                return read_chunk(&event).map(Some).map_err(|error| match error {
-                    ChunkError::NotJson => ReadFailure::Incomplete,
-                    ChunkError::Refused(payload) => ReadFailure::Refused(payload),
-                });
+                self.decoder.event(&event, &mut self.chunks).map_err(|error| match error {
+                    EventError::NotJson => ReadFailure::Incomplete,
+                    error => error.into(),
+                })?;
+                continue;
             }
             if let Some(failure) = self.failure.take() {
                 return Err(failure);
+            }
+            if std::mem::take(&mut self.ended) {
+                self.decoder.end(&mut self.chunks)?;
+                continue;
             }
             let Some(response) = &mut self.response else { return Ok(None) };
             match tokio::time::timeout_at(self.deadline, response.chunk()).await {
@@ -96,8 +118,8 @@ impl Reader {
     /// The bytes are over, or what follows does not belong to the response.
     fn end(&mut self) {
         self.response = None;
-        match self.decoder.take().map(SseDecoder::finish) {
-            Some(Ok(last)) => self.last = last,
+        match self.sse.take().map(SseDecoder::finish) {
+            Some(Ok(last)) => (self.last, self.ended) = (last, true),
             Some(Err(_)) => self.failure = Some(ReadFailure::Incomplete),
             None => {}
         }
@@ -111,13 +133,13 @@ impl Reader {
             )));
             return;
         }
-        let Some(decoder) = &mut self.decoder else { return };
+        let Some(sse) = &mut self.sse else { return };
         let events = &mut self.events;
         if let Err(error @ (SseError::TooLarge { .. } | SseError::Incomplete)) =
-            decoder.push(bytes, |event| events.push_back(event))
+            sse.push(bytes, |event| events.push_back(event))
         {
             self.stop(ReadFailure::TooLarge(error.to_string()));
-        } else if decoder.is_done() {
+        } else if sse.is_done() {
             // Some gateways leave the connection open after `[DONE]`.
             self.end();
         }
@@ -126,7 +148,7 @@ impl Reader {
     /// Closes the connection.
     fn stop(&mut self, failure: ReadFailure) {
         self.response = None;
-        self.decoder = None;
+        self.sse = None;
         self.failure = Some(failure);
     }
 }

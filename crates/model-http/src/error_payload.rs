@@ -10,27 +10,29 @@ const MAX_DEPTH: usize = 10;
 
 /// An error of the service.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Payload {
+pub struct ErrorPayload {
     /// `error.code`, if it is an HTTP status.
-    pub(crate) code: Option<u16>,
-    /// `error.status` (`RESOURCE_EXHAUSTED`).
-    pub(crate) status: Option<String>,
+    pub code: Option<u16>,
+    /// `error.status` (`RESOURCE_EXHAUSTED`), or a code in words (`context_length_exceeded`).
+    pub status: Option<String>,
+    /// `error.type` (`invalid_request_error`, `overloaded_error`).
+    pub kind: Option<String>,
     /// The message on one line; empty if there was none.
-    pub(crate) message: String,
+    pub message: String,
     /// `error.details`, with repaired `@type` keys.
-    pub(crate) details: Vec<Object>,
+    pub details: Vec<Object>,
 }
 
-impl Payload {
+impl ErrorPayload {
     /// The first detail of the given type.
-    pub(crate) fn detail(&self, kind: &str) -> Option<&Object> {
+    pub fn detail(&self, kind: &str) -> Option<&Object> {
         self.details.iter().find(|detail| {
             detail.get("@type").and_then(Value::as_str).is_some_and(|name| name.ends_with(kind))
         })
     }
 
     /// Parses the body of an error response. Any bytes are accepted.
-    pub(crate) fn from_body(body: &[u8]) -> Self {
+    pub fn from_body(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let text = text.trim();
         if let Some(payload) = parse_lenient(text).as_ref().and_then(Self::from_value) {
@@ -40,7 +42,7 @@ impl Payload {
     }
 
     /// Parses `{"error": …}`, also wrapped in an array; `None` when there is no error in the value.
-    pub(crate) fn from_value(value: &Value) -> Option<Self> {
+    pub fn from_value(value: &Value) -> Option<Self> {
         let mut found = Self::default();
         let mut current = value.clone();
         let mut any = false;
@@ -86,6 +88,14 @@ impl Payload {
         if let Some(status) = error.get("status").and_then(Value::as_str) {
             self.status = Some(status.to_owned());
         }
+        let code =
+            error.get("code").and_then(Value::as_str).filter(|code| number_text(code).is_none());
+        if let Some(code) = code.filter(|_| !error.contains_key("status")) {
+            self.status = Some(one_line(code));
+        }
+        if let Some(kind) = error.get("type").and_then(Value::as_str) {
+            self.kind = Some(one_line(kind));
+        }
         if let Some(message) = error.get("message") {
             self.message = match message {
                 Value::String(text) => text.clone(),
@@ -106,8 +116,12 @@ impl Payload {
 }
 
 fn number(value: &Value) -> Option<u16> {
-    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    let number = value.as_u64().or_else(|| number_text(value.as_str()?))?;
     u16::try_from(number).ok().filter(|code| (100..600).contains(code))
+}
+
+fn number_text(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
 }
 
 fn repair_type(detail: &Object) -> Object {
@@ -118,10 +132,10 @@ fn repair_type(detail: &Object) -> Object {
 fn inner_json(message: &str) -> Option<Value> {
     let start = message.find(['{', '['])?;
     let value = parse_lenient(message.get(start..)?.trim())?;
-    Payload::holds_error(&value).then_some(value)
+    ErrorPayload::holds_error(&value).then_some(value)
 }
 
-impl Payload {
+impl ErrorPayload {
     fn holds_error(value: &Value) -> bool {
         let object = match value {
             Value::Array(items) => items.first().and_then(Value::as_object),
@@ -178,8 +192,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn body(text: &str) -> Payload {
-        Payload::from_body(text.as_bytes())
+    fn body(text: &str) -> ErrorPayload {
+        ErrorPayload::from_body(text.as_bytes())
     }
 
     #[test]
@@ -220,7 +234,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_body_is_read_without_panic(text in ".{0,200}", bytes: Vec<u8>) {
-            let _ = (body(&text), Payload::from_body(&bytes));
+            let _ = (body(&text), ErrorPayload::from_body(&bytes));
             let _ = body(&format!("{{\"error\":{{\"message\":{text}}}}}"));
         }
     }

@@ -4,9 +4,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
 
 /// Maximum attempts of any request.
-pub(crate) const MAX_ATTEMPTS: u32 = 10;
+pub const MAX_ATTEMPTS: u32 = 10;
 /// Attempts of a utility request.
-pub(crate) const UTILITY_ATTEMPTS: u32 = 5;
+pub const UTILITY_ATTEMPTS: u32 = 5;
 
 /// Attempts for a model without capacity that has a fallback.
 pub(crate) const CAPACITY_ATTEMPTS: u32 = 3;
@@ -16,7 +16,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Doubling waits: 5 s, 10 s, 20 s, 30 s, 30 s …
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     start: Duration,
 }
 
@@ -30,14 +30,14 @@ impl Backoff {
     /// For tests against scripted servers, `PARALLAX_RETRY_BASE_MS` scales *our* waits down (never
     /// up): it is the first wait in milliseconds instead of 5000. Waits that a server asks for are
     /// kept.
-    pub(crate) fn from_env(value: Option<&str>) -> Self {
+    pub fn from_env(value: Option<&str>) -> Self {
         let start = value.and_then(|text| text.trim().parse().ok()).map(Duration::from_millis);
         Self { start: start.unwrap_or(FIRST_WAIT).min(FIRST_WAIT) }
     }
 
     /// The wait after a failed attempt (from 1). `told` is the server's delay, which is a minimum.
     /// `guessed` delays are ours.
-    pub(crate) fn wait(self, attempt: u32, told: Option<Duration>, guessed: bool) -> Duration {
+    pub fn wait(self, attempt: u32, told: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         let current = doubled.min(self.start * 6);
         match told {
@@ -50,7 +50,7 @@ impl Backoff {
     }
 
     /// The wait when there is a fallback: one second, then three, or what the server asks for.
-    pub(crate) fn short_wait(self, attempt: u32, told: Option<Duration>) -> Duration {
+    pub fn short_wait(self, attempt: u32, told: Option<Duration>) -> Duration {
         let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
         told.unwrap_or_else(|| self.scale(ours))
     }
@@ -67,7 +67,7 @@ fn random() -> f64 {
 }
 
 /// Parses a `Retry-After` header: seconds, or a date.
-pub(crate) fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+pub fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();

@@ -3,22 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use parallax_http::reqwest::{Response, header};
 use parallax_http::{Failure, FailureKind};
 use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{Answer, Chunk, ModelError, Request, Retry, StreamEvent};
 use parallax_protocol::{BoxStream, CancellationToken};
 
-use crate::body::body_for_attempt;
-use crate::chunk::NOT_JSON;
-use crate::client::ClientState;
-use crate::endpoint::Method;
-use crate::error_classification::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
-use crate::headers::{HeaderParts, headers, user_agent};
-use crate::payload::Payload;
+use crate::backoff::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
+use crate::client::Transport;
+use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
+use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, Reader};
-use crate::retry::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
+use crate::wire::{Method, Recovery, Wire};
 
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -26,11 +22,17 @@ const MAX_ERROR_BYTES: usize = 1 << 20;
 /// The class of a refused connection, and its attempts.
 const REFUSED: &str = "connect";
 const CONNECT_ATTEMPTS: u32 = 3;
+/// How often a wire may change a request that the service rejected.
+const RECOVERIES: u32 = 3;
+/// The message for an event that does not parse.
+const NOT_JSON: &str = "a chunk of the response is not valid JSON";
 
 /// A failed attempt, with the plan for another one if it may be retried.
 struct FailedAttempt {
     error: ModelError,
     retry: Option<RetryPlan>,
+    /// The error response, if there was one and no retry helps: the wire may know more.
+    rejected: Option<Box<ErrorResponse>>,
 }
 
 struct RetryPlan {
@@ -49,29 +51,32 @@ enum CallPhase {
 }
 
 /// A request in progress.
-pub(crate) struct ModelRequestCall {
-    inner: Arc<ClientState>,
+pub struct HttpCall {
+    wire: Arc<dyn Wire>,
+    transport: Arc<Transport>,
     request: Request,
     method: Method,
     attempts: u32,
+    recoveries: u32,
     phase: CallPhase,
-    body: Bytes,
 }
 
-impl ModelRequestCall {
+impl HttpCall {
     /// `attempts` is the limit if the request sets none.
-    pub(crate) fn new(
-        inner: Arc<ClientState>,
+    pub fn new(
+        wire: Arc<dyn Wire>,
+        transport: Arc<Transport>,
         request: Request,
         method: Method,
         attempts: u32,
     ) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
-        Self { inner, request, method, attempts, phase: CallPhase::Attempt(1), body: Bytes::new() }
+        let phase = CallPhase::Attempt(1);
+        Self { wire, transport, request, method, attempts, recoveries: 0, phase }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.
-    pub(crate) fn into_stream(
+    pub fn into_stream(
         self,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
@@ -82,26 +87,24 @@ impl ModelRequestCall {
     }
 
     /// The whole response. A failure in the middle of it also costs an attempt.
-    pub(crate) async fn collect(
-        mut self,
-        cancel: &CancellationToken,
-    ) -> Result<Answer, ModelError> {
+    pub async fn collect(mut self, cancel: &CancellationToken) -> Result<Answer, ModelError> {
         let whole = async {
-            for attempt in 1.. {
+            let mut attempt = 1;
+            loop {
                 let failed = match self.whole(attempt).await {
                     Ok(answer) => return Ok(answer),
                     Err(failed) => failed,
                 };
-                match failed.retry {
+                match &failed.retry {
                     Some(retry) if attempt < self.most_attempts(retry.class) => {
-                        let wait =
-                            self.inner.options.backoff.wait(attempt, retry.delay, retry.guessed);
-                        tokio::time::sleep(wait).await;
+                        let backoff = self.transport.options.backoff;
+                        tokio::time::sleep(backoff.wait(attempt, retry.delay, retry.guessed)).await;
+                        attempt += 1;
                     }
+                    _ if self.recover(&failed).is_some() => {}
                     _ => return Err(failed.error),
                 }
             }
-            Err(ModelError::Cancelled)
         };
         tokio::select! {
             biased;
@@ -155,7 +158,13 @@ impl ModelRequestCall {
                             self.phase = CallPhase::Reading(reader);
                             return Some(Ok(StreamEvent::Chunk(Box::new(chunk))));
                         }
-                        Err(failed) => return Some(self.after_failure(attempt, failed)),
+                        Err(failed) => match self.recover(&failed) {
+                            Some(Recovery { notice: Some(notice) }) => {
+                                return Some(Ok(StreamEvent::Notice(notice)));
+                            }
+                            Some(Recovery { notice: None }) => {}
+                            None => return Some(self.after_failure(attempt, failed)),
+                        },
                     }
                 }
                 CallPhase::Reading(reader) => {
@@ -167,6 +176,16 @@ impl ModelRequestCall {
                 }
             }
         }
+    }
+
+    /// Lets the wire change a request that the service rejected.
+    fn recover(&mut self, failed: &FailedAttempt) -> Option<Recovery> {
+        let response = failed.rejected.as_deref()?;
+        if self.recoveries >= RECOVERIES {
+            return None;
+        }
+        self.recoveries += 1;
+        self.wire.recover(response, &mut self.request)
     }
 
     fn after_failure(
@@ -183,7 +202,7 @@ impl ModelRequestCall {
         if attempt >= most {
             return Err(failed.error);
         }
-        let backoff = self.inner.options.backoff;
+        let backoff = self.transport.options.backoff;
         let wait = match short {
             true => backoff.short_wait(attempt, retry.delay),
             false => backoff.wait(attempt, retry.delay, retry.guessed),
@@ -214,33 +233,14 @@ impl ModelRequestCall {
 
     /// Sends the request and reads the response headers.
     async fn open(&mut self, attempt: u32) -> Result<Reader, FailedAttempt> {
-        let options = &self.inner.options;
-        if self.body.is_empty() || options.models.differs_on_retry() {
-            let is_retry = attempt > 1 || self.request.is_retry;
-            self.body = body_for_attempt(&self.request, &options.models, is_retry).into();
-        }
-        let parts = HeaderParts {
-            bearer: options.bearer,
-            custom: &options.custom_headers,
-            user_agent: &user_agent(&options.version, &self.request.model, &options.surface),
-            vertex_request_type: options.vertex_request_type.as_deref(),
-            vertex_shared_request_type: options.vertex_shared_request_type.as_deref(),
-        };
-        let headers = headers(&options.auth, &parts).map_err(|_| {
-            FailedAttempt::last(ModelError::Auth {
-                status: None,
-                message: "the API key contains characters that are invalid in an HTTP header: \
-                    set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) again"
-                    .to_owned(),
-            })
-        })?;
-        let client = self.inner.client().await.map_err(FailedAttempt::last)?;
-        let url = self.inner.endpoint.url(&self.request.model, self.method);
-        let sent = client.post(url).headers(headers).body(self.body.clone()).send();
+        let sent = self.wire.http_request(&self.request, self.method, attempt);
+        let sent = sent.map_err(FailedAttempt::last)?;
+        let client = self.transport.client().await.map_err(FailedAttempt::last)?;
+        let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         // A response that is not streamed is silent until it is complete.
         let idle = match self.method {
-            Method::Stream => options.idle_timeout,
-            Method::Generate | Method::CountTokens => options.idle_timeout.saturating_mul(2),
+            Method::Stream => self.transport.options.idle_timeout,
+            Method::Generate => self.transport.options.idle_timeout.saturating_mul(2),
         };
         let response = match tokio::time::timeout(idle, sent).await {
             Err(_) => return Err(self.early(ReadFailure::Silent(idle))),
@@ -248,7 +248,8 @@ impl ModelRequestCall {
             Ok(Ok(response)) => response,
         };
         if response.status().is_success() {
-            return Ok(Reader::new(response, idle));
+            let decoder = self.wire.decoder(&self.request, self.method);
+            return Ok(Reader::new(response, decoder, idle));
         }
         Err(self.refused(response, idle).await)
     }
@@ -269,7 +270,7 @@ impl ModelRequestCall {
                 break;
             }
         }
-        let mut payload = Payload::from_body(&body);
+        let mut payload = ErrorPayload::from_body(&body);
         if let Some(location) = location.filter(|_| status.is_redirection()) {
             payload.message = format!(
                 "redirected to {}; if this is expected, set the base URL to it",
@@ -281,9 +282,10 @@ impl ModelRequestCall {
 
     /// What a service error means for this attempt.
     fn judge(&self, mut refusal: ErrorResponse) -> FailedAttempt {
-        refusal.payload.message = self.inner.redact(std::mem::take(&mut refusal.payload.message));
-        let classify = refusal.classify();
-        let retry = match &classify {
+        refusal.payload.message =
+            self.transport.redact(std::mem::take(&mut refusal.payload.message));
+        let class = self.wire.classify(&refusal);
+        let retry = match &class {
             ErrorClass::Retry { delay, guessed, class } => Some(RetryPlan {
                 delay: *delay,
                 guessed: *guessed,
@@ -293,7 +295,10 @@ impl ModelRequestCall {
             }),
             _ => None,
         };
-        FailedAttempt { error: refusal.into_error(&self.request.model, classify), retry }
+        let rejected = retry.is_none().then(|| Box::new(refusal.clone()));
+        let hint = self.wire.credentials_hint();
+        let error = refusal.into_error(&self.request.model, class, &hint);
+        FailedAttempt { error, retry, rejected }
     }
 
     /// A failure before the first chunk.
@@ -320,7 +325,7 @@ impl ModelRequestCall {
             status: None,
             message,
         });
-        FailedAttempt { error, retry }
+        FailedAttempt { error, retry, rejected: None }
     }
 
     /// A failure after the first chunk.
@@ -356,7 +361,7 @@ impl ModelRequestCall {
 
     /// The class of a failure, and whether a retry may help.
     fn transient(&self, failure: &ReadFailure) -> (&'static str, bool) {
-        let unclear = self.inner.options.retry_fetch_errors;
+        let unclear = self.transport.options.retry_fetch_errors;
         match failure {
             ReadFailure::Silent(_) => ("timeout", true),
             ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
@@ -383,11 +388,11 @@ impl ModelRequestCall {
             ReadFailure::Network(Failure { message, .. }) => one_line(message),
             ReadFailure::Refused(payload) => payload.message.clone(),
         };
-        self.inner.redact(text)
+        self.transport.redact(text)
     }
 
     fn host(&self) -> String {
-        let base = self.inner.endpoint.base();
+        let base = self.wire.base();
         let host = base.host_str().unwrap_or_default();
         match base.port() {
             Some(port) => format!("`{host}:{port}`"),
@@ -398,6 +403,6 @@ impl ModelRequestCall {
 
 impl FailedAttempt {
     fn last(error: ModelError) -> Self {
-        Self { error, retry: None }
+        Self { error, retry: None, rejected: None }
     }
 }

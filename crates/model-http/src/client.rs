@@ -1,0 +1,146 @@
+//! The HTTP client of a provider and how it is used.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parallax_http::reqwest;
+use parallax_http::url::{Host, Url};
+use parallax_http::{ClientOptions, Redirects};
+use parallax_protocol::model::ModelError;
+use parallax_protocol::secret::Secret;
+use tokio::sync::OnceCell;
+
+use crate::backoff::{Backoff, MAX_ATTEMPTS};
+
+/// Shorter secrets are not redacted: they would occur in ordinary text.
+const MIN_SECRET: usize = 8;
+
+/// How a service is reached.
+#[derive(Debug, Clone)]
+pub struct TransportOptions {
+    /// The configured proxy; `None` = the system's.
+    pub proxy: Option<String>,
+    /// PEM files with additional trusted roots.
+    pub extra_roots: Vec<PathBuf>,
+    /// `general.maxAttempts`: 1 to 10.
+    pub max_attempts: u32,
+    /// How long a stream, or the wait for it, may be silent.
+    pub idle_timeout: Duration,
+    /// `general.retryFetchErrors`: whether unclear network errors and truncated JSON are retried.
+    pub retry_fetch_errors: bool,
+    /// The waits between attempts.
+    pub backoff: Backoff,
+    /// Redacted in every text from outside.
+    pub secrets: Vec<Secret>,
+}
+
+impl Default for TransportOptions {
+    fn default() -> Self {
+        Self {
+            proxy: None,
+            extra_roots: Vec::new(),
+            max_attempts: MAX_ATTEMPTS,
+            idle_timeout: Duration::from_secs(120),
+            retry_fetch_errors: true,
+            backoff: Backoff::default(),
+            secrets: Vec::new(),
+        }
+    }
+}
+
+impl TransportOptions {
+    /// The defaults with the environment: additional roots, and `PARALLAX_RETRY_BASE_MS`, which
+    /// shortens the backoff for tests against scripted servers.
+    pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
+        let base = env("PARALLAX_RETRY_BASE_MS").filter(|value| !value.trim().is_empty());
+        Self {
+            extra_roots: parallax_http::extra_roots_from_env(env),
+            backoff: Backoff::from_env(base.as_deref()),
+            ..Self::default()
+        }
+    }
+}
+
+/// The connections to one service. Nothing is loaded or opened before the first request.
+#[derive(Debug)]
+pub struct Transport {
+    pub(crate) options: TransportOptions,
+    client: OnceCell<reqwest::Client>,
+    /// Whether TLS is not needed at all.
+    plain: bool,
+    /// Whether the service is on this machine, which needs no proxy.
+    local: bool,
+}
+
+impl Transport {
+    /// The transport to a base URL.
+    pub fn new(options: TransportOptions, base: &Url) -> Self {
+        let plain = base.scheme() == "http";
+        Self { options, client: OnceCell::new(), plain, local: is_loopback(base) }
+    }
+
+    /// The client, built on first use and off the async threads.
+    ///
+    /// # Errors
+    /// When it cannot be built (a root that cannot be read, a bad proxy).
+    pub async fn client(&self) -> Result<&reqwest::Client, ModelError> {
+        self.client
+            .get_or_try_init(|| async {
+                let options = ClientOptions {
+                    proxy: self.options.proxy.clone(),
+                    system_proxy: !self.local,
+                    extra_roots: self.options.extra_roots.clone(),
+                    redirects: Redirects::None,
+                    plain_http: self.plain,
+                    ..ClientOptions::default()
+                };
+                let failed = |message: String| ModelError::Unavailable {
+                    status: None,
+                    delay: None,
+                    class: "network",
+                    message,
+                };
+                if options.plain_http {
+                    return parallax_http::client(&options).map_err(|e| failed(e.to_string()));
+                }
+                tokio::task::spawn_blocking(move || parallax_http::client(&options))
+                    .await
+                    .map_err(|error| failed(error.to_string()))?
+                    .map_err(|error| failed(error.to_string()))
+            })
+            .await
+    }
+
+    /// Loads the trust store and opens a connection while the user types, to speed up the first
+    /// request. No key is sent; failures are ignored. Does nothing for a plain `http://` base.
+    pub async fn warm_up(&self, base: &Url) {
+        if self.plain {
+            return;
+        }
+        if let Ok(client) = self.client().await {
+            let request = client.head(base.clone());
+            let _ = request.timeout(Duration::from_secs(10)).send().await;
+        }
+    }
+
+    /// Redacts our secrets in a text from outside.
+    pub fn redact(&self, mut text: String) -> String {
+        for secret in &self.options.secrets {
+            let secret = secret.expose();
+            if secret.len() >= MIN_SECRET && text.contains(secret) {
+                text = text.replace(secret, "[secret]");
+            }
+        }
+        text
+    }
+}
+
+/// Whether an address is on this machine.
+pub(crate) fn is_loopback(base: &Url) -> bool {
+    match base.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,88 @@
+//! Headers that all wires share.
+
+/// Parses `GEMINI_CLI_CUSTOM_HEADERS`: `Name: value` pairs separated by commas. A comma belongs
+/// to the value unless a header name and a colon follow it. Invalid pairs are skipped.
+pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
+    let mut pieces: Vec<&str> = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(',') {
+        let rest = text.get(at + 1..).unwrap_or_default();
+        if header_name(rest).is_some() {
+            pieces.push(text.get(start..at).unwrap_or_default());
+            start = at + 1;
+        }
+    }
+    pieces.push(text.get(start..).unwrap_or_default());
+    pieces
+        .into_iter()
+        .filter_map(|piece| {
+            let name = header_name(piece)?;
+            let value = piece.split_once(':')?.1.trim();
+            Some((name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// The header name at the start of a text, if a colon follows it.
+fn header_name(text: &str) -> Option<&str> {
+    let name = text.split_once(':')?.0.trim();
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    (!name.is_empty() && name.bytes().all(token)).then_some(name)
+}
+
+/// Platform and architecture of this machine as Node.js names them, for compatibility with the
+/// reference.
+pub fn node_platform() -> (&'static str, &'static str) {
+    let platform = match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    };
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    (platform, arch)
+}
+
+/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with the platform and
+/// architecture names that servers know from the reference.
+pub fn user_agent(version: &str, model: &str, surface: &str) -> String {
+    let (platform, arch) = node_platform();
+    format!("Parallax/{version}/{model} ({platform}; {arch}; {surface})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_http::reqwest::header::HeaderName;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Vec<(String, String)> {
+        parse_custom_headers(text)
+    }
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn commas_in_values_survive() {
+        assert_eq!(
+            parse("A: 1, X-B:two, three, and four,C : http://x:80/,q"),
+            [pair("A", "1"), pair("X-B", "two, three, and four"), pair("C", "http://x:80/,q")]
+        );
+        assert_eq!(parse("junk, A: 1, : x"), [pair("A", "1, : x")]);
+        assert_eq!(parse(""), []);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed(text in ".{0,60}") {
+            for (name, _) in parse(&text) {
+                prop_assert!(name.parse::<HeaderName>().is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Requests to model services over HTTP, for every provider: attempts, backoff, event streams, and
+//! errors.
+//!
+//! A provider implements [`Wire`]: how a request is written, how the events of a response are
+//! read, and what an error means. [`HttpModel`] does the rest.
+
+mod backoff;
+mod call;
+mod client;
+mod error_class;
+mod error_payload;
+mod headers;
+mod model;
+mod response_reader;
+mod sse;
+mod wire;
+
+pub use backoff::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS, parse_retry_after};
+pub use call::HttpCall;
+pub use client::{Transport, TransportOptions};
+pub use error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
+pub use error_payload::ErrorPayload;
+pub use headers::{node_platform, parse_custom_headers, user_agent};
+pub use model::HttpModel;
+pub use sse::{SseDecoder, SseError};
+pub use wire::{Decoder, EventError, HttpRequest, Method, Recovery, Wire};

@@ -1,0 +1,64 @@
+//! A provider's wire as a model.
+
+use std::sync::Arc;
+
+use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+
+use crate::backoff::UTILITY_ATTEMPTS;
+use crate::call::HttpCall;
+use crate::client::{Transport, TransportOptions};
+use crate::wire::{Method, Wire};
+
+/// A provider's wire as a model. Cheap to create and to clone.
+#[derive(Clone)]
+pub struct HttpModel {
+    wire: Arc<dyn Wire>,
+    transport: Arc<Transport>,
+    catalog: Arc<dyn ModelCatalog>,
+}
+
+impl HttpModel {
+    /// The model of a wire.
+    pub fn new(wire: impl Wire, options: TransportOptions, catalog: Arc<dyn ModelCatalog>) -> Self {
+        let transport = Arc::new(Transport::new(options, wire.base()));
+        Self { wire: Arc::new(wire), transport, catalog }
+    }
+
+    /// A call that is not sent yet.
+    pub fn call(&self, request: Request, method: Method) -> HttpCall {
+        let attempts = match method {
+            Method::Stream => self.transport.options.max_attempts,
+            Method::Generate => UTILITY_ATTEMPTS,
+        };
+        HttpCall::new(self.wire.clone(), self.transport.clone(), request, method, attempts)
+    }
+
+    /// The connections to the service.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+}
+
+impl Model for HttpModel {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        self.call(request, Method::Stream).into_stream(cancel)
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        let call = self.call(request, Method::Generate);
+        Box::pin(async move { call.collect(&cancel).await })
+    }
+
+    fn catalog(&self) -> &dyn ModelCatalog {
+        &*self.catalog
+    }
+}

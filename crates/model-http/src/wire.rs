@@ -1,0 +1,98 @@
+//! What a provider implements.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use parallax_http::reqwest::header::HeaderMap;
+use parallax_http::url::Url;
+use parallax_protocol::model::{Chunk, ModelError, Request};
+
+use crate::error_class::{ErrorClass, ErrorResponse};
+use crate::error_payload::ErrorPayload;
+
+/// How a response is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// As a stream of events.
+    Stream,
+    /// As a whole.
+    Generate,
+}
+
+/// One HTTP request: a POST with a JSON body.
+#[derive(Debug, Clone)]
+pub struct HttpRequest {
+    /// The address; it contains no key.
+    pub url: Url,
+    /// The headers, credentials among them.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// An event that is not a piece of a response.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventError {
+    /// It is not the JSON that the wire has.
+    NotJson,
+    /// It is an error object.
+    Refused(Box<ErrorPayload>),
+    /// The stream ended before the response was complete.
+    Incomplete,
+}
+
+/// The provider changed something, so the request is sent again at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// A message for the user.
+    pub notice: Option<String>,
+}
+
+/// Reads the events of one response.
+pub trait Decoder: Send + Sync {
+    /// Reads one event and appends the chunks that it completes.
+    ///
+    /// # Errors
+    /// When the event is not a piece of a response.
+    fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError>;
+
+    /// The response ended properly. Appends what was held back.
+    ///
+    /// # Errors
+    /// When the response is not complete.
+    fn end(&mut self, _chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        Ok(())
+    }
+}
+
+/// The protocol of a provider.
+pub trait Wire: Send + Sync + 'static {
+    /// The base URL, for messages.
+    fn base(&self) -> &Url;
+
+    /// Writes a request. `attempt` counts from 1.
+    ///
+    /// # Errors
+    /// When it cannot be written (a key that no header can hold).
+    fn http_request(
+        &self,
+        request: &Request,
+        method: Method,
+        attempt: u32,
+    ) -> Result<HttpRequest, ModelError>;
+
+    /// A decoder for the response to a request.
+    fn decoder(&self, request: &Request, method: Method) -> Box<dyn Decoder>;
+
+    /// What an error response means.
+    fn classify(&self, response: &ErrorResponse) -> ErrorClass;
+
+    /// What to check when the service rejects the credentials.
+    fn credentials_hint(&self) -> String;
+
+    /// Changes the request, or what this wire knows of the service, so that an error does not occur
+    /// again; `None` when nothing can be changed. It is called at most three times for a request.
+    fn recover(&self, _response: &ErrorResponse, _request: &mut Request) -> Option<Recovery> {
+        None
+    }
+}
