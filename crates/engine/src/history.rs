@@ -168,12 +168,17 @@ impl History {
 
     /// Seals, journals, and appends a content.
     pub(crate) fn push(&mut self, content: &Content, remarks: ContentMetadata) {
-        let sealed = content.seal();
+        let sealed = match &remarks.model {
+            Some(model) => content.clone().seal_for(model),
+            None => content.seal(),
+        };
+        let opaque = sealed.origin().map(|origin| origin.opaque.clone()).unwrap_or_default();
         self.record(&Record::Content(ContentRecord {
             time: now(),
             wire: sealed.clone(),
             display: remarks.display,
             model: remarks.model,
+            opaque,
             usage: remarks.usage,
             thoughts: remarks.thoughts,
             turn: remarks.turn,

@@ -66,9 +66,20 @@ impl ResponseBuilder {
                     self.in_thought = true;
                     pieces.push(StreamedText::Thought(text.to_owned()));
                 }
+                // The provider wants its data back; the thought itself is not sent.
+                if part.opaque().is_some() {
+                    self.in_thought = false;
+                    self.parts.push(part);
+                }
                 return;
             }
-            PartView::Text("") if part.signature().is_none() && part.object().len() == 1 => return,
+            PartView::Text("")
+                if part.signature().is_none()
+                    && part.opaque().is_none()
+                    && part.object().len() == 1 =>
+            {
+                return;
+            }
             PartView::Text(text) if !text.is_empty() => {
                 pieces.push(StreamedText::Text(text.to_owned()))
             }
@@ -101,9 +112,9 @@ impl ResponseBuilder {
         self.parts.iter().any(|part| matches!(part.view(), PartView::Call(_)))
     }
 
-    /// Whether the response is empty.
+    /// Whether the response is empty but for thoughts.
     pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.parts.iter().all(Part::is_thought)
     }
 
     /// Whether any text is visible: zero-width characters, HTML comments, and whitespace do not

@@ -540,6 +540,10 @@ impl Session {
             if let Some(other) = part.with_texts(&change) {
                 *part = other;
             }
+            // The provider accepts its data unchanged only.
+            if part.opaque().is_some_and(|data| change(data.get()).is_some()) {
+                *part = part.clone().with_opaque(None);
+            }
         }
     }
 

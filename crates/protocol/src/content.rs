@@ -34,6 +34,8 @@ pub const SYNTHETIC_SIGNATURE: &str = "skip_thought_signature_validator";
 pub struct Part {
     object: Object,
     raw: Option<Box<RawValue>>,
+    /// Data of the provider, which is not part of the JSON.
+    opaque: Option<Box<RawValue>>,
 }
 
 impl PartialEq for Part {
@@ -44,7 +46,7 @@ impl PartialEq for Part {
 
 impl From<Object> for Part {
     fn from(object: Object) -> Self {
-        Self { object, raw: None }
+        Self { object, raw: None, opaque: None }
     }
 }
 
@@ -62,7 +64,7 @@ impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let object = read_object(raw.get()).map_err(serde::de::Error::custom)?;
-        let mut part = Self { object, raw: None };
+        let mut part = Self { object, raw: None, opaque: None };
         // Plain text is the bulk of a stream and is joined anyway.
         if !part.is_joinable_text() {
             part.raw = Some(raw);
@@ -245,6 +247,25 @@ impl Part {
         }
     }
 
+    /// Data that only the provider understands and that must be sent back to it unchanged. It is
+    /// not part of the JSON: see [`Content::seal_for`].
+    pub fn opaque(&self) -> Option<&RawValue> {
+        self.opaque.as_deref()
+    }
+
+    /// The part with data of the provider.
+    pub fn with_opaque(mut self, data: Option<Box<RawValue>>) -> Self {
+        self.opaque = data;
+        self
+    }
+
+    /// A thought whose text was sent before, with the provider's data about it.
+    pub fn opaque_thought(data: Box<RawValue>) -> Self {
+        let mut part = Self::text("");
+        part.object.insert("thought".into(), Value::Bool(true));
+        part.with_opaque(Some(data))
+    }
+
     /// The thought signature that rides on this part, if any.
     pub fn signature(&self) -> Option<&str> {
         self.object.get("thoughtSignature").and_then(Value::as_str)
@@ -308,7 +329,8 @@ impl Part {
     /// or another payload and both are thoughts or both are not. Gives `next`
     /// back when they must stay apart.
     pub fn try_join(&mut self, next: Part) -> Result<(), Part> {
-        if !self.is_joinable_text()
+        if self.opaque.is_some()
+            || !self.is_joinable_text()
             || !next.is_joinable_text()
             || self.is_thought() != next.is_thought()
         {
@@ -317,6 +339,7 @@ impl Part {
         match (self.object.get_mut("text"), next.object.get("text")) {
             (Some(Value::String(text)), Some(Value::String(more))) => {
                 text.push_str(more);
+                self.opaque = next.opaque;
                 Ok(())
             }
             _ => Err(next),
@@ -368,12 +391,68 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Fixes the bytes of a model content, and keeps the provider's data beside them: thoughts
+    /// that carry some leave the JSON. `model` is the model's full name.
+    pub fn seal_for(mut self, model: &str) -> Sealed {
+        let mut opaque = Vec::new();
+        let mut at = 0;
+        self.parts.retain_mut(|part| {
+            let data = part.opaque.take();
+            if part.is_thought() && part.object.get("functionCall").is_none() {
+                opaque.extend(data.map(|data| OpaqueItem { before: Some(at), on: None, data }));
+                return false;
+            }
+            opaque.extend(data.map(|data| OpaqueItem { before: None, on: Some(at), data }));
+            at += 1;
+            true
+        });
+        self.seal().with_origin(model, opaque)
+    }
+}
+
+/// Data of a provider about one place of a content. The provider alone understands it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpaqueItem {
+    /// It stands on its own, before the part of this index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<usize>,
+    /// It belongs to the part of this index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<usize>,
+    /// The data, as received.
+    pub data: Box<RawValue>,
+}
+
+/// Where a model content comes from.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// The full name of the model: `provider:model`, or a plain name of the Gemini API.
+    pub model: String,
+    /// Data for the same provider and model.
+    pub opaque: Vec<OpaqueItem>,
+}
+
+impl Origin {
+    /// The data that stands before the part of an index.
+    pub fn before(&self, index: usize) -> impl Iterator<Item = &RawValue> {
+        self.opaque.iter().filter(move |item| item.before == Some(index)).map(|item| &*item.data)
+    }
+
+    /// The data that belongs to the part of an index.
+    pub fn on(&self, index: usize) -> Option<&RawValue> {
+        self.opaque.iter().find(|item| item.on == Some(index)).map(|item| &*item.data)
+    }
+}
+
 /// A content whose JSON bytes are final. History, requests and the journal
 /// hold these, so that what was sent once is sent again byte for byte, and a
 /// request is built by copying.
 #[derive(Debug, Clone)]
 pub struct Sealed {
     inner: Arc<Bytes>,
+    /// `None`: the content has the dialect of the Gemini API and nothing beside it.
+    origin: Option<Arc<Origin>>,
 }
 
 /// In a struct of its own, so that sharing a large content does not copy it.
@@ -398,7 +477,19 @@ impl Sealed {
     }
     /// A content that is known to be one, with its role.
     pub(crate) fn known(role: Role, json: Box<RawValue>) -> Self {
-        Self { inner: Arc::new(Bytes { role, json }) }
+        Self { inner: Arc::new(Bytes { role, json }), origin: None }
+    }
+    /// The content with its model and the provider's data. Nothing is kept for a model of the
+    /// Gemini API without such data.
+    pub fn with_origin(mut self, model: &str, opaque: Vec<OpaqueItem>) -> Self {
+        if !opaque.is_empty() || model.contains(':') {
+            self.origin = Some(Arc::new(Origin { model: model.to_owned(), opaque }));
+        }
+        self
+    }
+    /// The model and its provider's data, where they matter.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_deref()
     }
     /// Who speaks.
     pub fn role(&self) -> Role {
@@ -474,6 +565,28 @@ mod tests {
         assert_eq!(plain, part(r#"{"text":"ab"}"#));
         assert!(plain.try_join(part(r#"{"text":"","thoughtSignature":"s"}"#)).is_err());
         assert!(plain.try_join(part(r#"{"text":"t","thought":true}"#)).is_err());
+    }
+
+    #[test]
+    fn data_of_a_provider_stays_beside_the_json() {
+        let data = |text: &str| RawValue::from_string(text.to_owned()).expect("json");
+        let content = Content::model(vec![
+            Part::opaque_thought(data(r#"{"sig": 1}"#)),
+            Part::text("a"),
+            part(r#"{"functionCall":{"name":"x","args":{}}}"#).with_opaque(Some(data("7"))),
+            Part::opaque_thought(data(r#""end""#)),
+        ]);
+        let sealed = content.seal_for("p:m");
+        assert_eq!(
+            sealed.json(),
+            r#"{"role":"model","parts":[{"text":"a"},{"functionCall":{"name":"x","args":{}}}]}"#
+        );
+        let origin = sealed.origin().expect("an origin");
+        assert_eq!(origin.model, "p:m");
+        assert_eq!(origin.before(0).map(RawValue::get).collect::<Vec<_>>(), [r#"{"sig": 1}"#]);
+        assert_eq!(origin.on(1).map(RawValue::get), Some("7"));
+        assert_eq!(origin.before(2).map(RawValue::get).collect::<Vec<_>>(), [r#""end""#]);
+        assert!(Content::model(vec![Part::text("a")]).seal_for("gemini-3").origin().is_none());
     }
 
     #[test]

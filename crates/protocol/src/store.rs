@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::budget::{BudgetKind, BudgetScope};
-use crate::content::Sealed;
+use crate::content::{OpaqueItem, Sealed};
 use crate::context::ResultPlace;
 use crate::event::{CallDecision, CompactionHow};
 use crate::ids::{CallId, SessionId};
@@ -263,6 +263,9 @@ pub struct ContentRecord {
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Data of the model's provider, which is not part of the content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opaque: Vec<OpaqueItem>,
     /// Its token counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -282,6 +285,16 @@ pub struct ContentRecord {
     /// loop notes), not a person's or a model's words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
+}
+
+impl ContentRecord {
+    /// The content with its model and the provider's data.
+    pub fn sealed(&self) -> Sealed {
+        match &self.model {
+            Some(model) => self.wire.clone().with_origin(model, self.opaque.clone()),
+            None => self.wire.clone(),
+        }
+    }
 }
 
 /// A prompt of a session and where it stands: what one can go back to.

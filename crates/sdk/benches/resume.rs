@@ -19,6 +19,7 @@ const TIME: &str = "2026-11-22T02:00:00.000Z";
 
 fn content(content: Content, display: Option<&str>) -> Record {
     Record::Content(ContentRecord {
+        opaque: Vec::new(),
         time: TIME.into(),
         wire: content.seal(),
         display: display.map(str::to_owned),

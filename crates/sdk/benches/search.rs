@@ -41,6 +41,7 @@ impl Numbers {
 
 fn content(content: Content, display: Option<String>) -> Record {
     Record::Content(ContentRecord {
+        opaque: Vec::new(),
         time: "2026-11-22T02:00:00.000Z".into(),
         wire: content.seal(),
         display,

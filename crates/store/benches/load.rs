@@ -26,6 +26,7 @@ fn head(id: &str) -> SessionHead {
 
 fn content(content: Content) -> Record {
     Record::Content(ContentRecord {
+        opaque: Vec::new(),
         time: "2026-11-22T02:00:00.000Z".into(),
         wire: content.seal(),
         display: None,

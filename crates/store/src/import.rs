@@ -391,6 +391,7 @@ fn signed(mut content: Content) -> Content {
 
 fn content_record(message: Message, content: Content) -> ContentRecord {
     ContentRecord {
+        opaque: Vec::new(),
         time: message.time,
         wire: content.seal(),
         display: message.display,

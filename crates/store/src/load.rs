@@ -327,7 +327,7 @@ impl Builder {
                 return;
             }
             Record::Content(content) => {
-                let wire = content.wire.clone();
+                let wire = content.sealed();
                 (self.ended, self.shut_down) = (false, false);
                 self.close_round(&wire);
                 self.note_prompt(content);

@@ -46,6 +46,7 @@ pub fn sealed(json: &str) -> Sealed {
 
 pub fn content(wire: Sealed) -> Record {
     Record::Content(ContentRecord {
+        opaque: Vec::new(),
         time: TIME.into(),
         wire,
         display: None,
