@@ -249,7 +249,7 @@ mod tests {
         ModelCall {
             model: "m".into(),
             role: "main".into(),
-            usage: Usage { prompt: prompt, ..Usage::default() },
+            usage: Usage { prompt, ..Usage::default() },
             cost: Some(Cost { input: cost, ..Cost::default() }),
             latency_ms: 1,
             request_bytes: 0,

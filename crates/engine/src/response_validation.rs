@@ -121,7 +121,7 @@ mod tests {
         let mut answer = ResponseBuilder::default();
         answer.push(Chunk {
             parts: serde_json::from_str(parts).expect("parts"),
-            finish: finish.map(|word| Finish::from_gemini_word(word)),
+            finish: finish.map(Finish::from_gemini_word),
             ..Chunk::default()
         });
         InvalidResponse::of(&answer, after_tool)

@@ -84,8 +84,8 @@ mod tests {
         let long = Rates { input: 4.0, cached: 0.4, output: 18.0 };
         let price = Price { short, long: Some((200_000, long)) };
         let usage = |prompt, cached| Usage {
-            prompt: prompt,
-            cached: cached,
+            prompt,
+            cached,
             output: 500_000,
             thought: 500_000,
             tool_prompt: 1_000_000,

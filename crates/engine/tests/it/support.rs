@@ -42,7 +42,7 @@ pub type ModelReply = Vec<Step>;
 pub fn chunk(parts: &str, finish: Option<&str>) -> Step {
     Step::Chunk(Box::new(Chunk {
         parts: serde_json::from_str(parts).expect("parts"),
-        finish: finish.map(|word| Finish::from_gemini_word(word)),
+        finish: finish.map(Finish::from_gemini_word),
         ..Chunk::default()
     }))
 }
