@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_http::url::Url;
 use parallax_model_http::{
-    Decoder, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Method, Transport,
+    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Transport,
     TransportOptions, Wire, user_agent,
 };
 use parallax_models::{ModelTable, is_utility};
@@ -179,7 +179,7 @@ impl Gemini {
                 continue;
             }
             let again = replacement.is_some().then(|| request.clone());
-            let call = self.model.call(request, Method::Generate);
+            let call = self.model.call(request, Delivery::Whole);
             match (call.collect(&cancel).await, replacement, again) {
                 (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut again)) => {
                     tracing::info!(%model, %other, "the model does not exist, another one is used");
@@ -225,7 +225,7 @@ impl Wire for GeminiWire {
     fn http_request(
         &self,
         request: &Request,
-        method: Method,
+        delivery: Delivery,
         attempt: u32,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.0.options;
@@ -243,9 +243,9 @@ impl Wire for GeminiWire {
                 set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) again"
                 .to_owned(),
         })?;
-        let method = match method {
-            Method::Stream => endpoint::Method::Stream,
-            Method::Generate => endpoint::Method::Generate,
+        let method = match delivery {
+            Delivery::Stream => endpoint::Method::Stream,
+            Delivery::Whole => endpoint::Method::Generate,
         };
         Ok(HttpRequest {
             url: self.0.endpoint.url(&request.model, method),
@@ -254,7 +254,7 @@ impl Wire for GeminiWire {
         })
     }
 
-    fn decoder(&self, _request: &Request, _method: Method) -> Box<dyn Decoder> {
+    fn decoder(&self, _request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
         Box::new(GeminiDecoder)
     }
 

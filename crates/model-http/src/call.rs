@@ -14,7 +14,7 @@ use crate::client::Transport;
 use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, Reader};
-use crate::wire::{Method, Recovery, Wire};
+use crate::wire::{Delivery, Recovery, Wire};
 
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -55,7 +55,7 @@ pub struct HttpCall {
     wire: Arc<dyn Wire>,
     transport: Arc<Transport>,
     request: Request,
-    method: Method,
+    delivery: Delivery,
     attempts: u32,
     recoveries: u32,
     phase: CallPhase,
@@ -67,12 +67,12 @@ impl HttpCall {
         wire: Arc<dyn Wire>,
         transport: Arc<Transport>,
         request: Request,
-        method: Method,
+        delivery: Delivery,
         attempts: u32,
     ) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
         let phase = CallPhase::Attempt(1);
-        Self { wire, transport, request, method, attempts, recoveries: 0, phase }
+        Self { wire, transport, request, delivery, attempts, recoveries: 0, phase }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.
@@ -233,14 +233,14 @@ impl HttpCall {
 
     /// Sends the request and reads the response headers.
     async fn open(&mut self, attempt: u32) -> Result<Reader, FailedAttempt> {
-        let sent = self.wire.http_request(&self.request, self.method, attempt);
+        let sent = self.wire.http_request(&self.request, self.delivery, attempt);
         let sent = sent.map_err(FailedAttempt::last)?;
         let client = self.transport.client().await.map_err(FailedAttempt::last)?;
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         // A response that is not streamed is silent until it is complete.
-        let idle = match self.method {
-            Method::Stream => self.transport.options.idle_timeout,
-            Method::Generate => self.transport.options.idle_timeout.saturating_mul(2),
+        let idle = match self.delivery {
+            Delivery::Stream => self.transport.options.idle_timeout,
+            Delivery::Whole => self.transport.options.idle_timeout.saturating_mul(2),
         };
         let response = match tokio::time::timeout(idle, sent).await {
             Err(_) => return Err(self.early(ReadFailure::Silent(idle))),
@@ -248,7 +248,7 @@ impl HttpCall {
             Ok(Ok(response)) => response,
         };
         if response.status().is_success() {
-            let decoder = self.wire.decoder(&self.request, self.method);
+            let decoder = self.wire.decoder(&self.request, self.delivery);
             return Ok(Reader::new(response, decoder, idle));
         }
         Err(self.refused(response, idle).await)

@@ -23,4 +23,4 @@ pub use error_payload::ErrorPayload;
 pub use headers::{node_platform, parse_custom_headers, user_agent};
 pub use model::HttpModel;
 pub use sse::{SseDecoder, SseError};
-pub use wire::{Decoder, EventError, HttpRequest, Method, Recovery, Wire};
+pub use wire::{Decoder, Delivery, EventError, HttpRequest, Recovery, Wire};

@@ -8,7 +8,7 @@ use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use crate::backoff::UTILITY_ATTEMPTS;
 use crate::call::HttpCall;
 use crate::client::{Transport, TransportOptions};
-use crate::wire::{Method, Wire};
+use crate::wire::{Delivery, Wire};
 
 /// A provider's wire as a model. Cheap to create and to clone.
 #[derive(Clone)]
@@ -26,12 +26,12 @@ impl HttpModel {
     }
 
     /// A call that is not sent yet.
-    pub fn call(&self, request: Request, method: Method) -> HttpCall {
-        let attempts = match method {
-            Method::Stream => self.transport.options.max_attempts,
-            Method::Generate => UTILITY_ATTEMPTS,
+    pub fn call(&self, request: Request, delivery: Delivery) -> HttpCall {
+        let attempts = match delivery {
+            Delivery::Stream => self.transport.options.max_attempts,
+            Delivery::Whole => UTILITY_ATTEMPTS,
         };
-        HttpCall::new(self.wire.clone(), self.transport.clone(), request, method, attempts)
+        HttpCall::new(self.wire.clone(), self.transport.clone(), request, delivery, attempts)
     }
 
     /// The connections to the service.
@@ -46,7 +46,7 @@ impl Model for HttpModel {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        self.call(request, Method::Stream).into_stream(cancel)
+        self.call(request, Delivery::Stream).into_stream(cancel)
     }
 
     fn generate(
@@ -54,7 +54,7 @@ impl Model for HttpModel {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let call = self.call(request, Method::Generate);
+        let call = self.call(request, Delivery::Whole);
         Box::pin(async move { call.collect(&cancel).await })
     }
 

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_are_told() {
+    fn leftovers_are_errors() {
         for text in ["{\"a\":", "data: {}\n\n{\"err", "data: 1\n\ndat"] {
             assert_eq!(decode(&[text.as_bytes()]).1, Err(SseError::Incomplete), "{text}");
         }

@@ -12,11 +12,11 @@ use crate::error_payload::ErrorPayload;
 
 /// How a response is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum Delivery {
     /// As a stream of events.
     Stream,
     /// As a whole.
-    Generate,
+    Whole,
 }
 
 /// One HTTP request: a POST with a JSON body.
@@ -77,12 +77,12 @@ pub trait Wire: Send + Sync + 'static {
     fn http_request(
         &self,
         request: &Request,
-        method: Method,
+        delivery: Delivery,
         attempt: u32,
     ) -> Result<HttpRequest, ModelError>;
 
     /// A decoder for the response to a request.
-    fn decoder(&self, request: &Request, method: Method) -> Box<dyn Decoder>;
+    fn decoder(&self, request: &Request, delivery: Delivery) -> Box<dyn Decoder>;
 
     /// What an error response means.
     fn classify(&self, response: &ErrorResponse) -> ErrorClass;

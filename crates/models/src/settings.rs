@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_that_lead_nowhere_are_told() {
+    fn aliases_of_unknown_models_are_reported() {
         let table = table(json!({"customAliases": {
             "a": {"extends": "nope"}, "b": {"extends": "chat-base-3"},
             "good": {"extends": "flash"}, "better": {"extends": "good"},

@@ -78,8 +78,8 @@ impl<'de> Deserialize<'de> for Part {
 /// bytes stay as they are.
 fn read_object(json: &str) -> Result<Object, serde_json::Error> {
     serde_json::from_str(json).or_else(|error| {
-        let mended = crate::lenient::mend(json);
-        if mended == json { Err(error) } else { serde_json::from_str(&mended) }
+        let repaired = crate::lenient::repaired(json);
+        if repaired == json { Err(error) } else { serde_json::from_str(&repaired) }
     })
 }
 
@@ -434,7 +434,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The data that stands before the part of an index.
+    /// The data before the part of an index.
     pub fn before(&self, index: usize) -> impl Iterator<Item = &RawValue> {
         self.opaque.iter().filter(move |item| item.before == Some(index)).map(|item| &*item.data)
     }

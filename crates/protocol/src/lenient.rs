@@ -3,7 +3,7 @@
 /// Replaces half surrogate pairs by U+FFFD and numbers that no float holds by
 /// zero with their sign lost; everything else stays as it is. For views only:
 /// the original bytes are what goes back on the wire.
-pub(crate) fn mend(json: &str) -> String {
+pub(crate) fn repaired(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
     let mut in_string = false;
@@ -69,13 +69,13 @@ fn number(text: &str, out: &mut String) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::mend;
+    use super::repaired;
 
     #[test]
     fn only_what_a_reader_refuses_is_replaced() {
-        assert_eq!(mend(r#"{"a":1e400,"b":-1e400,"c":1.00}"#), r#"{"a":0,"b":0,"c":1.00}"#);
-        assert_eq!(mend(r#""x \ud83d y""#), r#""x \ufffd y""#);
-        assert_eq!(mend(r#""\ud83d\ude00 \\ud83d \" é""#), r#""\ud83d\ude00 \\ud83d \" é""#);
-        assert_eq!(mend(r#""\ude00\ud8"#), r#""\ufffd\ud8"#);
+        assert_eq!(repaired(r#"{"a":1e400,"b":-1e400,"c":1.00}"#), r#"{"a":0,"b":0,"c":1.00}"#);
+        assert_eq!(repaired(r#""x \ud83d y""#), r#""x \ufffd y""#);
+        assert_eq!(repaired(r#""\ud83d\ude00 \\ud83d \" é""#), r#""\ud83d\ude00 \\ud83d \" é""#);
+        assert_eq!(repaired(r#""\ude00\ud8"#), r#""\ufffd\ud8"#);
     }
 }

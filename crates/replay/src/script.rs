@@ -12,11 +12,11 @@
 //! | `delayMs` | a wait before each chunk (one number), or before the first, second, … (a list) |
 //! | `request`, `error`, `retries` | written by a recording; no other keys are allowed |
 //!
-//! In the strings of a response `${cwd}`, `${prompt}` (what the person typed last),
+//! In the strings of a response `${cwd}`, `${prompt}` (what the user typed last),
 //! `${result.N}` and `${result.last}` (the text of a tool result; the first is
 //! 1), `${result.N.some.key}` (a value inside of it) and `${var.NAME}` are
 //! replaced. A string that is nothing but one placeholder takes the value's own
-//! type. `$${` stands for `${`; other `${…}` are left alone.
+//! type. `$${` means `${`; other `${…}` are left alone.
 //!
 //! A call takes the first unused line of its method.
 

@@ -93,7 +93,7 @@ async fn placeholders_and_variables_are_filled() {
 }
 
 #[tokio::test]
-async fn the_prompt_is_what_the_person_typed() {
+async fn the_prompt_is_what_the_user_typed() {
     let mut request = request();
     request.contents = vec![
         Content::user(vec![
@@ -223,7 +223,7 @@ fn a_script_too_large_is_not_read() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_told_with_their_line() {
+fn invalid_utf8_is_reported_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.jsonl");
     let text = [say("x").as_bytes(), b"\n\xff\n"].concat();

@@ -9,7 +9,7 @@ use parallax_protocol::{CancellationToken, Object};
 
 pub(crate) const KEY: &str = "AIza-a-very-secret-key";
 
-/// A named pipe that nobody has opened.
+/// A named pipe without a reader.
 pub(crate) fn pipe(folder: &Path) -> PathBuf {
     let path = folder.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
