@@ -6,9 +6,13 @@
 mod catalog;
 mod fallback_chains;
 mod prices;
+mod providers;
+mod quirks;
 mod routes;
 mod settings;
 mod table;
 
+pub use providers::{Provider, ProviderError, ProviderModel, Providers, WireKind};
+pub use quirks::{MaxTokensField, Quirks, ReasoningField};
 pub use settings::{ModelConfigError, merge};
 pub use table::{Family, ModelChoice, ModelTable, Thinking, add_sampling, is_utility};

@@ -1,0 +1,520 @@
+//! The providers of models: the built-in ones, and `providers` from the settings.
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::Object;
+use parallax_protocol::price::Price;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::prices::PriceText;
+use crate::quirks::Quirks;
+
+/// The protocol of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum WireKind {
+    /// The OpenAI Responses API.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// The OpenAI Chat Completions API.
+    #[serde(rename = "openai-chat")]
+    OpenAiChat,
+    /// The Anthropic Messages API.
+    #[serde(rename = "anthropic")]
+    Anthropic,
+    /// The Gemini API.
+    #[serde(rename = "gemini")]
+    Gemini,
+    /// Ollama's own API.
+    #[serde(rename = "ollama")]
+    Ollama,
+}
+
+impl WireKind {
+    const NAMES: &[(&str, Self)] = &[
+        ("openai-responses", Self::OpenAiResponses),
+        ("openai-chat", Self::OpenAiChat),
+        ("anthropic", Self::Anthropic),
+        ("gemini", Self::Gemini),
+        ("ollama", Self::Ollama),
+    ];
+
+    /// The name in settings.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A provider of models.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Provider {
+    /// Its name, which is the prefix of model names.
+    pub name: String,
+    /// Its protocol.
+    pub wire: WireKind,
+    /// The base URL.
+    pub base_url: String,
+    /// The setting or variable that the base URL comes from, for messages.
+    pub base_url_source: String,
+    /// Environment variables that may hold the key, in order.
+    pub key_variables: Vec<String>,
+    /// Environment variables that may hold a token, sent as `Authorization: Bearer`.
+    pub token_variables: Vec<String>,
+    /// A command that prints the key.
+    pub key_command: Option<String>,
+    /// Whether requests without a key are pointless.
+    pub needs_key: bool,
+    /// Additional headers.
+    pub headers: Vec<(String, String)>,
+    /// The models from the settings.
+    pub models: Vec<ProviderModel>,
+    /// How its protocol differs from the standard.
+    pub quirks: Quirks,
+    /// `provider` of OpenRouter's requests, as in the settings.
+    pub routing: Option<Object>,
+}
+
+/// A model of a provider, from the settings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProviderModel {
+    /// The id, without the provider's prefix.
+    pub id: String,
+    /// The context window in tokens.
+    pub context_window: Option<u64>,
+    /// The maximum output in tokens.
+    pub max_output: Option<u64>,
+    /// The kinds of input (`text`, `image`, `pdf`); empty: unknown.
+    pub input: Vec<String>,
+    /// The thinking levels; empty: unknown.
+    pub thinking: Vec<String>,
+    /// The price.
+    pub price: Option<Price>,
+}
+
+/// An invalid entry of `providers` in the settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid setting `providers.{entry}{}`: {problem}", field.as_ref().map(|name| format!(".{name}")).unwrap_or_default())]
+pub struct ProviderError {
+    /// The name of the entry.
+    pub entry: String,
+    /// The field, if one is wrong.
+    pub field: Option<String>,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+/// All providers by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Providers {
+    entries: BTreeMap<String, Provider>,
+}
+
+/// A built-in provider.
+struct BuiltIn {
+    name: &'static str,
+    wire: WireKind,
+    base_url: &'static str,
+    base_variable: &'static str,
+    key_variables: &'static [&'static str],
+    token_variables: &'static [&'static str],
+    needs_key: bool,
+}
+
+const fn local(name: &'static str, base_url: &'static str, base_variable: &'static str) -> BuiltIn {
+    BuiltIn {
+        name,
+        wire: WireKind::OpenAiChat,
+        base_url,
+        base_variable,
+        key_variables: &[],
+        token_variables: &[],
+        needs_key: false,
+    }
+}
+
+const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn {
+        name: "openai",
+        wire: WireKind::OpenAiResponses,
+        base_url: "https://api.openai.com/v1",
+        base_variable: "OPENAI_BASE_URL",
+        key_variables: &["OPENAI_API_KEY"],
+        token_variables: &[],
+        needs_key: true,
+    },
+    BuiltIn {
+        name: "anthropic",
+        wire: WireKind::Anthropic,
+        base_url: "https://api.anthropic.com",
+        base_variable: "ANTHROPIC_BASE_URL",
+        key_variables: &["ANTHROPIC_API_KEY"],
+        token_variables: &["ANTHROPIC_AUTH_TOKEN"],
+        needs_key: true,
+    },
+    BuiltIn {
+        name: "openrouter",
+        wire: WireKind::OpenAiChat,
+        base_url: "https://openrouter.ai/api/v1",
+        base_variable: "OPENROUTER_BASE_URL",
+        key_variables: &["OPENROUTER_API_KEY"],
+        token_variables: &[],
+        needs_key: true,
+    },
+    BuiltIn {
+        name: "ollama",
+        wire: WireKind::Ollama,
+        base_url: "http://127.0.0.1:11434",
+        base_variable: "OLLAMA_HOST",
+        key_variables: &[],
+        token_variables: &[],
+        needs_key: false,
+    },
+    local("lmstudio", "http://127.0.0.1:1234/v1", "LMSTUDIO_BASE_URL"),
+    local("llamacpp", "http://127.0.0.1:8080/v1", "LLAMACPP_BASE_URL"),
+    local("vllm", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL"),
+];
+
+/// Prefixes that are not entries of the table: the Gemini API, Vertex AI, and scripts.
+const OTHER_PREFIXES: &[&str] = &["gemini", "vertex", "script"];
+
+/// An entry of `providers`, as in the settings.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EntryText {
+    base_url: Option<String>,
+    api_key_env: Option<OneOrMany>,
+    api_key_command: Option<String>,
+    headers: BTreeMap<String, String>,
+    models: Vec<ModelText>,
+    quirks: Quirks,
+    provider: Option<Object>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ModelText {
+    Id(String),
+    Whole(Box<WholeModel>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WholeModel {
+    id: String,
+    context_window: Option<u64>,
+    max_output: Option<u64>,
+    #[serde(default)]
+    input: Vec<String>,
+    #[serde(default)]
+    thinking: Vec<String>,
+    price: Option<PriceText>,
+}
+
+impl From<ModelText> for ProviderModel {
+    fn from(text: ModelText) -> Self {
+        match text {
+            ModelText::Id(id) => Self { id, ..Self::default() },
+            ModelText::Whole(model) => Self {
+                id: model.id,
+                context_window: model.context_window,
+                max_output: model.max_output,
+                input: model.input,
+                thinking: model.thinking,
+                price: model.price.map(Price::from),
+            },
+        }
+    }
+}
+
+impl Default for Providers {
+    fn default() -> Self {
+        Self::built_in(&|_| None)
+    }
+}
+
+impl Providers {
+    /// The built-in providers. `env` gives the variables that move base URLs.
+    pub fn built_in(env: &dyn Fn(&str) -> Option<String>) -> Self {
+        let entries = BUILT_IN.iter().map(|row| {
+            let moved = env(row.base_variable).filter(|value| !value.trim().is_empty());
+            let (base_url, source) = match moved {
+                Some(url) if row.wire == WireKind::Ollama => {
+                    (ollama_base(&url), format!("`{}`", row.base_variable))
+                }
+                Some(url) => (url.trim().to_owned(), format!("`{}`", row.base_variable)),
+                None => (row.base_url.to_owned(), format!("the default of `{}`", row.name)),
+            };
+            let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let provider = Provider {
+                name: row.name.to_owned(),
+                wire: row.wire,
+                quirks: Quirks::for_provider(row.name, &base_url),
+                base_url,
+                base_url_source: source,
+                key_variables: texts(row.key_variables),
+                token_variables: texts(row.token_variables),
+                key_command: None,
+                needs_key: row.needs_key,
+                headers: Vec::new(),
+                models: Vec::new(),
+                routing: None,
+            };
+            (row.name.to_owned(), provider)
+        });
+        Self { entries: entries.collect() }
+    }
+
+    /// The built-in providers with the entries of the setting `providers`.
+    ///
+    /// # Errors
+    /// When an entry is invalid: it names the entry and the field.
+    pub fn from_settings(
+        settings: Option<&Value>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ProviderError> {
+        let mut providers = Self::built_in(env);
+        let entries = match settings {
+            None | Some(Value::Null) => return Ok(providers),
+            Some(Value::Object(entries)) => entries,
+            Some(_) => {
+                return Err(ProviderError {
+                    entry: String::new(),
+                    field: None,
+                    problem: "it must be an object of entries by name".to_owned(),
+                });
+            }
+        };
+        for (name, value) in entries {
+            let provider = read_entry(name, value, providers.entries.get(name))?;
+            providers.entries.insert(name.clone(), provider);
+        }
+        Ok(providers)
+    }
+
+    /// The provider of a model name, and the model's id for it. `None`: the name has no prefix of
+    /// a provider, so it is a model of the Gemini API, or a script.
+    pub fn split<'a>(&self, model: &'a str) -> Option<(&Provider, &'a str)> {
+        let (prefix, id) = model.split_once(':')?;
+        self.entries.get(prefix).map(|provider| (provider, id))
+    }
+
+    /// The provider of this name.
+    pub fn get(&self, name: &str) -> Option<&Provider> {
+        self.entries.get(name)
+    }
+
+    /// All providers, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Provider> {
+        self.entries.values()
+    }
+
+    /// The prefix of a model name that no provider has.
+    pub fn unknown_prefix<'a>(&self, model: &'a str) -> Option<&'a str> {
+        let (prefix, _) = model.split_once(':')?;
+        let known = self.entries.contains_key(prefix) || OTHER_PREFIXES.contains(&prefix);
+        (!known).then_some(prefix)
+    }
+
+    /// All prefixes of model names, for messages.
+    pub fn prefixes(&self) -> String {
+        let names = OTHER_PREFIXES.iter().copied().chain(self.entries.keys().map(String::as_str));
+        names.map(|name| format!("`{name}:`")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The base URL of `OLLAMA_HOST`, which may be a bare host, a port, or an address to listen on.
+fn ollama_base(host: &str) -> String {
+    const PORT: &str = "11434";
+    let host = host.trim().trim_end_matches('/');
+    let (scheme, rest) = match host.split_once("://") {
+        Some((scheme, rest)) => (scheme, rest),
+        None => ("http", host),
+    };
+    let (authority, path) = match rest.split_once('/') {
+        Some((authority, path)) => (authority, format!("/{path}")),
+        None => (rest, String::new()),
+    };
+    let (name, port) = match authority.rsplit_once(':') {
+        // The last group of an IPv6 address is not a port.
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port),
+        _ => (authority, ""),
+    };
+    let name = if matches!(name, "" | "0.0.0.0" | "[::]") { "127.0.0.1" } else { name };
+    let port = match (port, scheme) {
+        ("", "https") => String::new(),
+        ("", _) => format!(":{PORT}"),
+        (port, _) => format!(":{port}"),
+    };
+    format!("{scheme}://{name}{port}{path}")
+}
+
+fn read_entry(
+    name: &str,
+    value: &Value,
+    built_in: Option<&Provider>,
+) -> Result<Provider, ProviderError> {
+    let wrong = |field: &str, problem: String| ProviderError {
+        entry: name.to_owned(),
+        field: (!field.is_empty()).then(|| field.to_owned()),
+        problem,
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if name.is_empty() || !name.bytes().all(is_name) || OTHER_PREFIXES.contains(&name) {
+        return Err(wrong(
+            "",
+            "the name of a provider consists of letters, digits, `-`, `_`, and `.`, and is not \
+                `gemini`, `vertex`, or `script`"
+                .to_owned(),
+        ));
+    }
+    let Value::Object(fields) = value else {
+        return Err(wrong("", "it must be an object".to_owned()));
+    };
+    for field in ["apiKey", "key", "token"] {
+        if fields.contains_key(field) {
+            return Err(wrong(
+                field,
+                format!(
+                    "keys do not belong in settings files: remove it, and name a variable in \
+                        `apiKeyEnv`, or run `parallax auth add {name}`"
+                ),
+            ));
+        }
+    }
+    let wire = match fields.get("wire") {
+        None => built_in
+            .map(|provider| provider.wire)
+            .ok_or_else(|| wrong("wire", format!("it is missing: use one of {}", wires())))?,
+        Some(value) => WireKind::deserialize(value)
+            .map_err(|_| wrong("wire", format!("unknown value {value}: use one of {}", wires())))?,
+    };
+    let text = EntryText::deserialize(value).map_err(|error| wrong("", error.to_string()))?;
+    let (base_url, base_url_source) = match (text.base_url, built_in) {
+        (Some(url), _) => (url.trim().to_owned(), format!("`providers.{name}.baseUrl`")),
+        (None, Some(provider)) => (provider.base_url.clone(), provider.base_url_source.clone()),
+        (None, None) => {
+            return Err(wrong("baseUrl", "it is missing: set the URL of the service".to_owned()));
+        }
+    };
+    let is_moved = built_in.is_some_and(|provider| provider.base_url != base_url);
+    let key_variables = match text.api_key_env {
+        Some(OneOrMany::One(name)) => vec![name],
+        Some(OneOrMany::Many(names)) => names,
+        // A key of the provider is not sent to another address unless the entry says so.
+        None if is_moved => Vec::new(),
+        None => built_in.map(|provider| provider.key_variables.clone()).unwrap_or_default(),
+    };
+    let token_variables = match built_in {
+        Some(provider) if !is_moved => provider.token_variables.clone(),
+        _ => Vec::new(),
+    };
+    let quirks = Quirks::for_provider(name, &base_url).overridden_by(&text.quirks);
+    Ok(Provider {
+        name: name.to_owned(),
+        wire,
+        needs_key: text.api_key_command.is_some() || !key_variables.is_empty(),
+        base_url,
+        base_url_source,
+        key_variables,
+        token_variables,
+        key_command: text.api_key_command,
+        headers: text.headers.into_iter().collect(),
+        models: text.models.into_iter().map(ProviderModel::from).collect(),
+        quirks,
+        routing: text.provider,
+    })
+}
+
+fn wires() -> String {
+    let names = WireKind::NAMES.iter().map(|(name, _)| format!("`{name}`"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(settings: Value) -> Result<Providers, ProviderError> {
+        Providers::from_settings(Some(&settings), &|_| None)
+    }
+
+    #[test]
+    fn prefix_split_at_the_first_colon() {
+        let providers = Providers::default();
+        let (provider, id) = providers.split("ollama:qwen3:8b").expect("a provider");
+        assert_eq!((provider.name.as_str(), id), ("ollama", "qwen3:8b"));
+        assert!(providers.split("gemini-3-pro").is_none());
+        assert_eq!(providers.unknown_prefix("nope:x"), Some("nope"));
+        assert_eq!(providers.unknown_prefix("script:demo"), None);
+        assert!(providers.prefixes().contains("`openai:`"));
+    }
+
+    #[test]
+    fn settings_entry_is_a_prefix() {
+        let providers = read(json!({"gw": {"wire": "openai-chat", "baseUrl": "https://gw.example/v1",
+            "apiKeyEnv": "GW_KEY", "headers": {"X-Team": "a"},
+            "models": ["small", {"id": "big", "contextWindow": 1000, "price": {"input": 1, "output": 2}}],
+            "quirks": {"echoReasoning": true}}}))
+        .expect("valid");
+        let (provider, id) = providers.split("gw:big").expect("a provider");
+        assert_eq!(id, "big");
+        assert_eq!(provider.key_variables, ["GW_KEY"]);
+        assert!(provider.needs_key && provider.quirks.echo_reasoning());
+        assert_eq!(provider.models[1].context_window, Some(1000));
+        assert_eq!(provider.models[1].price.map(|price| price.short.output), Some(2.0));
+    }
+
+    #[test]
+    fn invalid_entries_name_the_entry_and_the_field() {
+        for (settings, words) in [
+            (json!({"gw": {"baseUrl": "http://x"}}), vec!["providers.gw.wire", "openai-chat"]),
+            (json!({"gw": {"wire": "smoke", "baseUrl": "http://x"}}), vec!["gw.wire", "smoke"]),
+            (json!({"gw": {"wire": "openai-chat"}}), vec!["gw.baseUrl", "missing"]),
+            (
+                json!({"gw": {"wire": "openai-chat", "baseUrl": "http://x", "apiKey": "sk-1"}}),
+                vec!["gw.apiKey", "parallax auth add gw"],
+            ),
+            (json!({"gemini": {"wire": "gemini"}}), vec!["providers.gemini"]),
+            (json!({"a:b": {}}), vec!["providers.a:b"]),
+            (json!({"gw": 1}), vec!["providers.gw", "object"]),
+            (json!([]), vec!["object of entries"]),
+        ] {
+            let error = read(settings.clone()).expect_err("invalid").to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{settings}: {error}");
+            assert!(!error.contains("sk-1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn key_of_a_provider_is_not_sent_to_a_moved_address() {
+        let moved = json!({"openai": {"baseUrl": "https://evil.example/v1"}});
+        let providers = read(moved).expect("valid");
+        let provider = providers.get("openai").expect("built in");
+        assert!(provider.key_variables.is_empty() && !provider.needs_key);
+        let own = json!({"openai": {"headers": {"X-A": "b"}}});
+        let providers = read(own).expect("valid");
+        assert_eq!(providers.get("openai").expect("built in").key_variables, ["OPENAI_API_KEY"]);
+    }
+
+    #[test]
+    fn ollama_host_is_completed() {
+        for (host, base) in [
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("box", "http://box:11434"),
+            ("box:1", "http://box:1"),
+            (":99", "http://127.0.0.1:99"),
+            ("https://box.example/x/", "https://box.example/x"),
+            ("[::1]:7", "http://[::1]:7"),
+        ] {
+            assert_eq!(ollama_base(host), base, "{host}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! How servers differ from the OpenAI Chat Completions API.
+
+use serde::Deserialize;
+
+/// The field in which a server sends reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningField {
+    /// `delta.reasoning_content`.
+    ReasoningContent,
+    /// `delta.reasoning`.
+    Reasoning,
+    /// Between `<think>` tags in the content.
+    Think,
+}
+
+/// The name of the field that limits the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// `max_tokens`.
+    MaxTokens,
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+}
+
+/// The differences of one provider. `None`: as the API has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Quirks {
+    /// The system prompt has the role `developer` instead of `system`.
+    pub developer_role: Option<bool>,
+    /// `stream_options.include_usage` is supported.
+    pub usage_in_stream: Option<bool>,
+    /// The field that limits the output.
+    pub max_tokens_field: Option<MaxTokensField>,
+    /// Tool messages carry the tool's `name`.
+    pub tool_result_name: Option<bool>,
+    /// An assistant message must follow tool messages before the next user message.
+    pub assistant_after_tool_result: Option<bool>,
+    /// `content` of assistant messages must not be null.
+    pub non_null_assistant_content: Option<bool>,
+    /// `tools` must be sent, possibly empty, when the history contains calls.
+    pub empty_tools_with_history: Option<bool>,
+    /// Reasoning is sent back within the same tool loop.
+    pub echo_reasoning: Option<bool>,
+    /// The field in which reasoning is sent back and received; all are understood when received.
+    pub reasoning_field: Option<ReasoningField>,
+    /// Function schemas are sent as strict.
+    pub strict_schemas: Option<bool>,
+    /// `parallel_tool_calls` is sent with this value.
+    pub parallel_tool_calls: Option<bool>,
+    /// `prompt_cache_key` is supported.
+    pub cache_key: Option<bool>,
+}
+
+impl Quirks {
+    /// The defaults of a provider, by its name and base URL.
+    pub fn for_provider(name: &str, base_url: &str) -> Self {
+        let host = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
+        let host = host.split(['/', ':']).next().unwrap_or_default();
+        let of = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
+        if of("openai.com") {
+            return Self {
+                max_tokens_field: Some(MaxTokensField::MaxCompletionTokens),
+                cache_key: Some(true),
+                ..Self::default()
+            };
+        }
+        if of("deepseek.com") {
+            return Self {
+                echo_reasoning: Some(true),
+                reasoning_field: Some(ReasoningField::ReasoningContent),
+                ..Self::default()
+            };
+        }
+        if of("mistral.ai") {
+            return Self {
+                tool_result_name: Some(true),
+                assistant_after_tool_result: Some(true),
+                usage_in_stream: Some(false),
+                ..Self::default()
+            };
+        }
+        match name {
+            "vllm" | "openrouter" => {
+                Self { reasoning_field: Some(ReasoningField::Reasoning), ..Self::default() }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// These, with the set ones of another.
+    #[must_use]
+    pub fn overridden_by(self, other: &Self) -> Self {
+        Self {
+            developer_role: other.developer_role.or(self.developer_role),
+            usage_in_stream: other.usage_in_stream.or(self.usage_in_stream),
+            max_tokens_field: other.max_tokens_field.or(self.max_tokens_field),
+            tool_result_name: other.tool_result_name.or(self.tool_result_name),
+            assistant_after_tool_result: other
+                .assistant_after_tool_result
+                .or(self.assistant_after_tool_result),
+            non_null_assistant_content: other
+                .non_null_assistant_content
+                .or(self.non_null_assistant_content),
+            empty_tools_with_history: other
+                .empty_tools_with_history
+                .or(self.empty_tools_with_history),
+            echo_reasoning: other.echo_reasoning.or(self.echo_reasoning),
+            reasoning_field: other.reasoning_field.or(self.reasoning_field),
+            strict_schemas: other.strict_schemas.or(self.strict_schemas),
+            parallel_tool_calls: other.parallel_tool_calls.or(self.parallel_tool_calls),
+            cache_key: other.cache_key.or(self.cache_key),
+        }
+    }
+
+    /// Whether reasoning is sent back.
+    pub fn echo_reasoning(&self) -> bool {
+        self.echo_reasoning == Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_follow_the_host_not_its_look_alikes() {
+        let echo = |url: &str| Quirks::for_provider("gw", url).echo_reasoning();
+        assert!(echo("https://api.deepseek.com/v1"));
+        assert!(!echo("https://deepseek.com.evil.example/v1"));
+        assert!(!echo("https://notdeepseek.com/v1"));
+    }
+
+    #[test]
+    fn set_switches_win() {
+        let set = Quirks { echo_reasoning: Some(false), ..Quirks::default() };
+        let quirks = Quirks::for_provider("gw", "https://api.deepseek.com").overridden_by(&set);
+        assert!(!quirks.echo_reasoning());
+        assert_eq!(quirks.reasoning_field, Some(ReasoningField::ReasoningContent));
+    }
+}
