@@ -7,20 +7,24 @@
 mod backoff;
 mod call;
 mod client;
+mod dialogue;
 mod error_class;
 mod error_payload;
 mod headers;
 mod model;
 mod response_reader;
 mod sse;
+mod tools;
 mod wire;
 
 pub use backoff::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS, parse_retry_after};
 pub use call::HttpCall;
 pub use client::{Transport, TransportOptions};
+pub use dialogue::{Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece};
 pub use error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 pub use error_payload::ErrorPayload;
 pub use headers::{node_platform, parse_custom_headers, user_agent};
 pub use model::HttpModel;
 pub use sse::{SseDecoder, SseError};
+pub use tools::{Declaration, DeclarationCache, Declarations, wire_name};
 pub use wire::{Decoder, Delivery, EventError, HttpRequest, Recovery, Wire};
