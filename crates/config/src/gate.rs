@@ -71,6 +71,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
     ("modelConfigs.prices", &["{}"]),
+    // Another address would receive the user's keys.
+    ("providers", &["{}"]),
     // Whom it would have answer without a question.
     ("modelConfigs.modelChains", &["{}"]),
     ("policyPaths", &["[]"]),

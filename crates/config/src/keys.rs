@@ -220,6 +220,12 @@ pub const KEYS: &[Key] = &[
         "A silent stream is cut after so long; 0: never (ours)",
     ),
     key("modelConfigs", Obj, "", "Named generation presets, overrides, model definitions"),
+    key(
+        "providers",
+        Obj,
+        "{}",
+        "Model providers by name: wire, base URL, variable of the key, headers, models (ours)",
+    ),
     key("agents.overrides", Obj, "{}", "Settings of single agents"),
     key("context.fileName", TextOrTexts, "[\"GEMINI.md\",\"AGENTS.md\"]", "Names of memory files"),
     key(

@@ -30,6 +30,7 @@ mod merge;
 mod migrate;
 pub mod other_agents;
 mod prompt_files;
+mod provider_keys;
 mod read;
 mod rules;
 mod rules_integrity;
@@ -64,6 +65,10 @@ pub use memory::{
     project_memory_file, project_top, user_memory_file, with_fact,
 };
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
+pub use provider_keys::{
+    provider_keys_file, remove_provider_key, store_provider_key, stored_provider_key,
+    stored_providers,
+};
 pub use rules::{RuleFiles, RulePlaces, policy_files, sandbox_files};
 pub use rules_integrity::{
     RulesChange, accept_workspace_rules, let_workspace_rules_allow, workspace_rules_changed,

@@ -364,6 +364,10 @@ impl Settings {
     pub fn model_configs(&self) -> Option<&Value> {
         self.get("modelConfigs")
     }
+    /// `providers` as written.
+    pub fn providers(&self) -> Option<&Value> {
+        self.get("providers")
+    }
     /// `ui.showCitations`.
     pub fn show_citations(&self) -> bool {
         self.flag("ui.showCitations")

@@ -19,9 +19,8 @@ use crate::wire::{Delivery, Recovery, Wire};
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// The class of a refused connection, and its attempts.
+/// The class of a refused connection.
 const REFUSED: &str = "connect";
-const CONNECT_ATTEMPTS: u32 = 3;
 /// How often a wire may change a request that the service rejected.
 const RECOVERIES: u32 = 3;
 /// The message for an event that does not parse.
@@ -221,7 +220,8 @@ impl HttpCall {
 
     /// If the connection is refused, waiting longer rarely helps.
     fn most_attempts(&self, class: &str) -> u32 {
-        if class == REFUSED { self.attempts.min(CONNECT_ATTEMPTS) } else { self.attempts }
+        let few = self.transport.options.connect_attempts;
+        if class == REFUSED { self.attempts.min(few) } else { self.attempts }
     }
 
     /// One attempt up to its first chunk; `None` when the response is empty.

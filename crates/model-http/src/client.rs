@@ -24,6 +24,8 @@ pub struct TransportOptions {
     pub extra_roots: Vec<PathBuf>,
     /// `general.maxAttempts`: 1 to 10.
     pub max_attempts: u32,
+    /// Attempts while the connection is refused: waiting longer rarely helps.
+    pub connect_attempts: u32,
     /// How long a stream, or the wait for it, may be silent.
     pub idle_timeout: Duration,
     /// `general.retryFetchErrors`: whether unclear network errors and truncated JSON are retried.
@@ -40,6 +42,7 @@ impl Default for TransportOptions {
             proxy: None,
             extra_roots: Vec::new(),
             max_attempts: MAX_ATTEMPTS,
+            connect_attempts: 3,
             idle_timeout: Duration::from_secs(120),
             retry_fetch_errors: true,
             backoff: Backoff::default(),

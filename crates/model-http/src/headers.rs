@@ -1,5 +1,10 @@
 //! Headers that all wires share.
 
+use parallax_http::reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+use parallax_protocol::secret::Secret;
+
 /// Parses `GEMINI_CLI_CUSTOM_HEADERS`: `Name: value` pairs separated by commas. A comma belongs
 /// to the value unless a header name and a colon follow it. Invalid pairs are skipped.
 pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
@@ -30,6 +35,59 @@ fn header_name(text: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(token)).then_some(name)
 }
 
+/// A key that cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderError;
+
+/// The headers of a request with a JSON body.
+#[derive(Debug)]
+pub struct RequestHeaders<'a> {
+    /// The user's headers, which override ours.
+    pub custom: &'a [(String, String)],
+    /// The version in `User-Agent`.
+    pub version: &'a str,
+    /// The model in `User-Agent`.
+    pub model: &'a str,
+    /// A key for `Authorization: Bearer`.
+    pub bearer: Option<&'a Secret>,
+    /// A key for a header of its own.
+    pub named_key: Option<(&'static str, &'a Secret)>,
+}
+
+impl RequestHeaders<'_> {
+    /// Builds the headers. Keys are marked as sensitive.
+    ///
+    /// # Errors
+    /// When a key contains characters that are invalid in a header.
+    pub fn build(&self) -> Result<HeaderMap, HeaderError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Ok(agent) = user_agent(self.version, self.model, "terminal").parse() {
+            headers.insert(USER_AGENT, agent);
+        }
+        let bearer = self.bearer.map(|key| (AUTHORIZATION, format!("Bearer {}", key.expose())));
+        let named = self
+            .named_key
+            .map(|(name, key)| (HeaderName::from_static(name), key.expose().to_owned()));
+        for (name, text) in bearer.into_iter().chain(named) {
+            let mut value = HeaderValue::from_str(&text).map_err(|_| HeaderError)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        for (name, value) in self.custom {
+            match (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+                (Ok(name), Ok(mut value)) => {
+                    // Their values may be tokens.
+                    value.set_sensitive(true);
+                    headers.insert(name, value);
+                }
+                _ => tracing::warn!(%name, "a custom header cannot be sent"),
+            }
+        }
+        Ok(headers)
+    }
+}
+
 /// Platform and architecture of this machine as Node.js names them, for compatibility with the
 /// reference.
 pub fn node_platform() -> (&'static str, &'static str) {
@@ -56,7 +114,6 @@ pub fn user_agent(version: &str, model: &str, surface: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_http::reqwest::header::HeaderName;
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Vec<(String, String)> {

@@ -4,6 +4,7 @@
 //! A provider implements [`Wire`]: how a request is written, how the events of a response are
 //! read, and what an error means. [`HttpModel`] does the rest.
 
+mod address;
 mod backoff;
 mod call;
 mod client;
@@ -17,13 +18,14 @@ mod sse;
 mod tools;
 mod wire;
 
+pub use address::{BaseUrlError, model_id, parse_base, random_call_id, url_with_path};
 pub use backoff::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS, parse_retry_after};
 pub use call::HttpCall;
 pub use client::{Transport, TransportOptions};
 pub use dialogue::{Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece};
 pub use error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 pub use error_payload::ErrorPayload;
-pub use headers::{node_platform, parse_custom_headers, user_agent};
+pub use headers::{HeaderError, RequestHeaders, node_platform, parse_custom_headers, user_agent};
 pub use model::HttpModel;
 pub use sse::{SseDecoder, SseError};
 pub use tools::{Declaration, DeclarationCache, Declarations, wire_name};

@@ -24,6 +24,12 @@ impl ModelCatalog for ModelTable {
         settings
     }
 
+    fn configured_generation(&self, request: &Request) -> Object {
+        let mut settings = self.configured(request);
+        merge(&mut settings, &request.generation);
+        settings
+    }
+
     fn utility(&self, name: &str, main: &str) -> String {
         self.utility(name, main)
     }

@@ -6,6 +6,7 @@
 mod catalog;
 mod fallback_chains;
 mod prices;
+mod provider_models;
 mod providers;
 mod quirks;
 mod routes;

@@ -6,6 +6,8 @@ use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::{Value, json};
 
+use crate::provider_models::provider_limits;
+use crate::providers::Providers;
 use crate::settings::{Definition, ModelConfigError, ModelConfigs};
 
 /// How thinking is configured for a family.
@@ -71,6 +73,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("chat-base-2.5", "gemini-2.5-pro"),
 ];
 
+/// The explicit prefix of the models of the Gemini API.
+const GEMINI_PREFIX: &str = "gemini:";
+
 /// Models to choose from, with a description: aliases first.
 const CHOICES: &[(&str, &str)] = &[
     ("auto", "Selected automatically"),
@@ -124,6 +129,8 @@ pub struct ModelTable {
     pub(crate) configs: ModelConfigs,
     /// `general.maxAttempts`; the table's own numbers never exceed it.
     pub(crate) max_attempts: Option<u32>,
+    /// The other providers and their models.
+    pub(crate) providers: std::sync::Arc<Providers>,
 }
 
 impl ModelTable {
@@ -134,7 +141,19 @@ impl ModelTable {
     /// # Errors
     /// When an alias extends itself, or a value has the wrong type.
     pub fn from_settings(model_configs: &Value) -> Result<Self, ModelConfigError> {
-        Ok(Self { configs: ModelConfigs::read(model_configs)?, max_attempts: None })
+        Ok(Self { configs: ModelConfigs::read(model_configs)?, ..Self::default() })
+    }
+
+    /// Sets the other providers.
+    #[must_use]
+    pub fn with_providers(mut self, providers: std::sync::Arc<Providers>) -> Self {
+        self.providers = providers;
+        self
+    }
+
+    /// The other providers.
+    pub fn providers(&self) -> &std::sync::Arc<Providers> {
+        &self.providers
     }
 
     /// Sets the configured number of attempts (`general.maxAttempts`).
@@ -151,6 +170,7 @@ impl ModelTable {
             None => name.to_owned(),
         };
         let model = lookup(ALIASES, &model).map_or(model, str::to_owned);
+        let model = model.strip_prefix(GEMINI_PREFIX).map(str::to_owned).unwrap_or(model);
         self.configs
             .override_model(name)
             .or_else(|| self.configs.override_model(&model))
@@ -235,13 +255,24 @@ impl ModelTable {
 
     /// The price of the model: the user's, else the built-in one.
     pub fn price(&self, model: &str) -> Option<Price> {
-        crate::prices::price(model, &self.configs.prices)
+        let price = crate::prices::price(model, &self.configs.prices);
+        let provider = || self.providers.split(model).and_then(|(it, id)| it.model(id)?.price);
+        price.or_else(provider)
     }
 
     /// The limits of the model.
     pub fn limits(&self, model: &str) -> Limits {
         let family = self.family(model);
         let definition = self.definition(model);
+        if let Some((provider, id)) = self.providers.split(model) {
+            let mut limits = provider_limits(provider, id);
+            let defined = definition.and_then(|definition| definition.context);
+            let window = self.configs.context_window(model).or(defined);
+            limits.context = window.unwrap_or(limits.context);
+            let output = definition.and_then(|definition| definition.output);
+            limits.output = output.unwrap_or(limits.output);
+            return limits;
+        }
         Limits {
             context: self.configs.context_window(model).unwrap_or(family.context),
             output: definition.and_then(|d| d.output).unwrap_or(family.output),
@@ -269,6 +300,22 @@ impl ModelTable {
         let mut generation = built_in.unwrap_or_default();
         self.configs.apply_aliases(&mut generation, &names);
         self.configs.apply_overrides(&mut generation, &names, &request.role, is_retry);
+        generation
+    }
+
+    /// The settings for a request from the user's aliases and overrides alone.
+    pub(crate) fn configured(&self, request: &Request) -> Object {
+        let mut names: Vec<&str> = Vec::new();
+        let name = settings_name(request);
+        for name in [request.model.as_str(), &name] {
+            for link in self.configs.lineage(name) {
+                names.retain(|known| *known != link);
+                names.push(link);
+            }
+        }
+        let mut generation = Object::new();
+        self.configs.apply_aliases(&mut generation, &names);
+        self.configs.apply_overrides(&mut generation, &names, &request.role, request.is_retry);
         generation
     }
 

@@ -471,6 +471,12 @@ pub trait ModelCatalog: Send + Sync {
         request.generation.clone()
     }
 
+    /// The generation settings that the request and the user's settings contain, without anything
+    /// that a provider adds.
+    fn configured_generation(&self, request: &Request) -> Object {
+        request.generation.clone()
+    }
+
     /// The concrete model for a utility request (`web-search`, `web-fetch`, …), given the main
     /// model.
     fn utility(&self, _name: &str, main: &str) -> String {

@@ -1,15 +1,18 @@
 //! What `/about`, `/tools`, `/policies`, `/model` and `/privacy` tell.
 
+use std::sync::Arc;
+
 use parallax_config::ToolSandboxing;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_models::ModelTable;
+use parallax_models::{ModelTable, Providers};
 use parallax_policy::Rule;
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Decision};
 use parallax_protocol::tool::ToolKind;
 use parallax_sandbox::{Support, Tier};
 
 use crate::credential::{Credential, method_name};
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
 pub use parallax_models::ModelChoice;
@@ -146,9 +149,24 @@ impl Launch {
 
     /// The table of models with what the settings add.
     pub(crate) fn model_table(&self) -> ModelTable {
-        let configs = self.config.settings.model_configs();
         // A launch with settings that make no table does not open.
-        configs.and_then(|configs| crate::model::table(configs).ok()).unwrap_or_default()
+        self.checked_model_table().unwrap_or_default()
+    }
+
+    /// The table of models, with the providers of the settings.
+    ///
+    /// # Errors
+    /// When the settings are invalid.
+    pub(crate) fn checked_model_table(&self) -> Result<ModelTable, Failure> {
+        let settings = &self.config.settings;
+        let table = settings
+            .model_configs()
+            .map_or_else(|| Ok(ModelTable::default()), crate::model::table)?;
+        // A project does not say where the user's keys are sent.
+        let env = |name: &str| self.config.user_variable(name).map(str::to_owned);
+        let providers = Providers::from_settings(settings.providers(), &env)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        Ok(table.with_max_attempts(settings.max_attempts()).with_providers(Arc::new(providers)))
     }
 
     /// The rules by mode, the strongest first: those for all modes under `None`,

@@ -47,6 +47,22 @@ impl Launch {
         if scripted || self.options.answers != Answers::Service {
             return Credential::NotNeeded;
         }
+        let table = self.model_table();
+        let name = table.resolve(&self.model_name());
+        if let Some((provider, _)) = table.providers().split(&name) {
+            let source =
+                match provider.key_variables.iter().chain(&provider.token_variables).any(|name| {
+                    self.config.environment.get(name).is_some_and(|value| !value.trim().is_empty())
+                }) {
+                    true => CredentialSource::Environment,
+                    false => CredentialSource::Kept,
+                };
+            return match self.provider_key(provider) {
+                Ok(Some(_)) => Credential::Found { method: "provider-key", source },
+                Ok(None) => Credential::NotNeeded,
+                Err(failure) => Credential::Missing { why: failure.message },
+            };
+        }
         match self.auth() {
             Ok((auth, source)) => Credential::Found { method: auth.kind().as_str(), source },
             Err(failure) => Credential::Missing { why: failure.message },
@@ -163,8 +179,14 @@ impl Launch {
             true => None,
             false => self.kept_key().ok().flatten(),
         };
-        ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
+        let table = self.model_table();
+        let of_providers = table
+            .providers()
             .iter()
+            .flat_map(|provider| provider.key_variables.iter().chain(&provider.token_variables));
+        ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
+            .into_iter()
+            .chain(of_providers.map(String::as_str))
             .filter_map(|name| self.config.environment.get(name))
             .map(str::to_owned)
             .chain(kept.map(|kept| kept.key.expose().to_owned()))
@@ -188,6 +210,7 @@ pub fn method_name(method: &str) -> &'static str {
         word if word == AuthKind::ApiKey.as_str() => "Gemini API key",
         word if word == AuthKind::VertexAi.as_str() => "Vertex AI (express mode)",
         word if word == AuthKind::Gateway.as_str() => "gateway",
+        "provider-key" => "API key of the provider",
         _ => "unknown",
     }
 }

@@ -47,6 +47,7 @@ mod open;
 pub mod past;
 pub mod plans;
 mod program_sandbox;
+mod providers;
 pub mod retention;
 mod routing;
 mod rule_files;

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_gemini::{Gemini, GeminiOptions};
 use parallax_models::ModelTable;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Model;
@@ -12,6 +11,7 @@ use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedM
 
 use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
+use crate::providers::ProviderModels;
 
 /// The prefix of model names that name a script.
 const SCRIPT: &str = "script:";
@@ -77,22 +77,13 @@ fn answers(
 }
 
 fn service(launch: &Launch, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>, Failure> {
-    let settings = &launch.config.settings;
-    let env = |name: &str| launch.config.environment.get(name).map(str::to_owned);
-    let (auth, _) = launch.auth()?;
-    secrets.extend(auth.key().cloned());
-    let mut options = GeminiOptions::from_env(auth, &env);
-    options.version = launch.options.version.to_owned();
-    options.transport.max_attempts = settings.max_attempts();
-    options.transport.retry_fetch_errors = settings.retry_fetch_errors();
-    if let Some(timeout) = settings.stream_idle_timeout() {
-        options.transport.idle_timeout = timeout;
-    }
-    let models = settings.model_configs().map_or_else(|| Ok(ModelTable::default()), table)?;
-    options.models = Arc::new(models.with_max_attempts(settings.max_attempts()));
-    let gemini =
-        Gemini::new(options).map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-    Ok(Arc::new(gemini))
+    let models = Arc::new(launch.checked_model_table()?);
+    let name = models.resolve(&launch.model_name());
+    let providers = ProviderModels::new(launch.clone(), models);
+    // What is wrong with the credentials shows before anything is started.
+    providers.model(&name)?;
+    secrets.extend(providers.secrets());
+    Ok(Arc::new(providers))
 }
 
 /// The table of models with what the settings add (`modelConfigs`).

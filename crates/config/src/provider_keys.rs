@@ -1,0 +1,122 @@
+//! The keys of model providers that the user gave to this program: in the keychain of the system
+//! where there is one, else in a file that only its owner can read.
+//!
+//! `~/.parallax/provider-keys.json` is `{"version": 1, "keys": {"NAME": {"key": "…"}}}`; with
+//! `{"keychain": true}` the key is in the keychain.
+
+use std::path::PathBuf;
+
+use parallax_keychain::{Keychain, SecretName};
+use parallax_protocol::Object;
+use parallax_protocol::secret::Secret;
+use serde_json::{Value, json};
+
+use crate::credentials::kept_elsewhere;
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+/// The file.
+pub fn provider_keys_file(homes: &Homes) -> PathBuf {
+    homes.parallax.join("provider-keys.json")
+}
+
+fn secret_name(provider: &str) -> SecretName {
+    SecretName::Own(format!("provider {provider}"))
+}
+
+fn entries(homes: &Homes) -> Result<Object, ConfigError> {
+    let path = provider_keys_file(homes);
+    let Some(fields) = jsonc::read_object(&path)? else { return Ok(Object::new()) };
+    if fields.get("version") != Some(&json!(1)) {
+        let why = "its `version` is not 1".to_owned();
+        return Err(ConfigError::Credentials { path, why });
+    }
+    match fields.get("keys") {
+        Some(Value::Object(keys)) => Ok(keys.clone()),
+        _ => Ok(Object::new()),
+    }
+}
+
+fn write(homes: &Homes, keys: Object) -> Result<(), ConfigError> {
+    let text = format!("{:#}\n", json!({"version": 1, "keys": keys}));
+    state::rewrite(&provider_keys_file(homes), |_| Ok(text.clone()))
+}
+
+/// The names of the providers whose keys are stored. Blocking.
+///
+/// # Errors
+/// When the file is not usable.
+pub fn stored_providers(homes: &Homes) -> Result<Vec<String>, ConfigError> {
+    Ok(entries(homes)?.keys().cloned().collect())
+}
+
+/// The stored key of a provider. Blocking.
+///
+/// # Errors
+/// When the file is not usable, or the keychain does not answer.
+pub fn stored_provider_key(
+    homes: &Homes,
+    keychain: &Keychain,
+    provider: &str,
+) -> Result<Option<Secret>, ConfigError> {
+    let keys = entries(homes)?;
+    let Some(entry) = keys.get(provider) else { return Ok(None) };
+    if entry.get("keychain") == Some(&Value::Bool(true)) {
+        let failed =
+            |why: String| ConfigError::Credentials { path: provider_keys_file(homes), why };
+        return match keychain.get(secret_name(provider)) {
+            Ok(Some(key)) => Ok(Some(key)),
+            Ok(None) => Err(failed(format!(
+                "the key of `{provider}` is no longer in the keychain: run `parallax auth add {provider}`"
+            ))),
+            Err(error) => Err(failed(format!("the key of `{provider}` cannot be read: {error}"))),
+        };
+    }
+    let key = entry.get("key").and_then(Value::as_str).map(str::trim);
+    Ok(key.filter(|key| !key.is_empty()).map(Secret::new))
+}
+
+/// Stores the key of a provider, replacing another one. Returns whether it is in the keychain.
+/// Blocking.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn store_provider_key(
+    homes: &Homes,
+    keychain: &Keychain,
+    provider: &str,
+    key: &Secret,
+) -> Result<bool, ConfigError> {
+    let mut keys = entries(homes)?;
+    let label = format!("Parallax: API key of {provider}");
+    let in_keychain = kept_elsewhere(keychain, secret_name(provider), &label, key);
+    let entry = match in_keychain {
+        true => json!({"keychain": true}),
+        false => json!({"key": key.expose()}),
+    };
+    keys.insert(provider.to_owned(), entry);
+    write(homes, keys)?;
+    Ok(in_keychain)
+}
+
+/// Removes the stored key of a provider. Returns whether there was one. Blocking.
+///
+/// # Errors
+/// When the file cannot be written, or the keychain does not answer.
+pub fn remove_provider_key(
+    homes: &Homes,
+    keychain: &Keychain,
+    provider: &str,
+) -> Result<bool, ConfigError> {
+    let mut keys = entries(homes)?;
+    let Some(entry) = keys.shift_remove(provider) else { return Ok(false) };
+    if entry.get("keychain") == Some(&Value::Bool(true))
+        && let Err(error) = keychain.forget(secret_name(provider))
+    {
+        let (path, why) = (provider_keys_file(homes), error.to_string());
+        return Err(ConfigError::Credentials { path, why });
+    }
+    write(homes, keys)?;
+    Ok(true)
+}

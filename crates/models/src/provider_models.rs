@@ -1,0 +1,46 @@
+//! The limits of models of other providers.
+
+use parallax_protocol::model::Limits;
+
+use crate::providers::{Provider, ProviderModel, WireKind};
+
+/// The window of models that are not known: most hosted ones have more, and a request that is too
+/// long compacts the history.
+const HOSTED_WINDOW: u64 = 128_000;
+/// The window that local servers are asked for, or are expected to have.
+const LOCAL_WINDOW: u64 = 32_768;
+const OUTPUT: u64 = 16_384;
+
+impl Provider {
+    /// The model of this id, if the settings describe it.
+    pub fn model(&self, id: &str) -> Option<&ProviderModel> {
+        self.models.iter().find(|model| model.id == id)
+    }
+}
+
+/// The limits of a model.
+pub(crate) fn provider_limits(provider: &Provider, id: &str) -> Limits {
+    let known = provider.model(id);
+    let window = match provider.needs_key {
+        true => hosted_window(provider, id),
+        false => LOCAL_WINDOW,
+    };
+    Limits {
+        context: known.and_then(|model| model.context_window).unwrap_or(window),
+        output: known.and_then(|model| model.max_output).unwrap_or(OUTPUT),
+        // The adapters put media where the wire wants them.
+        multimodal_tool_results: true,
+    }
+}
+
+/// The windows of well-known families.
+fn hosted_window(provider: &Provider, id: &str) -> u64 {
+    let name = id.rsplit('/').next().unwrap_or(id);
+    match provider.wire {
+        WireKind::Anthropic => 200_000,
+        _ if name.starts_with("claude") => 200_000,
+        _ if name.starts_with("gpt-5") || name.starts_with("gpt-6") => 400_000,
+        _ if name.starts_with("gemini") => 1_048_576,
+        _ => HOSTED_WINDOW,
+    }
+}

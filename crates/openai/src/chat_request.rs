@@ -1,0 +1,229 @@
+//! Writes requests of the Chat Completions API.
+
+use parallax_model_http::{
+    Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
+};
+use parallax_models::{MaxTokensField, Quirks, ReasoningField};
+use parallax_protocol::Object;
+use parallax_protocol::model::{Request, ToolSet};
+use serde_json::{Value, json};
+
+use crate::generation::Generation;
+
+/// What a request depends on besides itself.
+pub(crate) struct ChatFormat<'a> {
+    /// The model's id for the provider.
+    pub(crate) model: &'a str,
+    pub(crate) quirks: &'a Quirks,
+    /// Whether PDF files can be sent.
+    pub(crate) takes_files: bool,
+    /// `provider` of OpenRouter.
+    pub(crate) routing: Option<&'a Object>,
+    pub(crate) generation: &'a Generation,
+    pub(crate) declarations: &'a Declarations,
+    /// `prompt_cache_key`, where it is supported.
+    pub(crate) cache_key: Option<&'a str>,
+}
+
+/// The body of a request.
+pub(crate) fn body(request: &Request, format: &ChatFormat<'_>) -> Value {
+    let quirks = format.quirks;
+    let dialogue = Dialogue::new(&request.contents, &request.model);
+    let has_calls = dialogue.turns.iter().any(|turn| match turn {
+        Turn::Model(pieces) => pieces.iter().any(|it| matches!(it, ModelPiece::Call { .. })),
+        Turn::User { .. } => false,
+    });
+    let mut body = json!({"model": format.model, "stream": true});
+    if quirks.usage_in_stream != Some(false) {
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    if let Some(key) = format.cache_key {
+        body["prompt_cache_key"] = json!(key);
+    }
+    if !format.declarations.list.is_empty() {
+        let tools = format.declarations.list.iter().map(|it| {
+            let mut function = json!({"name": it.name, "description": it.description,
+                "parameters": it.schema});
+            if quirks.strict_schemas == Some(true) {
+                function["strict"] = json!(true);
+            }
+            json!({"type": "function", "function": function})
+        });
+        body["tools"] = tools.collect();
+        if let Some(parallel) = quirks.parallel_tool_calls {
+            body["parallel_tool_calls"] = json!(parallel);
+        }
+    } else if has_calls && quirks.empty_tools_with_history == Some(true) {
+        body["tools"] = json!([]);
+    }
+    add_generation(&mut body, format);
+    if let Some(routing) = format.routing {
+        body["provider"] = Value::Object(routing.clone());
+    }
+    if matches!(request.tools, ToolSet::WebSearch) && format.routing.is_some() {
+        body["plugins"] = json!([{"id": "web"}]);
+    }
+    body["messages"] = Value::Array(messages(request, dialogue, format));
+    body
+}
+
+fn add_generation(body: &mut Value, format: &ChatFormat<'_>) {
+    let generation = format.generation;
+    let max_tokens = match format.quirks.max_tokens_field {
+        Some(MaxTokensField::MaxCompletionTokens) => "max_completion_tokens",
+        Some(MaxTokensField::MaxTokens) | None => "max_tokens",
+    };
+    for (key, value) in [
+        ("temperature", &generation.temperature),
+        ("top_p", &generation.top_p),
+        ("seed", &generation.seed),
+        ("stop", &generation.stop),
+        (max_tokens, &generation.max_tokens),
+    ] {
+        if let Some(value) = value {
+            body[key] = value.clone();
+        }
+    }
+    if let Some(effort) = &generation.effort {
+        body["reasoning_effort"] = json!(effort);
+    }
+    if let Some(schema) = &generation.schema {
+        body["response_format"] = json!({"type": "json_schema", "json_schema": {
+            "name": "answer", "schema": schema,
+            "strict": format.quirks.strict_schemas == Some(true)}});
+    } else if generation.json {
+        body["response_format"] = json!({"type": "json_object"});
+    }
+}
+
+fn messages(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> Vec<Value> {
+    let quirks = format.quirks;
+    let mut messages = Vec::new();
+    if !request.system.is_empty() {
+        let role = if quirks.developer_role == Some(true) { "developer" } else { "system" };
+        messages.push(json!({"role": role, "content": &*request.system}));
+    }
+    // Reasoning goes back within the loop of calls that is not over.
+    let loop_start = dialogue
+        .turns
+        .iter()
+        .rposition(|turn| matches!(turn, Turn::User { results, .. } if results.is_empty()))
+        .unwrap_or(0);
+    for (at, turn) in dialogue.turns.into_iter().enumerate() {
+        match turn {
+            Turn::Model(pieces) => messages.push(assistant(pieces, at > loop_start, format)),
+            Turn::User { results, pieces } => user(results, pieces, format, &mut messages),
+        }
+    }
+    messages
+}
+
+fn assistant(pieces: Vec<ModelPiece>, in_loop: bool, format: &ChatFormat<'_>) -> Value {
+    let quirks = format.quirks;
+    let mut message = json!({"role": "assistant"});
+    let (mut text, mut calls) = (String::new(), Vec::new());
+    for piece in pieces {
+        match piece {
+            ModelPiece::Text { text: more, .. } => text.push_str(&more),
+            ModelPiece::Call { id, name, arguments, opaque } => {
+                let mut call = json!({"id": id, "type": "function",
+                    "function": {"name": wire_name(&name), "arguments": arguments}});
+                let extra = opaque.and_then(|data| serde_json::from_str::<Object>(data.get()).ok());
+                for (key, value) in extra.into_iter().flatten() {
+                    call[key] = value;
+                }
+                calls.push(call);
+            }
+            ModelPiece::Opaque(data) => {
+                let Ok(Value::Object(fields)) = serde_json::from_str(data.get()) else { continue };
+                for (key, value) in fields {
+                    match key.as_str() {
+                        "reasoning_details" => message[key] = value,
+                        "reasoning" if in_loop && quirks.echo_reasoning() => {
+                            let name = match quirks.reasoning_field {
+                                Some(ReasoningField::Reasoning) => "reasoning",
+                                _ => "reasoning_content",
+                            };
+                            message[name] = value;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    message["content"] = match text.is_empty() {
+        true if calls.is_empty() || quirks.non_null_assistant_content == Some(true) => json!(""),
+        true => Value::Null,
+        false => json!(text),
+    };
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    message
+}
+
+fn user(
+    results: Vec<ToolResult>,
+    pieces: Vec<UserPiece>,
+    format: &ChatFormat<'_>,
+    messages: &mut Vec<Value>,
+) {
+    let has_results = !results.is_empty();
+    let mut media = Vec::new();
+    for result in results {
+        let mut text = result.text;
+        if !result.media.is_empty() {
+            // Media cannot be part of a tool message.
+            text.push_str(if text.is_empty() { "" } else { "\n" });
+            text.push_str("[The file follows in the next user message.]");
+            media.extend(result.media);
+        }
+        let mut message = json!({"role": "tool", "tool_call_id": result.id, "content": text});
+        if format.quirks.tool_result_name == Some(true) {
+            message["name"] = json!(wire_name(&result.name));
+        }
+        messages.push(message);
+    }
+    let media = media.into_iter().map(UserPiece::Media);
+    let pieces: Vec<UserPiece> = media.chain(pieces).collect();
+    if pieces.is_empty() {
+        return;
+    }
+    if has_results && format.quirks.assistant_after_tool_result == Some(true) {
+        messages.push(json!({"role": "assistant", "content": "I have read the results."}));
+    }
+    messages.push(json!({"role": "user", "content": user_content(pieces, format)}));
+}
+
+/// A string if there is only text: some servers take nothing else.
+fn user_content(pieces: Vec<UserPiece>, format: &ChatFormat<'_>) -> Value {
+    let mut items: Vec<Value> = Vec::new();
+    let mut only_text = true;
+    let mut texts: Vec<String> = Vec::new();
+    for piece in pieces {
+        let text = match piece {
+            UserPiece::Text(text) => text,
+            UserPiece::Media(media) => match media_item(&media, format.takes_files) {
+                Some(item) => {
+                    only_text = false;
+                    items.push(item);
+                    continue;
+                }
+                None => media.omitted(),
+            },
+        };
+        items.push(json!({"type": "text", "text": text}));
+        texts.push(text);
+    }
+    if only_text { json!(texts.join("\n\n")) } else { Value::Array(items) }
+}
+
+fn media_item(media: &Media, takes_files: bool) -> Option<Value> {
+    if media.is_image() {
+        return Some(json!({"type": "image_url", "image_url": {"url": media.data_url()}}));
+    }
+    (media.is_pdf() && takes_files).then(
+        || json!({"type": "file", "file": {"filename": "file.pdf", "file_data": media.data_url()}}),
+    )
+}

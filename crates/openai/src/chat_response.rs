@@ -1,0 +1,350 @@
+//! Reads responses of the Chat Completions API, with what servers do differently.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parallax_model_http::{Declarations, Decoder, ErrorPayload, EventError, random_call_id};
+use parallax_protocol::Object;
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use crate::tagged_thought::{TaggedText, ThoughtTags};
+use crate::usage::usage;
+
+/// A call under construction.
+#[derive(Debug, Default)]
+struct CallInProgress {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    /// Fields beside the function that go back with the call.
+    extra: Object,
+}
+
+/// The decoder of one response.
+pub(crate) struct ChatDecoder {
+    declarations: Arc<Declarations>,
+    tags: ThoughtTags,
+    calls: Vec<CallInProgress>,
+    reasoning: String,
+    details: Vec<Value>,
+    /// Whether anything visible was received.
+    has_text: bool,
+    finished: bool,
+}
+
+impl ChatDecoder {
+    pub(crate) fn new(declarations: Arc<Declarations>) -> Self {
+        Self {
+            declarations,
+            tags: ThoughtTags::default(),
+            calls: Vec::new(),
+            reasoning: String::new(),
+            details: Vec::new(),
+            has_text: false,
+            finished: false,
+        }
+    }
+
+    fn delta(&mut self, delta: &Object, chunk: &mut Chunk) {
+        for key in ["reasoning_content", "reasoning"] {
+            if let Some(Value::String(text)) = delta.get(key)
+                && !text.is_empty()
+            {
+                self.reasoning.push_str(text);
+                chunk.parts.push(thought(text.clone()));
+                break;
+            }
+        }
+        if let Some(Value::Array(details)) = delta.get("reasoning_details") {
+            for detail in details {
+                let has_plain = delta.contains_key("reasoning");
+                if let Some(text) = reasoning_text(detail).filter(|_| !has_plain) {
+                    chunk.parts.push(thought(text.to_owned()));
+                }
+                add_detail(&mut self.details, detail);
+            }
+        }
+        for key in ["content", "refusal"] {
+            if let Some(text) = delta.get(key).and_then(text_of) {
+                let pieces = self.tags.push(&text);
+                self.show(pieces, chunk);
+            }
+        }
+        if let Some(Value::Array(calls)) = delta.get("tool_calls") {
+            for call in calls.iter().filter_map(Value::as_object) {
+                self.call_delta(call);
+            }
+        }
+        // The older form of a single call.
+        if let Some(Value::Object(function)) = delta.get("function_call") {
+            let mut call = Object::new();
+            call.insert("index".to_owned(), json!(0));
+            call.insert("function".to_owned(), Value::Object(function.clone()));
+            self.call_delta(&call);
+        }
+        let annotations = delta.get("annotations").and_then(Value::as_array);
+        for annotation in annotations.into_iter().flatten() {
+            let Some(source) = annotation.get("url_citation") else { continue };
+            let field = |key: &str| source.get(key).and_then(Value::as_str).map(str::to_owned);
+            chunk
+                .citations
+                .push(Citation { title: field("title"), uri: field("url").unwrap_or_default() });
+        }
+    }
+
+    fn show(&mut self, pieces: impl IntoIterator<Item = TaggedText>, chunk: &mut Chunk) {
+        for piece in pieces {
+            match piece {
+                TaggedText::Thought(text) => {
+                    self.reasoning.push_str(&text);
+                    chunk.parts.push(thought(text));
+                }
+                TaggedText::Text(text) => {
+                    self.has_text |= !text.trim().is_empty();
+                    chunk.parts.push(Part::text(text));
+                }
+            }
+        }
+    }
+
+    fn call_delta(&mut self, delta: &Object) {
+        fn text(value: Option<&Value>) -> &str {
+            value.and_then(Value::as_str).unwrap_or_default()
+        }
+        let index = delta.get("index").and_then(Value::as_u64);
+        let id = text(delta.get("id"));
+        let function = delta.get("function").and_then(Value::as_object);
+        let name = text(function.and_then(|it| it.get("name")));
+        let position = self.position(index, id, name);
+        let Some(call) = self.calls.get_mut(position) else { return };
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        // Some servers repeat the name, others send it in pieces.
+        if !name.is_empty() && call.name != name {
+            if call.arguments.is_empty() {
+                call.name.push_str(name);
+            } else if call.name.is_empty() {
+                name.clone_into(&mut call.name);
+            }
+        }
+        match function.and_then(|it| it.get("arguments")) {
+            Some(Value::String(more)) => call.arguments.push_str(more),
+            Some(whole @ Value::Object(_)) => call.arguments = whole.to_string(),
+            _ => {}
+        }
+        if let Some(extra) = delta.get("extra_content") {
+            call.extra.insert("extra_content".to_owned(), extra.clone());
+        }
+    }
+
+    /// The position of the call that a delta belongs to, which may be a new one.
+    fn position(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
+        let differs =
+            |call: &CallInProgress| !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let known = match index {
+            // Some servers send all calls with the index 0.
+            Some(_) => self.calls.iter().rposition(|call| call.index == index && !differs(call)),
+            None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
+            // Without index and id, a name begins another call once arguments were received.
+            None => self
+                .calls
+                .iter()
+                .rposition(|_| true)
+                .filter(|&last| name.is_empty() || !is_whole(&self.calls[last].arguments)),
+        };
+        known.unwrap_or_else(|| {
+            self.calls.push(CallInProgress { index, ..CallInProgress::default() });
+            self.calls.len() - 1
+        })
+    }
+
+    /// What was held back, and the reason.
+    fn complete(&mut self, word: &str, chunk: &mut Chunk) {
+        self.finished = true;
+        let rest = self.tags.finish();
+        self.show(rest, chunk);
+        chunk.parts.extend(self.reasoning_part());
+        let calls = std::mem::take(&mut self.calls);
+        let has_calls = !calls.is_empty();
+        for call in calls.into_iter().filter(|call| !call.name.is_empty()) {
+            chunk.parts.push(self.call_part(call));
+        }
+        let reason = match word {
+            "length" | "max_tokens" => FinishReason::MaxTokens,
+            "content_filter" => FinishReason::Refused(Refusal::Safety),
+            _ if has_calls => FinishReason::ToolCalls,
+            "" | "stop" | "eos" | "tool_calls" | "function_call" | "end_turn" => FinishReason::Stop,
+            "error" => FinishReason::Other,
+            _ => FinishReason::Unknown,
+        };
+        chunk.finish = Some(Finish::new(reason, word));
+    }
+
+    fn reasoning_part(&mut self) -> Option<Part> {
+        let mut data = Object::new();
+        if !self.details.is_empty() {
+            let details = std::mem::take(&mut self.details);
+            data.insert("reasoning_details".to_owned(), Value::Array(details));
+        }
+        let reasoning = std::mem::take(&mut self.reasoning);
+        if !reasoning.is_empty() {
+            data.insert("reasoning".to_owned(), Value::String(reasoning));
+        }
+        if data.is_empty() {
+            return None;
+        }
+        to_raw_value(&data).ok().map(Part::opaque_thought)
+    }
+
+    fn call_part(&self, call: CallInProgress) -> Part {
+        let id = if call.id.is_empty() { random_call_id() } else { call.id };
+        let name = self.declarations.name_of(&call.name);
+        let opaque: Option<Box<RawValue>> =
+            (!call.extra.is_empty()).then(|| to_raw_value(&call.extra).ok()).flatten();
+        function_call(&id, &name, &call.arguments).with_opaque(opaque)
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        let text = String::from_utf8_lossy(data);
+        let event: Value = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
+        let Value::Object(fields) = &event else { return Err(EventError::NotJson) };
+        let is_error = fields.get("error").is_some_and(|error| !error.is_null())
+            || fields.get("object").is_some_and(|object| object == "error");
+        if is_error {
+            let payload = ErrorPayload::from_value(&event).unwrap_or_default();
+            return Err(EventError::Refused(Box::new(payload)));
+        }
+        let mut chunk = Chunk { usage: fields.get("usage").and_then(usage), ..Chunk::default() };
+        let choice = fields.get("choices").and_then(|choices| choices.get(0));
+        if let Some(choice) = choice {
+            let delta = choice.get("delta").filter(|it| it.is_object()).or(choice.get("message"));
+            if let Some(Value::Object(delta)) = delta {
+                self.delta(delta, &mut chunk);
+            }
+            if let Some(Value::String(word)) = choice.get("finish_reason")
+                && !word.is_empty()
+                && !self.finished
+            {
+                let is_empty = !self.has_text && self.calls.is_empty() && self.reasoning.is_empty();
+                let visible = chunk.parts.iter().any(|part| !part.is_thought());
+                if word == "length" && is_empty && !visible {
+                    return Err(EventError::Refused(Box::new(no_room())));
+                }
+                self.complete(word, &mut chunk);
+            }
+        }
+        let version = || fields.get("model").and_then(Value::as_str).map(str::to_owned);
+        if chunk.finish.is_some() {
+            chunk.model_version = version();
+            let id = fields.get("id").and_then(Value::as_str);
+            chunk.response_id = id.map(str::to_owned);
+        }
+        if !chunk.parts.is_empty() || chunk.finish.is_some() || chunk.usage.is_some() {
+            chunks.push_back(chunk);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        if self.finished {
+            return Ok(());
+        }
+        let whole_calls = !self.calls.is_empty()
+            && self.calls.iter().all(|call| !call.name.is_empty() && is_whole(&call.arguments));
+        if !whole_calls && (!self.calls.is_empty() || !self.has_text) {
+            return Err(EventError::Incomplete);
+        }
+        let mut chunk = Chunk::default();
+        self.complete("", &mut chunk);
+        chunks.push_back(chunk);
+        Ok(())
+    }
+}
+
+/// A limit that was reached without output: the prompt fills the context window.
+fn no_room() -> ErrorPayload {
+    ErrorPayload {
+        code: Some(400),
+        message: "the prompt exceeds the context length of the model: no token of output was left"
+            .to_owned(),
+        ..ErrorPayload::default()
+    }
+}
+
+pub(crate) fn thought(text: String) -> Part {
+    let mut object = Object::new();
+    object.insert("text".to_owned(), Value::String(text));
+    object.insert("thought".to_owned(), Value::Bool(true));
+    Part::from(object)
+}
+
+/// A call part. Arguments that are not a JSON object stay the text that they are, which no tool
+/// accepts.
+pub(crate) fn function_call(id: &str, name: &str, arguments: &str) -> Part {
+    let args = match arguments.trim() {
+        "" => Value::Object(Object::new()),
+        text => match serde_json::from_str(text) {
+            Ok(Value::Object(args)) => Value::Object(args),
+            Ok(Value::Null) => Value::Object(Object::new()),
+            _ => Value::String(arguments.to_owned()),
+        },
+    };
+    let mut call = Object::new();
+    call.insert("id".to_owned(), Value::String(id.to_owned()));
+    call.insert("name".to_owned(), Value::String(name.to_owned()));
+    call.insert("args".to_owned(), args);
+    let mut object = Object::new();
+    object.insert("functionCall".to_owned(), Value::Object(call));
+    Part::from(object)
+}
+
+/// Whether arguments are complete.
+fn is_whole(arguments: &str) -> bool {
+    arguments.trim().is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
+}
+
+/// Text, or a list of text items.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let texts = items.iter().filter_map(|item| item.get("text").and_then(Value::as_str));
+            Some(texts.collect())
+        }
+        _ => None,
+    }
+    .filter(|text: &String| !text.is_empty())
+}
+
+fn reasoning_text(detail: &Value) -> Option<&str> {
+    let text = detail.get("text").or_else(|| detail.get("summary"))?;
+    text.as_str().filter(|text| !text.is_empty())
+}
+
+/// Joins the pieces of a detail, which have the same index and type.
+fn add_detail(details: &mut Vec<Value>, detail: &Value) {
+    let key = |value: &Value| (value.get("index").cloned(), value.get("type").cloned());
+    let last = details.last_mut().filter(|last| key(last).0.is_some() && key(last) == key(detail));
+    let (Some(Value::Object(last)), Value::Object(detail)) = (last, detail) else {
+        details.push(detail.clone());
+        return;
+    };
+    for (name, value) in detail {
+        match (last.get_mut(name), value, name.as_str()) {
+            (Some(Value::String(text)), Value::String(more), "text" | "summary" | "data") => {
+                text.push_str(more);
+            }
+            (_, Value::Null, _) => {}
+            _ => {
+                last.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}

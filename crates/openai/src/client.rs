@@ -1,0 +1,286 @@
+//! The wire: addresses, headers, and what to do about rejected requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parallax_http::url::Url;
+use parallax_model_http::{
+    BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
+    HttpModel, HttpRequest, Recovery, RequestHeaders, TransportOptions, Wire, model_id, parse_base,
+    url_with_path,
+};
+use parallax_models::{MaxTokensField, Quirks};
+use parallax_protocol::Object;
+use parallax_protocol::model::{ModelCatalog, ModelError, Request};
+use parallax_protocol::secret::Secret;
+
+use crate::chat_request::{self, ChatFormat};
+use crate::chat_response::ChatDecoder;
+use crate::errors;
+use crate::generation::Generation;
+use crate::ollama_request::{self, OllamaFormat};
+use crate::ollama_response::OllamaDecoder;
+use crate::responses_request::{self, ResponsesFormat};
+use crate::responses_response::ResponsesDecoder;
+
+/// The API that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// `/responses`; servers that do not have it are asked by Chat Completions.
+    Responses,
+    /// `/chat/completions`.
+    Chat,
+    /// Ollama's `/api/chat`.
+    Ollama,
+}
+
+/// How to reach a service.
+#[derive(Debug, Clone)]
+pub struct OpenAiOptions {
+    /// The API.
+    pub api: Api,
+    /// The name of the provider.
+    pub provider: String,
+    /// The base URL.
+    pub base_url: String,
+    /// Where the base URL comes from, for messages.
+    pub base_url_source: String,
+    /// The key, sent as `Authorization: Bearer`.
+    pub key: Option<Secret>,
+    /// What to check when the service rejects the key.
+    pub credentials_hint: String,
+    /// Additional headers, which override ours.
+    pub headers: Vec<(String, String)>,
+    /// The version in `User-Agent`.
+    pub version: String,
+    /// How the service differs from the standard.
+    pub quirks: Quirks,
+    /// `provider` of OpenRouter's requests.
+    pub routing: Option<Object>,
+    /// Identifies the session for the service's prompt cache.
+    pub cache_key: Option<String>,
+    /// Proxies, attempts, and timeouts.
+    pub transport: TransportOptions,
+}
+
+/// The model of a service.
+///
+/// # Errors
+/// When the base URL is invalid.
+pub fn model(
+    options: OpenAiOptions,
+    catalog: Arc<dyn ModelCatalog>,
+) -> Result<HttpModel, BaseUrlError> {
+    let base = parse_base(&options.base_url, &options.base_url_source)?;
+    let mut transport = options.transport.clone();
+    transport.secrets.extend(options.key.clone());
+    let is_openai = base.host_str() == Some("api.openai.com");
+    let wire = OpenAiWire {
+        base,
+        is_openai,
+        catalog: catalog.clone(),
+        declarations: DeclarationCache::default(),
+        uses_chat: AtomicBool::new(options.api == Api::Chat),
+        no_stream_options: AtomicBool::new(false),
+        other_max_tokens: AtomicBool::new(false),
+        no_sampling: AtomicBool::new(false),
+        no_thinking: AtomicBool::new(false),
+        options,
+    };
+    Ok(HttpModel::new(wire, transport, catalog))
+}
+
+struct OpenAiWire {
+    options: OpenAiOptions,
+    base: Url,
+    is_openai: bool,
+    catalog: Arc<dyn ModelCatalog>,
+    declarations: DeclarationCache,
+    /// The server does not have the Responses API.
+    uses_chat: AtomicBool,
+    /// What the server rejected: it is not sent again.
+    no_stream_options: AtomicBool,
+    other_max_tokens: AtomicBool,
+    no_sampling: AtomicBool,
+    no_thinking: AtomicBool,
+}
+
+impl OpenAiWire {
+    fn api(&self) -> Api {
+        match self.options.api {
+            Api::Responses if self.uses_chat.load(Ordering::Relaxed) => Api::Chat,
+            api => api,
+        }
+    }
+
+    fn quirks(&self) -> Quirks {
+        let mut quirks = self.options.quirks.clone();
+        if self.no_stream_options.load(Ordering::Relaxed) {
+            quirks.usage_in_stream = Some(false);
+        }
+        if self.other_max_tokens.load(Ordering::Relaxed) {
+            quirks.max_tokens_field = Some(match quirks.max_tokens_field {
+                Some(MaxTokensField::MaxCompletionTokens) => MaxTokensField::MaxTokens,
+                _ => MaxTokensField::MaxCompletionTokens,
+            });
+        }
+        quirks
+    }
+
+    fn body(&self, request: &Request) -> Vec<u8> {
+        let (model, quirks) = (model_id(&request.model), self.quirks());
+        let mut generation = Generation::read(&self.catalog.configured_generation(request));
+        if self.no_sampling.load(Ordering::Relaxed) {
+            (generation.temperature, generation.top_p) = (None, None);
+        }
+        let thinks = !self.no_thinking.load(Ordering::Relaxed);
+        if !thinks {
+            generation.effort = None;
+        }
+        let declarations = self.declarations.get(&request.tools);
+        let cache_key = self.options.cache_key.as_deref();
+        let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));
+        let body = match self.api() {
+            Api::Responses => {
+                return responses_request::body(
+                    request,
+                    &ResponsesFormat {
+                        model,
+                        quirks: &quirks,
+                        generation: &generation,
+                        declarations: &declarations,
+                        cache_key,
+                    },
+                );
+            }
+            Api::Chat => chat_request::body(
+                request,
+                &ChatFormat {
+                    model,
+                    quirks: &quirks,
+                    takes_files: self.is_openai || self.options.provider == "openrouter",
+                    routing: self.options.routing.as_ref(),
+                    generation: &generation,
+                    declarations: &declarations,
+                    cache_key: cache_key.filter(|_| quirks.cache_key == Some(true)),
+                },
+            ),
+            Api::Ollama => ollama_request::body(
+                request,
+                &OllamaFormat {
+                    model,
+                    generation: &generation,
+                    declarations: &declarations,
+                    context: self.catalog.limits(&request.model).context,
+                    think: thinks,
+                },
+            ),
+        };
+        // Values cannot fail to serialize into memory.
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+}
+
+impl Wire for OpenAiWire {
+    fn base(&self) -> &Url {
+        &self.base
+    }
+
+    fn http_request(
+        &self,
+        request: &Request,
+        _delivery: Delivery,
+        _attempt: u32,
+    ) -> Result<HttpRequest, ModelError> {
+        let options = &self.options;
+        let path = match self.api() {
+            Api::Responses => "responses",
+            Api::Chat => "chat/completions",
+            Api::Ollama => "api/chat",
+        };
+        let headers = RequestHeaders {
+            custom: &options.headers,
+            version: &options.version,
+            model: model_id(&request.model),
+            bearer: options.key.as_ref(),
+            named_key: None,
+        };
+        let headers = headers.build().map_err(|HeaderError| ModelError::Auth {
+            status: None,
+            message: format!(
+                "the API key contains characters that are invalid in an HTTP header: check {}",
+                options.credentials_hint
+            ),
+        })?;
+        Ok(HttpRequest {
+            url: url_with_path(&self.base, path),
+            headers,
+            body: self.body(request).into(),
+        })
+    }
+
+    fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
+        let declarations = self.declarations.get(&request.tools);
+        match self.api() {
+            Api::Responses => Box::new(ResponsesDecoder::new(declarations)),
+            Api::Chat => Box::new(ChatDecoder::new(declarations)),
+            Api::Ollama => Box::new(OllamaDecoder::new(declarations)),
+        }
+    }
+
+    fn classify(&self, response: &ErrorResponse) -> ErrorClass {
+        errors::classify(response)
+    }
+
+    fn credentials_hint(&self) -> String {
+        self.options.credentials_hint.clone()
+    }
+
+    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
+        let message = response.payload.message.to_lowercase();
+        // A flag that is set already did not help.
+        let set = |flag: &AtomicBool, notice: Option<String>| {
+            (!flag.swap(true, Ordering::Relaxed)).then_some(Recovery { notice })
+        };
+        let names_model = message.contains("model")
+            || response.payload.status.as_deref() == Some("model_not_found");
+        if self.api() == Api::Responses
+            && !self.is_openai
+            && (matches!(response.status, 405 | 501) || response.status == 404 && !names_model)
+        {
+            let provider = &self.options.provider;
+            let notice = format!(
+                "`{provider}` does not have the Responses API, so Chat Completions is used \
+                    (`\"wire\": \"openai-chat\"` in `providers.{provider}` avoids the attempt)"
+            );
+            return set(&self.uses_chat, Some(notice));
+        }
+        if !matches!(response.status, 400 | 422) {
+            return None;
+        }
+        if message.contains("stream_options") {
+            return set(&self.no_stream_options, None);
+        }
+        if message.contains("max_tokens") && message.contains("max_completion_tokens") {
+            return set(&self.other_max_tokens, None);
+        }
+        let generation = self.catalog.configured_generation(request);
+        let samples = generation.contains_key("temperature") || generation.contains_key("topP");
+        if samples && (message.contains("temperature") || message.contains("top_p")) {
+            let notice = format!(
+                "`{}` does not accept `temperature` and `topP`, so these settings are not sent",
+                request.model
+            );
+            return set(&self.no_sampling, Some(notice));
+        }
+        let thinks = generation.contains_key("thinkingConfig");
+        if thinks && ["think", "reasoning"].iter().any(|word| message.contains(word)) {
+            let notice = format!(
+                "`{}` does not accept the thinking level, so this setting is not sent",
+                request.model
+            );
+            return set(&self.no_thinking, Some(notice));
+        }
+        None
+    }
+}

@@ -1,0 +1,48 @@
+//! What errors of these services mean.
+
+use parallax_model_http::{ErrorClass, ErrorResponse};
+
+/// Codes of an exhausted balance.
+const NO_BALANCE: &[&str] =
+    &["insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"];
+
+pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
+    let payload = &response.payload;
+    let words = [payload.status.as_deref(), payload.kind.as_deref()];
+    let is_any = |codes: &[&str]| words.iter().flatten().any(|word| codes.contains(word));
+    match response.status {
+        401 | 403 => ErrorClass::Auth,
+        402 => ErrorClass::Quota { daily: false, wait: None },
+        404 => ErrorClass::NotFound,
+        429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, wait: None },
+        501 | 505 => ErrorClass::Bad,
+        408 | 409 | 429 | 499 | 500.. => match response.retry_after {
+            Some(delay) => response.waiting(delay),
+            None => response.later(),
+        },
+        _ => ErrorClass::Bad,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_model_http::ErrorPayload;
+
+    #[test]
+    fn errors_are_classified() {
+        for (status, body, expected) in [
+            (401, "{}", "Auth"),
+            (400, r#"{"error":{"message":"bad"}}"#, "Bad"),
+            (404, "{}", "NotFound"),
+            (429, r#"{"error":{"code":"insufficient_quota","message":"pay"}}"#, "Quota"),
+            (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, "Retry"),
+            (503, r#"{"error":{"message":"Loading model","code":503}}"#, "Retry"),
+            (529, "{}", "Retry"),
+        ] {
+            let payload = ErrorPayload::from_body(body.as_bytes());
+            let class = classify(&ErrorResponse { status, payload, retry_after: None });
+            assert!(format!("{class:?}").starts_with(expected), "{status}: {class:?}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The OpenAI APIs as a model: Responses, and Chat Completions, which many other services and
+//! local servers implement too.
+//!
+//! Formats follow the public references of both APIs. Differences between servers are
+//! [`parallax_models::Quirks`].
+
+mod chat_request;
+mod chat_response;
+mod client;
+mod errors;
+mod generation;
+mod ollama_request;
+mod ollama_response;
+mod responses_request;
+mod responses_response;
+mod tagged_thought;
+mod usage;
+
+pub use client::{Api, OpenAiOptions, model};

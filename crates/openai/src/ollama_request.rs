@@ -1,0 +1,120 @@
+//! Writes requests of Ollama's own chat API.
+
+use parallax_model_http::{Declarations, Dialogue, ModelPiece, Turn, UserPiece, wire_name};
+use parallax_protocol::Object;
+use parallax_protocol::model::Request;
+use serde_json::{Value, json};
+
+use crate::generation::Generation;
+
+/// What a request depends on besides itself.
+pub(crate) struct OllamaFormat<'a> {
+    /// The model's id for the provider.
+    pub(crate) model: &'a str,
+    pub(crate) generation: &'a Generation,
+    pub(crate) declarations: &'a Declarations,
+    /// The context window that the server is asked for, in tokens.
+    pub(crate) context: u64,
+    /// Whether the model thinks; `None`: as the server has it.
+    pub(crate) think: bool,
+}
+
+/// The body of a request.
+pub(crate) fn body(request: &Request, format: &OllamaFormat<'_>) -> Value {
+    let generation = format.generation;
+    let mut options = json!({"num_ctx": format.context});
+    for (key, value) in [
+        ("temperature", &generation.temperature),
+        ("top_p", &generation.top_p),
+        ("seed", &generation.seed),
+        ("stop", &generation.stop),
+        ("num_predict", &generation.max_tokens),
+    ] {
+        if let Some(value) = value {
+            options[key] = value.clone();
+        }
+    }
+    let mut body = json!({"model": format.model, "stream": true, "options": options});
+    if let Some(effort) = generation.effort.as_deref().filter(|_| format.think) {
+        body["think"] = match effort {
+            "minimal" | "none" => json!(false),
+            "low" | "medium" | "high" if format.model.starts_with("gpt-oss") => json!(effort),
+            _ => json!(true),
+        };
+    }
+    if let Some(schema) = &generation.schema {
+        body["format"] = schema.clone();
+    } else if generation.json {
+        body["format"] = json!("json");
+    }
+    if !format.declarations.list.is_empty() {
+        let tools = format.declarations.list.iter().map(|it| {
+            json!({"type": "function", "function": {"name": it.name,
+                "description": it.description, "parameters": it.schema}})
+        });
+        body["tools"] = tools.collect();
+    }
+    body["messages"] = Value::Array(messages(request));
+    body
+}
+
+fn messages(request: &Request) -> Vec<Value> {
+    let mut messages = Vec::new();
+    if !request.system.is_empty() {
+        messages.push(json!({"role": "system", "content": &*request.system}));
+    }
+    for turn in Dialogue::new(&request.contents, &request.model).turns {
+        match turn {
+            Turn::Model(pieces) => messages.push(assistant(pieces)),
+            Turn::User { results, pieces } => {
+                let mut media = Vec::new();
+                for result in results {
+                    messages.push(json!({"role": "tool", "tool_name": wire_name(&result.name),
+                        "content": result.text}));
+                    media.extend(result.media.into_iter().map(UserPiece::Media));
+                }
+                media.extend(pieces);
+                messages.extend(user(media));
+            }
+        }
+    }
+    messages
+}
+
+fn user(pieces: Vec<UserPiece>) -> Option<Value> {
+    if pieces.is_empty() {
+        return None;
+    }
+    let (mut texts, mut images) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        match piece {
+            UserPiece::Text(text) => texts.push(text),
+            UserPiece::Media(media) if media.is_image() => images.push(media.data),
+            UserPiece::Media(media) => texts.push(media.omitted()),
+        }
+    }
+    let mut message = json!({"role": "user", "content": texts.join("\n\n")});
+    if !images.is_empty() {
+        message["images"] = json!(images);
+    }
+    Some(message)
+}
+
+fn assistant(pieces: Vec<ModelPiece>) -> Value {
+    let (mut text, mut calls) = (String::new(), Vec::new());
+    for piece in pieces {
+        match piece {
+            ModelPiece::Text { text: more, .. } => text.push_str(&more),
+            ModelPiece::Call { name, arguments, .. } => {
+                let arguments: Object = serde_json::from_str(&arguments).unwrap_or_default();
+                calls.push(json!({"function": {"name": wire_name(&name), "arguments": arguments}}));
+            }
+            ModelPiece::Opaque(_) => {}
+        }
+    }
+    let mut message = json!({"role": "assistant", "content": text});
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    message
+}

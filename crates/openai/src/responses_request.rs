@@ -1,0 +1,179 @@
+//! Writes requests of the Responses API, without state at the service.
+
+use parallax_model_http::{
+    Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
+};
+use parallax_models::Quirks;
+use parallax_protocol::Object;
+use parallax_protocol::model::{Request, ToolSet};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use crate::generation::Generation;
+
+/// What a request depends on besides itself.
+pub(crate) struct ResponsesFormat<'a> {
+    /// The model's id for the provider.
+    pub(crate) model: &'a str,
+    pub(crate) quirks: &'a Quirks,
+    pub(crate) generation: &'a Generation,
+    pub(crate) declarations: &'a Declarations,
+    pub(crate) cache_key: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(flatten)]
+    settings: Object,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    instructions: &'a str,
+    input: Vec<Box<RawValue>>,
+}
+
+/// The body of a request.
+pub(crate) fn body(request: &Request, format: &ResponsesFormat<'_>) -> Vec<u8> {
+    let dialogue = Dialogue::new(&request.contents, &request.model);
+    let body = Body {
+        settings: settings(request, format),
+        instructions: &request.system,
+        input: input(dialogue),
+    };
+    // Strings and raw values cannot fail to serialize into memory.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
+    let (quirks, generation) = (format.quirks, format.generation);
+    let mut body = json!({"model": format.model, "stream": true, "store": false,
+        "include": ["reasoning.encrypted_content"]});
+    if let Some(key) = format.cache_key {
+        body["prompt_cache_key"] = json!(key);
+    }
+    let strict = quirks.strict_schemas == Some(true);
+    let mut tools: Vec<Value> = format
+        .declarations
+        .list
+        .iter()
+        .map(|it| {
+            json!({"type": "function", "name": it.name, "description": it.description,
+                "parameters": it.schema, "strict": strict})
+        })
+        .collect();
+    if matches!(request.tools, ToolSet::WebSearch | ToolSet::UrlContext) {
+        tools.push(json!({"type": "web_search"}));
+    }
+    if !tools.is_empty() {
+        body["tools"] = Value::Array(tools);
+        body["parallel_tool_calls"] = json!(quirks.parallel_tool_calls.unwrap_or(true));
+    }
+    for (key, value) in [
+        ("temperature", &generation.temperature),
+        ("top_p", &generation.top_p),
+        ("max_output_tokens", &generation.max_tokens),
+    ] {
+        if let Some(value) = value {
+            body[key] = value.clone();
+        }
+    }
+    let mut reasoning = json!({"summary": "auto"});
+    if let Some(effort) = &generation.effort {
+        reasoning["effort"] = json!(effort);
+    }
+    body["reasoning"] = reasoning;
+    if let Some(schema) = &generation.schema {
+        body["text"] = json!({"format": {"type": "json_schema", "name": "answer",
+            "schema": schema, "strict": strict}});
+    } else if generation.json {
+        body["text"] = json!({"format": {"type": "json_object"}});
+    }
+    match body {
+        Value::Object(fields) => fields,
+        _ => Object::new(),
+    }
+}
+
+fn input(dialogue: Dialogue) -> Vec<Box<RawValue>> {
+    let mut items = Vec::new();
+    let mut push = |item: &Value| items.extend(to_raw_value(item).ok());
+    let mut raw = Vec::new();
+    for turn in dialogue.turns {
+        match turn {
+            Turn::User { results, pieces } => {
+                results.into_iter().for_each(|result| push(&output_item(result)));
+                let content: Vec<Value> = pieces.into_iter().map(user_item).collect();
+                if !content.is_empty() {
+                    push(&json!({"type": "message", "role": "user", "content": content}));
+                }
+            }
+            Turn::Model(pieces) => {
+                for piece in pieces {
+                    match piece {
+                        ModelPiece::Opaque(data) => {
+                            // Marked, so that the order holds.
+                            push(&Value::Null);
+                            raw.push(data);
+                        }
+                        ModelPiece::Text { text, opaque } => {
+                            let content =
+                                json!([{"type": "output_text", "text": text, "annotations": []}]);
+                            let item =
+                                json!({"type": "message", "role": "assistant", "content": content});
+                            push(&with_fields(item, opaque.as_deref()));
+                        }
+                        ModelPiece::Call { id, name, arguments, opaque } => {
+                            let item = json!({"type": "function_call", "call_id": id,
+                                "name": wire_name(&name), "arguments": arguments});
+                            push(&with_fields(item, opaque.as_deref()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let mut raw = raw.into_iter();
+    items
+        .into_iter()
+        .filter_map(
+            |item: Box<RawValue>| if item.get() == "null" { raw.next() } else { Some(item) },
+        )
+        .collect()
+}
+
+/// Adds the fields that the service sent with an item (`id`, `phase`).
+fn with_fields(mut item: Value, opaque: Option<&RawValue>) -> Value {
+    let fields = opaque.and_then(|data| serde_json::from_str::<Object>(data.get()).ok());
+    for (key, value) in fields.into_iter().flatten() {
+        item[key] = value;
+    }
+    item
+}
+
+fn output_item(result: ToolResult) -> Value {
+    let output = match result.media.is_empty() {
+        true => json!(result.text),
+        false => {
+            let text = (!result.text.is_empty()).then_some(UserPiece::Text(result.text));
+            let media = result.media.into_iter().map(UserPiece::Media);
+            Value::Array(text.into_iter().chain(media).map(user_item).collect())
+        }
+    };
+    json!({"type": "function_call_output", "call_id": result.id, "output": output})
+}
+
+fn user_item(piece: UserPiece) -> Value {
+    match piece {
+        UserPiece::Text(text) => json!({"type": "input_text", "text": text}),
+        UserPiece::Media(media) => media_item(&media),
+    }
+}
+
+fn media_item(media: &Media) -> Value {
+    if media.is_image() {
+        json!({"type": "input_image", "image_url": media.data_url()})
+    } else if media.is_pdf() {
+        json!({"type": "input_file", "filename": "file.pdf", "file_data": media.data_url()})
+    } else {
+        json!({"type": "input_text", "text": media.omitted()})
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads responses of the Responses API.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use parallax_model_http::{Declarations, Decoder, ErrorPayload, EventError, random_call_id};
+use parallax_protocol::Object;
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use crate::chat_response::{function_call, thought};
+use crate::usage::usage;
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    delta: Option<Value>,
+    #[serde(default)]
+    item_id: Option<String>,
+    #[serde(default)]
+    summary_index: Option<u64>,
+    #[serde(default, borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(default)]
+    annotation: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// The whole response, as the last event has it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WholeResponse<'a> {
+    id: Option<String>,
+    model: Option<String>,
+    usage: Option<Value>,
+    incomplete_details: Option<Value>,
+    error: Option<Value>,
+    #[serde(borrow)]
+    output: Vec<&'a RawValue>,
+}
+
+/// The decoder of one response.
+pub(crate) struct ResponsesDecoder {
+    declarations: Arc<Declarations>,
+    /// Messages whose text was received in pieces.
+    streamed: BTreeSet<String>,
+    /// Items that are complete.
+    done: BTreeSet<String>,
+    has_calls: bool,
+    has_refusal: bool,
+    finished: bool,
+}
+
+impl ResponsesDecoder {
+    pub(crate) fn new(declarations: Arc<Declarations>) -> Self {
+        Self {
+            declarations,
+            streamed: BTreeSet::new(),
+            done: BTreeSet::new(),
+            has_calls: false,
+            has_refusal: false,
+            finished: false,
+        }
+    }
+
+    /// A complete item.
+    fn item(&mut self, raw: &RawValue, chunk: &mut Chunk) {
+        let Ok(item) = serde_json::from_str::<Object>(raw.get()) else { return };
+        let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
+        let id = text("id");
+        if !id.is_empty() && !self.done.insert(id.to_owned()) {
+            return;
+        }
+        let kept = |keys: &[&str]| {
+            let fields: Object = keys
+                .iter()
+                .filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())))
+                .filter(|(_, value)| !value.is_null())
+                .collect();
+            (!fields.is_empty()).then(|| to_raw_value(&fields).ok()).flatten()
+        };
+        match text("type") {
+            "message" => {
+                let mut whole = String::new();
+                if !self.streamed.contains(id) {
+                    let content = item.get("content").and_then(Value::as_array);
+                    for piece in content.into_iter().flatten() {
+                        let text = piece.get("text").or_else(|| piece.get("refusal"));
+                        whole.push_str(text.and_then(Value::as_str).unwrap_or_default());
+                    }
+                }
+                chunk.parts.push(Part::text(whole).with_opaque(kept(&["id", "phase"])));
+            }
+            "function_call" => {
+                self.has_calls = true;
+                let call_id = match text("call_id") {
+                    "" => random_call_id(),
+                    id => id.to_owned(),
+                };
+                let name = self.declarations.name_of(text("name"));
+                let call = function_call(&call_id, &name, text("arguments"));
+                chunk.parts.push(call.with_opaque(kept(&["id"])));
+            }
+            _ => chunk.parts.push(Part::opaque_thought(raw.to_owned())),
+        }
+    }
+
+    fn complete(
+        &mut self,
+        kind: &str,
+        raw: &RawValue,
+        chunk: &mut Chunk,
+    ) -> Result<(), EventError> {
+        let response: WholeResponse<'_> =
+            serde_json::from_str(raw.get()).map_err(|_| EventError::NotJson)?;
+        if let Some(error) = response.error.filter(|error| !error.is_null()) {
+            return Err(EventError::Refused(Box::new(error_payload(&error))));
+        }
+        // Some gateways send the items only here.
+        for item in &response.output {
+            self.item(item, chunk);
+        }
+        self.finished = true;
+        let details = response.incomplete_details.unwrap_or_default();
+        let word = match details.get("reason").and_then(Value::as_str) {
+            Some(word) => word,
+            None => kind,
+        };
+        let reason = match word {
+            "max_output_tokens" => FinishReason::MaxTokens,
+            "content_filter" => FinishReason::Refused(Refusal::Safety),
+            _ if self.has_calls => FinishReason::ToolCalls,
+            "completed" if self.has_refusal => FinishReason::Refused(Refusal::Safety),
+            "completed" => FinishReason::Stop,
+            _ => FinishReason::Other,
+        };
+        chunk.finish = Some(Finish::new(reason, word));
+        chunk.usage = response.usage.as_ref().and_then(usage);
+        chunk.model_version = response.model;
+        chunk.response_id = response.id;
+        Ok(())
+    }
+}
+
+impl Decoder for ResponsesDecoder {
+    fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        let text = String::from_utf8_lossy(data);
+        let event: Event<'_> = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
+        let mut chunk = Chunk::default();
+        let delta = || event.delta.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+        match event.kind.as_str() {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.has_refusal |= event.kind == "response.refusal.delta";
+                self.streamed.extend(event.item_id.clone());
+                chunk.parts.push(Part::text(delta()));
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                chunk.parts.push(thought(delta()));
+            }
+            "response.reasoning_summary_part.added" if event.summary_index.unwrap_or(0) > 0 => {
+                chunk.parts.push(thought("\n\n".to_owned()));
+            }
+            "response.output_text.annotation.added" => {
+                let annotation = event.annotation.unwrap_or_default();
+                let field = |key: &str| annotation.get(key).and_then(Value::as_str);
+                if let Some(uri) = field("url") {
+                    let title = field("title").map(str::to_owned);
+                    chunk.citations.push(Citation { title, uri: uri.to_owned() });
+                }
+            }
+            "response.output_item.done" => {
+                if let Some(item) = event.item {
+                    self.item(item, &mut chunk);
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
+                let kind = event.kind.trim_start_matches("response.");
+                let kind = if kind == "done" { "completed" } else { kind };
+                let whole = event.response.ok_or(EventError::NotJson)?;
+                self.complete(kind, whole, &mut chunk)?;
+            }
+            "error" => {
+                let whole: Value = serde_json::from_str(&text).unwrap_or_default();
+                let error = event.error.unwrap_or(whole);
+                return Err(EventError::Refused(Box::new(error_payload(&error))));
+            }
+            // A gateway's error without a type.
+            "" if event.error.is_some() => {
+                let error = event.error.unwrap_or_default();
+                return Err(EventError::Refused(Box::new(error_payload(&error))));
+            }
+            _ => {}
+        }
+        let is_empty = chunk.parts.is_empty() && chunk.finish.is_none();
+        if !is_empty || !chunk.citations.is_empty() {
+            chunks.push_back(chunk);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        if self.finished { Ok(()) } else { Err(EventError::Incomplete) }
+    }
+}
+
+/// An error object, with the HTTP status that its code has elsewhere.
+fn error_payload(error: &Value) -> ErrorPayload {
+    let mut payload = ErrorPayload::from_value(&json!({"error": error})).unwrap_or_default();
+    if payload.code.is_none() {
+        payload.code = match payload.status.as_deref() {
+            Some("rate_limit_exceeded" | "insufficient_quota") => Some(429),
+            Some("server_error" | "overloaded" | "slow_down") | None => Some(500),
+            Some(_) => Some(400),
+        };
+    }
+    payload
+}

@@ -1,0 +1,57 @@
+//! Token counts.
+
+use parallax_protocol::model::Usage;
+use serde_json::Value;
+
+/// The counts of either API: `prompt_tokens` and `completion_tokens`, or `input_tokens` and
+/// `output_tokens`. Counts of reasoning are part of the output there, and apart here.
+pub(crate) fn usage(value: &Value) -> Option<Usage> {
+    let fields = value.as_object()?;
+    let count = |value: Option<&Value>| {
+        let value = value?;
+        let float = || value.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64);
+        value.as_u64().or_else(float)
+    };
+    let either = |chat: &str, responses: &str| count(fields.get(chat).or(fields.get(responses)));
+    let detail = |of: [&str; 2], key: &str| {
+        let details = of.iter().find_map(|name| fields.get(*name));
+        count(details.and_then(|details| details.get(key))).unwrap_or(0)
+    };
+    let prompt_details = ["prompt_tokens_details", "input_tokens_details"];
+    let prompt = either("prompt_tokens", "input_tokens").unwrap_or(0);
+    let whole = either("completion_tokens", "output_tokens").unwrap_or(0);
+    let thought =
+        detail(["completion_tokens_details", "output_tokens_details"], "reasoning_tokens");
+    // DeepSeek has its own name.
+    let cached = detail(prompt_details, "cached_tokens")
+        .max(count(fields.get("prompt_cache_hit_tokens")).unwrap_or(0));
+    Some(Usage {
+        prompt,
+        output: whole.saturating_sub(thought),
+        cached,
+        thought: thought.min(whole),
+        tool_prompt: 0,
+        cache_write: detail(prompt_details, "cache_write_tokens"),
+        total: count(fields.get("total_tokens")).unwrap_or_else(|| prompt.saturating_add(whole)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reasoning_is_not_counted_as_output() {
+        let counts =
+            usage(&json!({"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17,
+            "prompt_tokens_details": {"cached_tokens": 4},
+            "completion_tokens_details": {"reasoning_tokens": 5}}));
+        let expected =
+            Usage { prompt: 10, output: 2, thought: 5, cached: 4, total: 17, ..Usage::default() };
+        assert_eq!(counts, Some(expected));
+        let counts = usage(&json!({"input_tokens": 1, "output_tokens": 2})).expect("counts");
+        assert_eq!((counts.prompt, counts.output, counts.total), (1, 2, 3));
+        assert_eq!(usage(&json!(null)), None);
+    }
+}

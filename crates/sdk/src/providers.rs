@@ -1,0 +1,312 @@
+//! The models of all providers behind one [`Model`]: the prefix of a name decides which one is
+//! asked. A provider is opened when its first request is made.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use parallax_gemini::{Auth, Gemini, GeminiOptions};
+use parallax_model_http::TransportOptions;
+use parallax_models::{ModelTable, Provider, WireKind};
+use parallax_openai::{Api, OpenAiOptions};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
+use parallax_protocol::secret::Secret;
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+
+use crate::launch::{Launch, failure};
+
+/// The name under which the client of the Gemini API is kept.
+const GEMINI: &str = "gemini";
+/// How long `apiKeyCommand` may run.
+const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+/// Hosted models may think for minutes without a word.
+const IDLE_LIMIT: Duration = Duration::from_secs(300);
+
+/// The models of all providers.
+pub(crate) struct ProviderModels {
+    launch: Launch,
+    table: Arc<ModelTable>,
+    open: Mutex<BTreeMap<String, Arc<dyn Model>>>,
+    secrets: Mutex<Vec<Secret>>,
+}
+
+/// A key, and how it is sent.
+pub(crate) struct ProviderKey {
+    pub(crate) key: Secret,
+    /// As `Authorization: Bearer`, whatever the wire's own header is.
+    pub(crate) bearer: bool,
+}
+
+impl ProviderModels {
+    pub(crate) fn new(launch: Launch, table: Arc<ModelTable>) -> Self {
+        Self { launch, table, open: Mutex::default(), secrets: Mutex::default() }
+    }
+
+    /// The keys of the providers that were opened.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The client for a model name. Blocking when it is opened.
+    ///
+    /// # Errors
+    /// When the prefix is unknown, or the provider's settings or credentials are unusable.
+    pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
+        let providers = self.table.providers();
+        if let Some(prefix) =
+            providers.unknown_prefix(name).filter(|_| !self.table.is_known_name(name))
+        {
+            let known = providers.prefixes();
+            return Err(failure(
+                FailureKind::Input,
+                format!(
+                    "unknown provider `{prefix}` in the model name `{name}`: use one of {known}, or \
+                        define `providers.{prefix}` in the settings"
+                ),
+            ));
+        }
+        let provider = providers.split(name).map(|(provider, _)| provider);
+        let key = provider.map_or(GEMINI, |provider| provider.name.as_str());
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = open.get(key) {
+            return Ok(model.clone());
+        }
+        let model = match provider {
+            Some(provider) => self.provider(provider)?,
+            None => self.gemini()?,
+        };
+        open.insert(key.to_owned(), model.clone());
+        Ok(model)
+    }
+
+    fn transport(&self) -> TransportOptions {
+        let settings = &self.launch.config.settings;
+        let env = |name: &str| self.launch.config.environment.get(name).map(str::to_owned);
+        let mut transport = TransportOptions::from_env(&env);
+        transport.max_attempts = settings.max_attempts();
+        transport.retry_fetch_errors = settings.retry_fetch_errors();
+        if let Some(timeout) = settings.stream_idle_timeout() {
+            transport.idle_timeout = timeout;
+        }
+        transport
+    }
+
+    fn gemini(&self) -> Result<Arc<dyn Model>, Failure> {
+        let env = |name: &str| self.launch.config.environment.get(name).map(str::to_owned);
+        let (auth, _) = self.launch.auth()?;
+        self.keep(auth.key());
+        let options = GeminiOptions {
+            version: self.launch.options.version.to_owned(),
+            models: self.table.clone(),
+            transport: self.transport(),
+            ..GeminiOptions::from_env(auth, &env)
+        };
+        let gemini = Gemini::new(options)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        Ok(Arc::new(gemini))
+    }
+
+    fn provider(&self, provider: &Provider) -> Result<Arc<dyn Model>, Failure> {
+        let key = self.launch.provider_key(provider)?;
+        self.keep(key.as_ref().map(|it| &it.key));
+        let config =
+            |error: &dyn std::fmt::Display| failure(FailureKind::Config, error.to_string());
+        let mut transport = self.transport();
+        if transport.idle_timeout == TransportOptions::default().idle_timeout {
+            transport.idle_timeout = IDLE_LIMIT;
+        }
+        if !provider.needs_key {
+            // A server on this machine is there or not.
+            transport.connect_attempts = 1;
+        }
+        let version = self.launch.options.version.to_owned();
+        let openai = |api: Api| OpenAiOptions {
+            api,
+            provider: provider.name.clone(),
+            base_url: provider.base_url.clone(),
+            base_url_source: provider.base_url_source.clone(),
+            key: key.as_ref().map(|it| it.key.clone()),
+            credentials_hint: key_hint(provider),
+            headers: provider.headers.clone(),
+            version: version.clone(),
+            quirks: provider.quirks.clone(),
+            routing: provider
+                .routing
+                .clone()
+                .or_else(|| (provider.name == "openrouter").then(parallax_protocol::Object::new)),
+            cache_key: None,
+            transport: transport.clone(),
+        };
+        let model: Arc<dyn Model> = match provider.wire {
+            WireKind::OpenAiResponses => Arc::new(
+                parallax_openai::model(openai(Api::Responses), self.table.clone())
+                    .map_err(|error| config(&error))?,
+            ),
+            WireKind::OpenAiChat => Arc::new(
+                parallax_openai::model(openai(Api::Chat), self.table.clone())
+                    .map_err(|error| config(&error))?,
+            ),
+            WireKind::Ollama => Arc::new(
+                parallax_openai::model(openai(Api::Ollama), self.table.clone())
+                    .map_err(|error| config(&error))?,
+            ),
+            WireKind::Gemini => {
+                let auth = Auth::Gateway(key.map(|it| it.key));
+                let mut options = GeminiOptions::new(auth);
+                options.base_url = Some(provider.base_url.clone());
+                options.custom_headers = provider.headers.clone();
+                options.version = version;
+                options.models = self.table.clone();
+                options.transport = transport;
+                Arc::new(Gemini::new(options).map_err(|error| config(&error))?)
+            }
+            WireKind::Anthropic => return Err(config(&"the wire `anthropic` is not built in")),
+        };
+        Ok(model)
+    }
+
+    fn keep(&self, key: Option<&Secret>) {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(key.cloned());
+    }
+
+    /// The client for a request, off the async threads where it has to be opened.
+    fn client(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        self.model(name).map_err(|failed| match failed.kind {
+            FailureKind::Auth => ModelError::Auth { status: None, message: failed.message },
+            _ => ModelError::BadRequest { status: 400, code: None, message: failed.message },
+        })
+    }
+}
+
+impl Model for ProviderModels {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        match self.client(&request.model) {
+            Ok(model) => model.stream(request, cancel),
+            Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
+        }
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        match self.client(&request.model) {
+            Ok(model) => model.generate(request, cancel),
+            Err(error) => Box::pin(async move { Err(error) }),
+        }
+    }
+
+    fn catalog(&self) -> &dyn ModelCatalog {
+        &*self.table
+    }
+}
+
+/// What to check when there is no key, or the service rejects it.
+pub(crate) fn key_hint(provider: &Provider) -> String {
+    let variables: Vec<String> = provider
+        .key_variables
+        .iter()
+        .chain(&provider.token_variables)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let stored = format!("the key stored by `parallax auth add {}`", provider.name);
+    match (&provider.key_command, variables.is_empty()) {
+        (Some(_), _) => format!("what `providers.{}.apiKeyCommand` prints", provider.name),
+        (None, true) => stored,
+        (None, false) => format!("{} or {stored}", variables.join(", ")),
+    }
+}
+
+impl Launch {
+    /// The key of a provider: from the environment, from its command, or stored. Blocking.
+    ///
+    /// # Errors
+    /// When it needs a key and there is none, or the command fails.
+    pub(crate) fn provider_key(&self, provider: &Provider) -> Result<Option<ProviderKey>, Failure> {
+        let variable = |name: &String| {
+            let value = self.config.environment.get(name).map(str::trim);
+            value.filter(|value| !value.is_empty()).map(Secret::new)
+        };
+        let found = |key: Secret, bearer: bool| Ok(Some(ProviderKey { key, bearer }));
+        if let Some(key) = provider.key_variables.iter().find_map(variable) {
+            return found(key, false);
+        }
+        if let Some(key) = provider.token_variables.iter().find_map(variable) {
+            return found(key, true);
+        }
+        if let Some(command) = &provider.key_command {
+            let key = key_of_command(command).map_err(|why| {
+                let name = &provider.name;
+                failure(
+                    FailureKind::Auth,
+                    format!("the command in `providers.{name}.apiKeyCommand` gives no key: {why}"),
+                )
+            })?;
+            return found(key, false);
+        }
+        let (homes, keychain) = (&self.config.homes, &self.config.keychain);
+        let stored = parallax_config::stored_provider_key(homes, keychain, &provider.name)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        if let Some(key) = stored {
+            return found(key, false);
+        }
+        if !provider.needs_key {
+            return Ok(None);
+        }
+        let name = &provider.name;
+        let variables: Vec<String> =
+            provider.key_variables.iter().map(|name| format!("`{name}`")).collect();
+        Err(failure(
+            FailureKind::Auth,
+            format!(
+                "no key for the provider `{name}`: set {} or run `parallax auth add {name}`",
+                variables.join(" or ")
+            ),
+        ))
+    }
+}
+
+/// Runs a command of the user's settings and returns the key it prints.
+fn key_of_command(command: &str) -> Result<Secret, String> {
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if begun.elapsed() > KEY_COMMAND_LIMIT => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it ran for more than {} s", KEY_COMMAND_LIMIT.as_secs()));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    if !status.success() {
+        return Err(format!("it failed ({status})"));
+    }
+    let mut output = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        use std::io::Read as _;
+        let limited = &mut stdout.take(64 * 1024);
+        limited.read_to_string(&mut output).map_err(|error| error.to_string())?;
+    }
+    match output.trim() {
+        "" => Err("it printed nothing".to_owned()),
+        key => Ok(Secret::new(key)),
+    }
+}
