@@ -5,6 +5,7 @@
 
 use parallax_models::{ModelTable, Thinking, add_sampling, is_utility, merge};
 use parallax_protocol::Object;
+use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::model::{Request, ToolSet};
 use serde_json::{Value, json};
 
@@ -69,10 +70,32 @@ pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: 
         if at > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(content.json().as_bytes());
+        match foreign(content) {
+            Some(content) => write_json(&mut body, &content),
+            None => body.extend_from_slice(content.json().as_bytes()),
+        }
     }
     body.extend_from_slice(b"]}");
     body
+}
+
+/// A content of another provider as the Gemini API accepts it: its calls lack signatures, and
+/// arguments that were not valid JSON are not sent.
+fn foreign(content: &Sealed) -> Option<Content> {
+    content.origin()?;
+    let mut opened = content.open().ok()?;
+    let mut is_signed = false;
+    for part in &mut opened.parts {
+        let PartView::Call(call) = part.view() else { continue };
+        if call.has_args && call.args.is_none() {
+            *part = Part::function_call(call.id, call.name, Object::new());
+        }
+        if !is_signed && part.signature().is_none() {
+            *part = part.with_signature(SYNTHETIC_SIGNATURE);
+        }
+        is_signed = true;
+    }
+    Some(opened)
 }
 
 fn is_empty_array(json: &str) -> bool {
@@ -156,7 +179,6 @@ fn supports_minimal(model: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_protocol::content::{Content, Part, Sealed};
     use serde_json::value::RawValue;
 
     fn request(model: &str, role: &str, generation: Value) -> Request {
@@ -203,6 +225,24 @@ mod tests {
                 "]}"
             ]
             .concat()
+        );
+    }
+
+    #[test]
+    fn calls_of_another_provider_get_a_signature() {
+        let mut request = request("gemini-3-pro-preview", "main", json!({}));
+        let calls = r#"[{"text":"a"},{"functionCall":{"id":"i","name":"x","args":"{bad"}},
+            {"functionCall":{"name":"y","args":{"n":1}}}]"#;
+        let parts: Vec<Part> = serde_json::from_str(calls).expect("parts");
+        request.contents.push(Content::model(parts).seal_for("openai:m"));
+        let body = request_body(&request, &ModelTable::default());
+        let body: Value = serde_json::from_slice(&body).expect("json");
+        assert_eq!(
+            body["contents"][1]["parts"],
+            json!([{"text": "a"},
+                {"functionCall": {"id": "i", "name": "x", "args": {}},
+                    "thoughtSignature": SYNTHETIC_SIGNATURE},
+                {"functionCall": {"name": "y", "args": {"n": 1}}}])
         );
     }
 

@@ -50,6 +50,8 @@ pub struct GeminiOptions {
     pub vertex_request_type: Option<String>,
     /// `billing.vertexAi.sharedRequestType`.
     pub vertex_shared_request_type: Option<String>,
+    /// The provider's name, where model names have it as a prefix, which is not sent.
+    pub prefix: Option<String>,
     /// The version in `User-Agent`.
     pub version: String,
     /// The user's surface in `User-Agent` (`GEMINI_CLI_SURFACE`).
@@ -74,6 +76,7 @@ impl GeminiOptions {
             custom_headers: Vec::new(),
             vertex_request_type: None,
             vertex_shared_request_type: None,
+            prefix: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: "terminal".to_owned(),
             models: Arc::default(),
@@ -116,6 +119,15 @@ pub(crate) struct ClientState {
     pub(crate) endpoint: Endpoint,
     /// Models of utility requests that the service does not have.
     missing: Mutex<Vec<String>>,
+}
+
+impl ClientState {
+    /// The id of a model at the service.
+    fn model_id<'a>(&self, name: &'a str) -> &'a str {
+        let prefix = self.options.prefix.as_deref();
+        let id = prefix.and_then(|prefix| name.strip_prefix(prefix)?.strip_prefix(':'));
+        id.unwrap_or(name)
+    }
 }
 
 impl Gemini {
@@ -248,7 +260,7 @@ impl Wire for GeminiWire {
             Delivery::Whole => endpoint::Method::Generate,
         };
         Ok(HttpRequest {
-            url: self.0.endpoint.url(&request.model, method),
+            url: self.0.endpoint.url(self.0.model_id(&request.model), method),
             headers,
             body: body_for_attempt(request, &options.models, is_retry).into(),
         })

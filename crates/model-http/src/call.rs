@@ -151,6 +151,11 @@ impl HttpCall {
                 }
                 CallPhase::Attempt(attempt) => {
                     let attempt = *attempt;
+                    if attempt == 1
+                        && let Some(notice) = self.wire.notice(&self.request)
+                    {
+                        return Some(Ok(StreamEvent::Notice(notice)));
+                    }
                     match self.first(attempt).await {
                         Ok(None) => return None,
                         Ok(Some((chunk, reader))) => {

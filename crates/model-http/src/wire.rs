@@ -81,6 +81,12 @@ pub trait Wire: Send + Sync + 'static {
         attempt: u32,
     ) -> Result<HttpRequest, ModelError>;
 
+    /// A message for the user before a request is sent for the first time: a setting that this
+    /// wire does not send.
+    fn notice(&self, _request: &Request) -> Option<String> {
+        None
+    }
+
     /// A decoder for the response to a request.
     fn decoder(&self, request: &Request, delivery: Delivery) -> Box<dyn Decoder>;
 

@@ -443,7 +443,7 @@ pub(crate) enum ModelVersion {
 }
 
 pub(crate) fn version(model: &str) -> ModelVersion {
-    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let name = model.rsplit(['/', ':']).next().unwrap_or(model).to_ascii_lowercase();
     let Some(rest) = name.strip_prefix("gemini-") else { return ModelVersion::Foreign };
     let number = rest.split('-').next().unwrap_or_default();
     let mut pieces = number.split('.').map(str::parse::<u32>);

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parallax_model_http::{Declarations, Decoder, ErrorPayload, EventError, random_call_id};
+use parallax_model_http::{
+    Declarations, Decoder, ErrorPayload, EventError, function_call, random_call_id, thought,
+};
 use parallax_protocol::Object;
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal};
@@ -240,9 +242,7 @@ impl Decoder for ChatDecoder {
                 self.complete(word, &mut chunk);
             }
         }
-        let version = || fields.get("model").and_then(Value::as_str).map(str::to_owned);
         if chunk.finish.is_some() {
-            chunk.model_version = version();
             let id = fields.get("id").and_then(Value::as_str);
             chunk.response_id = id.map(str::to_owned);
         }
@@ -276,33 +276,6 @@ fn no_room() -> ErrorPayload {
             .to_owned(),
         ..ErrorPayload::default()
     }
-}
-
-pub(crate) fn thought(text: String) -> Part {
-    let mut object = Object::new();
-    object.insert("text".to_owned(), Value::String(text));
-    object.insert("thought".to_owned(), Value::Bool(true));
-    Part::from(object)
-}
-
-/// A call part. Arguments that are not a JSON object stay the text that they are, which no tool
-/// accepts.
-pub(crate) fn function_call(id: &str, name: &str, arguments: &str) -> Part {
-    let args = match arguments.trim() {
-        "" => Value::Object(Object::new()),
-        text => match serde_json::from_str(text) {
-            Ok(Value::Object(args)) => Value::Object(args),
-            Ok(Value::Null) => Value::Object(Object::new()),
-            _ => Value::String(arguments.to_owned()),
-        },
-    };
-    let mut call = Object::new();
-    call.insert("id".to_owned(), Value::String(id.to_owned()));
-    call.insert("name".to_owned(), Value::String(name.to_owned()));
-    call.insert("args".to_owned(), args);
-    let mut object = Object::new();
-    object.insert("functionCall".to_owned(), Value::Object(call));
-    Part::from(object)
 }
 
 /// Whether arguments are complete.

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parallax_model_http::{Declarations, Decoder, ErrorPayload, EventError, random_call_id};
+use parallax_model_http::{
+    Declarations, Decoder, ErrorPayload, EventError, function_call, random_call_id, thought,
+};
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{Chunk, Finish, FinishReason, Usage};
 use serde_json::Value;
-
-use crate::chat_response::{function_call, thought};
 
 /// The decoder of one response.
 pub(crate) struct OllamaDecoder {
@@ -65,7 +65,6 @@ impl Decoder for OllamaDecoder {
             let (prompt, output) = (count("prompt_eval_count"), count("eval_count"));
             let total = prompt.saturating_add(output);
             chunk.usage = Some(Usage { prompt, output, total, ..Usage::default() });
-            chunk.model_version = event.get("model").and_then(Value::as_str).map(str::to_owned);
         }
         if !chunk.parts.is_empty() || chunk.finish.is_some() {
             chunks.push_back(chunk);

@@ -23,7 +23,7 @@ pub(crate) struct ResponsesFormat<'a> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ResponsesBody<'a> {
     #[serde(flatten)]
     settings: Object,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -34,7 +34,7 @@ struct Body<'a> {
 /// The body of a request.
 pub(crate) fn body(request: &Request, format: &ResponsesFormat<'_>) -> Vec<u8> {
     let dialogue = Dialogue::new(&request.contents, &request.model);
-    let body = Body {
+    let body = ResponsesBody {
         settings: settings(request, format),
         instructions: &request.system,
         input: input(dialogue),

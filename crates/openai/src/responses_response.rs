@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use parallax_model_http::{Declarations, Decoder, ErrorPayload, EventError, random_call_id};
+use parallax_model_http::{
+    Declarations, Decoder, ErrorPayload, EventError, function_call, random_call_id, thought,
+};
 use parallax_protocol::Object;
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal};
@@ -11,11 +13,10 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use crate::chat_response::{function_call, thought};
 use crate::usage::usage;
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct ResponsesEvent<'a> {
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default)]
@@ -39,7 +40,6 @@ struct Event<'a> {
 #[serde(default)]
 struct WholeResponse<'a> {
     id: Option<String>,
-    model: Option<String>,
     usage: Option<Value>,
     incomplete_details: Option<Value>,
     error: Option<Value>,
@@ -144,7 +144,6 @@ impl ResponsesDecoder {
         };
         chunk.finish = Some(Finish::new(reason, word));
         chunk.usage = response.usage.as_ref().and_then(usage);
-        chunk.model_version = response.model;
         chunk.response_id = response.id;
         Ok(())
     }
@@ -153,7 +152,8 @@ impl ResponsesDecoder {
 impl Decoder for ResponsesDecoder {
     fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
         let text = String::from_utf8_lossy(data);
-        let event: Event<'_> = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
+        let event: ResponsesEvent<'_> =
+            serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
         let mut chunk = Chunk::default();
         let delta = || event.delta.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
         match event.kind.as_str() {

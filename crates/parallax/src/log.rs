@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::MakeWriter;
 pub(crate) fn begin(launch: &Launch) {
     let Some(file) = open(launch.home().join("logs")) else { return };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("warn,parallax=debug,parallax_engine=debug,parallax_gemini=debug,parallax_replay=debug,parallax_tools=debug,parallax_exec=debug,parallax_mcp=debug")
+        EnvFilter::new("warn,parallax=debug,parallax_engine=debug,parallax_gemini=debug,parallax_replay=debug,parallax_model_http=debug,parallax_tools=debug,parallax_exec=debug,parallax_mcp=debug")
     });
     // A second subscriber cannot be there: this runs once, at the start.
     let _ = tracing_subscriber::fmt()

@@ -124,8 +124,17 @@ impl Launch {
     /// The credentials of a session: what the environment and the settings say,
     /// with the key that is kept where they name none.
     pub(crate) fn auth(&self) -> Result<(Auth, CredentialSource), Failure> {
+        self.auth_of(None)
+    }
+
+    /// As [`Launch::auth`], for this method instead of the selected one.
+    pub(crate) fn auth_of(
+        &self,
+        method: Option<&str>,
+    ) -> Result<(Auth, CredentialSource), Failure> {
         let settings = &self.config.settings;
-        let (selected, enforced) = (settings.auth_selected_type(), settings.auth_enforced_type());
+        let selected = method.map(str::to_owned).or_else(|| settings.auth_selected_type());
+        let enforced = settings.auth_enforced_type();
         let resolve = |env: &dyn Fn(&str) -> Option<String>| {
             let external = settings.auth_is_external();
             resolve_auth(env, selected.as_deref(), enforced.as_deref(), external)

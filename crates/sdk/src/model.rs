@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parallax_models::ModelTable;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::secret::Secret;
 use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
@@ -17,9 +18,13 @@ use crate::providers::ProviderModels;
 const SCRIPT: &str = "script:";
 
 /// Opens the model that the launch asks for, recorded where it asks for that.
-pub(crate) fn open(launch: &Launch, folder: &Path) -> Result<Arc<dyn Model>, Failure> {
+pub(crate) fn open(
+    launch: &Launch,
+    folder: &Path,
+    session: &SessionId,
+) -> Result<Arc<dyn Model>, Failure> {
     let mut secrets = Vec::new();
-    let model = answers(launch, folder, &mut secrets)?;
+    let model = answers(launch, folder, session, &mut secrets)?;
     let (path, format) = match &launch.options.recording {
         None => return Ok(model),
         Some(Recording::Ours(path)) => (path, RecordFormat::Full),
@@ -40,6 +45,7 @@ fn input(error: impl std::fmt::Display) -> Failure {
 fn answers(
     launch: &Launch,
     folder: &Path,
+    session: &SessionId,
     secrets: &mut Vec<Secret>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let script = |path: &Path, mode| -> Result<Arc<dyn Model>, Failure> {
@@ -60,7 +66,7 @@ fn answers(
         Answers::Service => {
             let name = launch.model_name();
             let Some(script_name) = script_name(&name) else {
-                return service(launch, secrets);
+                return service(launch, session, secrets);
             };
             match demo::SCRIPTS.iter().find(|(known, _)| *known == script_name) {
                 Some((known, text)) => embedded(known, text),
@@ -76,10 +82,14 @@ fn answers(
     }
 }
 
-fn service(launch: &Launch, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>, Failure> {
+fn service(
+    launch: &Launch,
+    session: &SessionId,
+    secrets: &mut Vec<Secret>,
+) -> Result<Arc<dyn Model>, Failure> {
     let models = Arc::new(launch.checked_model_table()?);
     let name = models.resolve(&launch.model_name());
-    let providers = ProviderModels::new(launch.clone(), models);
+    let providers = ProviderModels::new(launch.clone(), models, session);
     // What is wrong with the credentials shows before anything is started.
     providers.model(&name)?;
     secrets.extend(providers.secrets());

@@ -2,16 +2,18 @@
 //! asked. A provider is opened when its first request is made.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
-use parallax_gemini::{Auth, Gemini, GeminiOptions};
+use parallax_anthropic::AnthropicOptions;
+use parallax_gemini::{Auth, AuthKind, Gemini, GeminiOptions};
 use parallax_model_http::TransportOptions;
 use parallax_models::{ModelTable, Provider, WireKind};
 use parallax_openai::{Api, OpenAiOptions};
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
@@ -20,8 +22,13 @@ use crate::launch::{Launch, failure};
 
 /// The name under which the client of the Gemini API is kept.
 const GEMINI: &str = "gemini";
+/// The prefix of models that are asked through Vertex AI, whatever the settings select.
+const VERTEX: &str = "vertex";
+const VERTEX_PREFIX: &str = "vertex:";
 /// How long `apiKeyCommand` may run.
 const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+/// Maximum bytes of its output.
+const MAX_KEY: u64 = 64 * 1024;
 /// Hosted models may think for minutes without a word.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
 
@@ -29,6 +36,8 @@ const IDLE_LIMIT: Duration = Duration::from_secs(300);
 pub(crate) struct ProviderModels {
     launch: Launch,
     table: Arc<ModelTable>,
+    /// Identifies the session for prompt caches.
+    session: String,
     open: Mutex<BTreeMap<String, Arc<dyn Model>>>,
     secrets: Mutex<Vec<Secret>>,
 }
@@ -41,8 +50,14 @@ pub(crate) struct ProviderKey {
 }
 
 impl ProviderModels {
-    pub(crate) fn new(launch: Launch, table: Arc<ModelTable>) -> Self {
-        Self { launch, table, open: Mutex::default(), secrets: Mutex::default() }
+    pub(crate) fn new(launch: Launch, table: Arc<ModelTable>, session: &SessionId) -> Self {
+        Self {
+            launch,
+            table,
+            session: session.to_string(),
+            open: Mutex::default(),
+            secrets: Mutex::default(),
+        }
     }
 
     /// The keys of the providers that were opened.
@@ -69,14 +84,16 @@ impl ProviderModels {
             ));
         }
         let provider = providers.split(name).map(|(provider, _)| provider);
-        let key = provider.map_or(GEMINI, |provider| provider.name.as_str());
+        let is_vertex = name.starts_with(VERTEX_PREFIX);
+        let google = if is_vertex { VERTEX } else { GEMINI };
+        let key = provider.map_or(google, |provider| provider.name.as_str());
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = open.get(key) {
             return Ok(model.clone());
         }
         let model = match provider {
             Some(provider) => self.provider(provider)?,
-            None => self.gemini()?,
+            None => self.gemini(is_vertex)?,
         };
         open.insert(key.to_owned(), model.clone());
         Ok(model)
@@ -94,11 +111,15 @@ impl ProviderModels {
         transport
     }
 
-    fn gemini(&self) -> Result<Arc<dyn Model>, Failure> {
+    fn gemini(&self, is_vertex: bool) -> Result<Arc<dyn Model>, Failure> {
         let env = |name: &str| self.launch.config.environment.get(name).map(str::to_owned);
-        let (auth, _) = self.launch.auth()?;
+        let (auth, _) = match is_vertex {
+            true => self.launch.auth_of(Some(AuthKind::VertexAi.as_str()))?,
+            false => self.launch.auth()?,
+        };
         self.keep(auth.key());
         let options = GeminiOptions {
+            prefix: is_vertex.then(|| VERTEX.to_owned()),
             version: self.launch.options.version.to_owned(),
             models: self.table.clone(),
             transport: self.transport(),
@@ -137,7 +158,7 @@ impl ProviderModels {
                 .routing
                 .clone()
                 .or_else(|| (provider.name == "openrouter").then(parallax_protocol::Object::new)),
-            cache_key: None,
+            cache_key: Some(self.session.clone()),
             transport: transport.clone(),
         };
         let model: Arc<dyn Model> = match provider.wire {
@@ -158,12 +179,27 @@ impl ProviderModels {
                 let mut options = GeminiOptions::new(auth);
                 options.base_url = Some(provider.base_url.clone());
                 options.custom_headers = provider.headers.clone();
+                options.prefix = Some(provider.name.clone());
                 options.version = version;
                 options.models = self.table.clone();
                 options.transport = transport;
                 Arc::new(Gemini::new(options).map_err(|error| config(&error))?)
             }
-            WireKind::Anthropic => return Err(config(&"the wire `anthropic` is not built in")),
+            WireKind::Anthropic => {
+                let bearer = key.as_ref().is_some_and(|it| it.bearer);
+                let options = AnthropicOptions {
+                    base_url: provider.base_url.clone(),
+                    base_url_source: provider.base_url_source.clone(),
+                    key: key.map(|it| it.key),
+                    bearer,
+                    credentials_hint: key_hint(provider),
+                    headers: provider.headers.clone(),
+                    version,
+                    transport,
+                };
+                let model = parallax_anthropic::model(options, self.table.clone());
+                Arc::new(model.map_err(|error| config(&error))?)
+            }
         };
         Ok(model)
     }
@@ -243,14 +279,17 @@ impl Launch {
             return found(key, true);
         }
         if let Some(command) = &provider.key_command {
-            let key = key_of_command(command).map_err(|why| {
-                let name = &provider.name;
+            let key = key_of_command(command, &self.config.homes.user);
+            return key.map(|key| Some(ProviderKey { key, bearer: false })).ok_or_else(|| {
+                let (name, limit) = (&provider.name, KEY_COMMAND_LIMIT.as_secs());
                 failure(
                     FailureKind::Auth,
-                    format!("the command in `providers.{name}.apiKeyCommand` gives no key: {why}"),
+                    format!(
+                        "the command in `providers.{name}.apiKeyCommand` failed, printed nothing, \
+                            or ran for more than {limit} s"
+                    ),
                 )
-            })?;
-            return found(key, false);
+            });
         }
         let (homes, keychain) = (&self.config.homes, &self.config.keychain);
         let stored = parallax_config::stored_provider_key(homes, keychain, &provider.name)
@@ -274,39 +313,12 @@ impl Launch {
     }
 }
 
-/// Runs a command of the user's settings and returns the key it prints.
-fn key_of_command(command: &str) -> Result<Secret, String> {
-    let mut child = Command::new("sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let begun = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if begun.elapsed() > KEY_COMMAND_LIMIT => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it ran for more than {} s", KEY_COMMAND_LIMIT.as_secs()));
-            }
-            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-            Err(error) => return Err(error.to_string()),
-        }
-    };
-    if !status.success() {
-        return Err(format!("it failed ({status})"));
-    }
-    let mut output = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        use std::io::Read as _;
-        let limited = &mut stdout.take(64 * 1024);
-        limited.read_to_string(&mut output).map_err(|error| error.to_string())?;
-    }
-    match output.trim() {
-        "" => Err("it printed nothing".to_owned()),
-        key => Ok(Secret::new(key)),
-    }
+/// Runs a command of the user's settings and returns the key that it prints.
+fn key_of_command(command: &str, directory: &Path) -> Option<Secret> {
+    let time = KEY_COMMAND_LIMIT;
+    let output =
+        parallax_exec::program::output("sh", ["-c", command], directory, &[], MAX_KEY, time)?;
+    let key = String::from_utf8(output).ok()?;
+    let key = key.trim();
+    (!key.is_empty()).then(|| Secret::new(key))
 }

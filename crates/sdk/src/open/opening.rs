@@ -192,7 +192,7 @@ impl Launch {
         hub: &EventBus,
         warnings: &mut Vec<String>,
     ) -> Result<Voice, Failure> {
-        let model = model::open(self, ground.workspace.root())?;
+        let model = model::open(self, ground.workspace.root(), &resumed.id)?;
         let budget = self.budget(&resumed.records, model.as_ref());
         let budget = budget.with_user_prompts(self.options.budget_questions);
         let metered =

@@ -1,0 +1,161 @@
+//! The wire: addresses, headers, and what to do about rejected requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parallax_http::url::Url;
+use parallax_model_http::{
+    BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
+    HttpModel, HttpRequest, Recovery, RequestHeaders, TransportOptions, Wire, model_id, parse_base,
+    url_with_path,
+};
+use parallax_protocol::model::{ModelCatalog, ModelError, Request};
+use parallax_protocol::secret::Secret;
+
+use crate::errors;
+use crate::generation;
+use crate::request::{self, RequestFormat};
+use crate::response::MessagesDecoder;
+
+/// The version of the API.
+const VERSION: &str = "2023-06-01";
+
+/// How to reach the service.
+#[derive(Debug, Clone)]
+pub struct AnthropicOptions {
+    /// The base URL, with or without `/v1`.
+    pub base_url: String,
+    /// Where the base URL comes from, for messages.
+    pub base_url_source: String,
+    /// The key.
+    pub key: Option<Secret>,
+    /// The key is sent as `Authorization: Bearer`, not as `x-api-key`.
+    pub bearer: bool,
+    /// What to check when the service rejects the key.
+    pub credentials_hint: String,
+    /// Additional headers, which override ours (`anthropic-beta`).
+    pub headers: Vec<(String, String)>,
+    /// The version in `User-Agent`.
+    pub version: String,
+    /// Proxies, attempts, and timeouts.
+    pub transport: TransportOptions,
+}
+
+/// The model of a service.
+///
+/// # Errors
+/// When the base URL is invalid.
+pub fn model(
+    options: AnthropicOptions,
+    catalog: Arc<dyn ModelCatalog>,
+) -> Result<HttpModel, BaseUrlError> {
+    let base = parse_base(&options.base_url, &options.base_url_source)?;
+    let mut transport = options.transport.clone();
+    transport.secrets.extend(options.key.clone());
+    let wire = AnthropicWire {
+        options,
+        base,
+        catalog: catalog.clone(),
+        declarations: DeclarationCache::default(),
+        without_thoughts: AtomicBool::new(false),
+        told_sampling: AtomicBool::new(false),
+    };
+    Ok(HttpModel::new(wire, transport, catalog))
+}
+
+struct AnthropicWire {
+    options: AnthropicOptions,
+    base: Url,
+    catalog: Arc<dyn ModelCatalog>,
+    declarations: DeclarationCache,
+    /// The service rejected a signature of this session.
+    without_thoughts: AtomicBool,
+    /// The notice about sampling was shown.
+    told_sampling: AtomicBool,
+}
+
+impl Wire for AnthropicWire {
+    fn base(&self) -> &Url {
+        &self.base
+    }
+
+    fn http_request(
+        &self,
+        request: &Request,
+        _delivery: Delivery,
+        _attempt: u32,
+    ) -> Result<HttpRequest, ModelError> {
+        let options = &self.options;
+        let mut custom = vec![("anthropic-version".to_owned(), VERSION.to_owned())];
+        custom.extend(options.headers.iter().cloned());
+        let key = options.key.as_ref();
+        let headers = RequestHeaders {
+            custom: &custom,
+            version: &options.version,
+            model: model_id(&request.model),
+            bearer: key.filter(|_| options.bearer),
+            named_key: key.filter(|_| !options.bearer).map(|key| ("x-api-key", key)),
+        };
+        let headers = headers.build().map_err(|HeaderError| ModelError::Auth {
+            status: None,
+            message: format!(
+                "the API key contains characters that are invalid in an HTTP header: check {}",
+                options.credentials_hint
+            ),
+        })?;
+        let model = model_id(&request.model);
+        let settings = self.catalog.configured_generation(request);
+        let limit = self.catalog.limits(&request.model).output;
+        let format = RequestFormat {
+            model,
+            generation: generation::fields(model, &settings, limit),
+            declarations: &self.declarations.get(&request.tools),
+            without_thoughts: self.without_thoughts.load(Ordering::Relaxed),
+        };
+        let path = match self.base.path().trim_end_matches('/').ends_with("/v1") {
+            true => "messages",
+            false => "v1/messages",
+        };
+        Ok(HttpRequest {
+            url: url_with_path(&self.base, path),
+            headers,
+            body: request::body(request, format).into(),
+        })
+    }
+
+    fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
+        Box::new(MessagesDecoder::new(self.declarations.get(&request.tools)))
+    }
+
+    fn classify(&self, response: &ErrorResponse) -> ErrorClass {
+        errors::classify(response)
+    }
+
+    fn credentials_hint(&self) -> String {
+        self.options.credentials_hint.clone()
+    }
+
+    fn notice(&self, request: &Request) -> Option<String> {
+        let samples = generation::has_sampling(&self.catalog.configured_generation(request));
+        (samples && !self.told_sampling.swap(true, Ordering::Relaxed)).then(|| {
+            format!(
+                "`{}` does not accept `temperature`, `topP`, and `topK`, so these settings are not \
+                    sent",
+                request.model
+            )
+        })
+    }
+
+    fn recover(&self, response: &ErrorResponse, _request: &mut Request) -> Option<Recovery> {
+        let message = response.payload.message.to_lowercase();
+        let is_about_thoughts = response.status == 400
+            && (message.contains("signature") || message.contains("thinking block"));
+        if !is_about_thoughts || self.without_thoughts.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let notice = "The service rejected earlier thinking of this session, so it is no longer \
+            sent"
+            .to_owned();
+        Some(Recovery { notice: Some(notice) })
+    }
+}

@@ -1,0 +1,196 @@
+//! Generation settings, which requests have in the spelling of the Gemini API.
+
+use parallax_protocol::Object;
+use serde_json::{Value, json};
+
+/// The output limit where nothing else is known.
+const MAX_TOKENS: u64 = 16_000;
+/// The smallest thinking budget that the API accepts.
+const MIN_BUDGET: u64 = 1_024;
+
+/// How a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ThinkingKind {
+    /// It decides itself how much; an effort guides it.
+    Adaptive,
+    /// A fixed budget of tokens.
+    Budget,
+    /// Not at all.
+    None,
+}
+
+/// The fields of a request: `max_tokens`, `stop_sequences`, `thinking`, `output_config`.
+pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Object {
+    let mut fields = Object::new();
+    let set = settings.get("maxOutputTokens").and_then(Value::as_u64).filter(|count| *count > 0);
+    let mut max_tokens = set.unwrap_or_else(|| output_limit.clamp(1, MAX_TOKENS));
+    let mut output = Object::new();
+    let level = settings.get("thinkingConfig").and_then(thinking_level);
+    match (kind(model), level) {
+        (ThinkingKind::None, _) => {}
+        (_, Some(Level::Off)) => {
+            fields.insert("thinking".to_owned(), json!({"type": "disabled"}));
+        }
+        (ThinkingKind::Adaptive, level) => {
+            fields.insert("thinking".to_owned(), json!({"type": "adaptive"}));
+            if let Some(Level::Effort(effort)) = level {
+                output.insert("effort".to_owned(), json!(effort));
+            }
+        }
+        (ThinkingKind::Budget, Some(Level::Effort(effort))) => {
+            let budget = match effort.as_str() {
+                "low" | "minimal" => MIN_BUDGET,
+                "medium" => 4 * MIN_BUDGET,
+                _ => 8 * MIN_BUDGET,
+            };
+            // The budget is part of the output.
+            if max_tokens <= budget {
+                max_tokens = budget.saturating_add(max_tokens);
+            }
+            fields
+                .insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
+        }
+        (ThinkingKind::Budget, None) => {}
+    }
+    let schema = settings.get("responseJsonSchema").or_else(|| settings.get("responseSchema"));
+    if let Some(schema) = schema.filter(|schema| schema.is_object()) {
+        output
+            .insert("format".to_owned(), json!({"type": "json_schema", "schema": closed(schema)}));
+    }
+    if !output.is_empty() {
+        fields.insert("output_config".to_owned(), Value::Object(output));
+    }
+    if let Some(stop) = settings.get("stopSequences").filter(|stop| stop.is_array()) {
+        fields.insert("stop_sequences".to_owned(), stop.clone());
+    }
+    fields.insert("max_tokens".to_owned(), json!(max_tokens));
+    fields
+}
+
+/// Settings that no version of the API takes.
+pub(crate) fn has_sampling(settings: &Object) -> bool {
+    ["temperature", "topP", "topK"]
+        .iter()
+        .any(|key| settings.get(*key).is_some_and(|it| !it.is_null()))
+}
+
+enum Level {
+    Off,
+    Effort(String),
+}
+
+fn thinking_level(config: &Value) -> Option<Level> {
+    if let Some(level) = config.get("thinkingLevel").and_then(Value::as_str) {
+        let level = level.to_ascii_lowercase();
+        return Some(match level.as_str() {
+            "none" | "off" => Level::Off,
+            "minimal" => Level::Effort("low".to_owned()),
+            _ => Level::Effort(level),
+        });
+    }
+    match config.get("thinkingBudget").and_then(Value::as_i64)? {
+        0 => Some(Level::Off),
+        1..=2_048 => Some(Level::Effort("low".to_owned())),
+        2_049..=16_384 => Some(Level::Effort("medium".to_owned())),
+        16_385.. => Some(Level::Effort("high".to_owned())),
+        _ => None,
+    }
+}
+
+/// How a model thinks, by its name: `claude-FAMILY-MAJOR-MINOR`, or `claude-MAJOR-…` before 4.
+/// Unknown names of the family count as the newest; other models do not think.
+fn kind(model: &str) -> ThinkingKind {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    if !name.starts_with("claude") {
+        return ThinkingKind::None;
+    }
+    // A date is not a version.
+    let numbers: Vec<u32> = name
+        .split(['-', '.', '@'])
+        .filter(|piece| piece.len() <= 2)
+        .filter_map(|piece| piece.parse().ok())
+        .collect();
+    match numbers.as_slice() {
+        [] => ThinkingKind::Adaptive,
+        [major, minor, ..] if (*major, *minor) < (3, 7) => ThinkingKind::None,
+        [3] => ThinkingKind::None,
+        [major, minor, ..] if (*major, *minor) <= (4, 5) => ThinkingKind::Budget,
+        [major] if *major <= 4 => ThinkingKind::Budget,
+        _ => ThinkingKind::Adaptive,
+    }
+}
+
+/// The API wants every object of an answer's schema closed.
+fn closed(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let mut fields: Object =
+                fields.iter().map(|(key, value)| (key.clone(), closed(value))).collect();
+            let is_object = fields.get("type").is_some_and(|kind| {
+                kind.as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("object"))
+            });
+            if is_object {
+                fields.insert("additionalProperties".to_owned(), json!(false));
+            }
+            if let Some(Value::String(kind)) = fields.get_mut("type") {
+                kind.make_ascii_lowercase();
+            }
+            Value::Object(fields)
+        }
+        Value::Array(values) => Value::Array(values.iter().map(closed).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(model: &str, settings: Value) -> Value {
+        let Value::Object(settings) = settings else { unreachable!("an object") };
+        Value::Object(fields(model, &settings, 64_000))
+    }
+
+    #[test]
+    fn models_think_as_their_version_does() {
+        for (model, expected) in [
+            ("claude-sonnet-5", ThinkingKind::Adaptive),
+            ("claude-opus-4-6", ThinkingKind::Adaptive),
+            ("claude-opus-4-5-20251101", ThinkingKind::Budget),
+            ("claude-sonnet-4-20250514", ThinkingKind::Budget),
+            ("claude-3-7-sonnet-20250219", ThinkingKind::Budget),
+            ("claude-3-5-haiku-20241022", ThinkingKind::None),
+            ("claude-latest", ThinkingKind::Adaptive),
+            ("anthropic/claude-haiku-5.5", ThinkingKind::Adaptive),
+            ("qwen3", ThinkingKind::None),
+        ] {
+            assert_eq!(kind(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn settings_become_fields() {
+        assert_eq!(
+            of("claude-sonnet-5", json!({"thinkingConfig": {"thinkingLevel": "HIGH"}})),
+            json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"},
+                "max_tokens": 16000})
+        );
+        assert_eq!(
+            of(
+                "claude-sonnet-4",
+                json!({"thinkingConfig": {"thinkingBudget": 1}, "maxOutputTokens": 500})
+            ),
+            json!({"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1524})
+        );
+        assert_eq!(
+            of(
+                "other",
+                json!({"temperature": 1, "stopSequences": ["x"],
+                    "responseJsonSchema": {"type": "OBJECT", "properties": {}}})
+            ),
+            json!({"output_config": {"format": {"type": "json_schema", "schema":
+                {"type": "object", "properties": {}, "additionalProperties": false}}},
+                "stop_sequences": ["x"], "max_tokens": 16000})
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! The Anthropic Messages API as a model.
+//!
+//! Formats follow the public reference of the API, version `2023-06-01`, which gateways know, too.
+
+mod client;
+mod errors;
+mod generation;
+mod request;
+mod response;
+
+pub use client::{AnthropicOptions, model};

@@ -1,0 +1,277 @@
+//! Reads responses of the Messages API.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parallax_model_http::{
+    Declarations, Decoder, ErrorPayload, EventError, function_call, thought,
+};
+use parallax_protocol::Object;
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use crate::errors::status_of;
+
+#[derive(Deserialize)]
+struct MessagesEvent {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    index: u64,
+    #[serde(default)]
+    message: Option<Value>,
+    #[serde(default)]
+    content_block: Option<Object>,
+    #[serde(default)]
+    delta: Option<Object>,
+    #[serde(default)]
+    usage: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// A block under construction.
+enum Block {
+    Text,
+    Call {
+        id: String,
+        name: String,
+        input: String,
+    },
+    /// A block that goes back unchanged: thinking, or one of a hosted tool.
+    Kept {
+        fields: Object,
+        input: String,
+    },
+}
+
+/// The decoder of one response.
+pub(crate) struct MessagesDecoder {
+    declarations: Arc<Declarations>,
+    blocks: BTreeMap<u64, Block>,
+    usage: Usage,
+    finish: Option<Finish>,
+    finish_message: Option<String>,
+    response_id: Option<String>,
+    finished: bool,
+}
+
+impl MessagesDecoder {
+    pub(crate) fn new(declarations: Arc<Declarations>) -> Self {
+        Self {
+            declarations,
+            blocks: BTreeMap::new(),
+            usage: Usage::default(),
+            finish: None,
+            finish_message: None,
+            response_id: None,
+            finished: false,
+        }
+    }
+
+    fn start_block(&mut self, index: u64, block: Object, chunk: &mut Chunk) {
+        let text =
+            |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let started = match text("type").as_str() {
+            "text" => {
+                push_text(chunk, text("text"));
+                Block::Text
+            }
+            "tool_use" => {
+                let input = match block.get("input") {
+                    Some(Value::Object(input)) if !input.is_empty() => {
+                        Value::Object(input.clone()).to_string()
+                    }
+                    _ => String::new(),
+                };
+                Block::Call { id: text("id"), name: text("name"), input }
+            }
+            _ => {
+                let thinking = text("thinking");
+                if !thinking.is_empty() {
+                    chunk.parts.push(thought(thinking));
+                }
+                add_sources(&block, chunk);
+                Block::Kept { fields: block, input: String::new() }
+            }
+        };
+        self.blocks.insert(index, started);
+    }
+
+    fn delta(&mut self, index: u64, delta: &Object, chunk: &mut Chunk) {
+        let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
+        let Some(block) = self.blocks.get_mut(&index) else { return };
+        match (text("type"), block) {
+            ("text_delta", Block::Text) => push_text(chunk, text("text").to_owned()),
+            ("input_json_delta", Block::Call { input, .. } | Block::Kept { input, .. }) => {
+                input.push_str(text("partial_json"));
+            }
+            ("thinking_delta", Block::Kept { fields, .. }) => {
+                append(fields, "thinking", text("thinking"));
+                if !text("thinking").is_empty() {
+                    chunk.parts.push(thought(text("thinking").to_owned()));
+                }
+            }
+            ("signature_delta", Block::Kept { fields, .. }) => {
+                append(fields, "signature", text("signature"));
+            }
+            ("citations_delta", Block::Text) => {
+                let citation = delta.get("citation");
+                let field = |key: &str| citation?.get(key)?.as_str().map(str::to_owned);
+                if let Some(uri) = field("url") {
+                    chunk.citations.push(Citation { title: field("title"), uri });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stop_block(&mut self, index: u64, chunk: &mut Chunk) {
+        match self.blocks.remove(&index) {
+            Some(Block::Call { id, name, input }) => {
+                let name = self.declarations.name_of(&name);
+                chunk.parts.push(function_call(&id, &name, &input));
+            }
+            Some(Block::Kept { mut fields, input }) => {
+                if let Ok(input @ Value::Object(_)) = serde_json::from_str(&input) {
+                    fields.insert("input".to_owned(), input);
+                }
+                chunk.parts.extend(to_raw_value(&fields).ok().map(Part::opaque_thought));
+            }
+            Some(Block::Text) | None => {}
+        }
+    }
+
+    fn add_usage(&mut self, usage: &Value) {
+        let count = |key: &str| usage.get(key).and_then(Value::as_u64);
+        let old = self.usage;
+        let cached = count("cache_read_input_tokens").unwrap_or(old.cached);
+        let cache_write = count("cache_creation_input_tokens").unwrap_or(old.cache_write);
+        let fresh = count("input_tokens")
+            .unwrap_or_else(|| old.prompt.saturating_sub(old.cached + old.cache_write));
+        let output = count("output_tokens").unwrap_or(old.output);
+        let prompt = fresh.saturating_add(cached).saturating_add(cache_write);
+        let total = prompt.saturating_add(output);
+        self.usage = Usage { prompt, output, cached, cache_write, total, ..Usage::default() };
+    }
+
+    fn finish(&mut self, delta: &Object) {
+        let Some(word) = delta.get("stop_reason").and_then(Value::as_str) else { return };
+        let reason = match word {
+            "end_turn" | "stop_sequence" => FinishReason::Stop,
+            "tool_use" => FinishReason::ToolCalls,
+            "max_tokens" => FinishReason::MaxTokens,
+            "refusal" => FinishReason::Refused(Refusal::Safety),
+            "pause_turn" => FinishReason::Paused,
+            "model_context_window_exceeded" => FinishReason::ContextFull,
+            _ => FinishReason::Unknown,
+        };
+        self.finish = Some(Finish::new(reason, word));
+        let details = delta.get("stop_details");
+        let explanation = details.and_then(|it| it.get("explanation")).and_then(Value::as_str);
+        self.finish_message = explanation.map(str::to_owned);
+    }
+
+    /// The end of the message.
+    fn complete(&mut self, chunks: &mut VecDeque<Chunk>) {
+        self.finished = true;
+        chunks.push_back(Chunk {
+            finish: self.finish.take().or_else(|| Some(Finish::new(FinishReason::Stop, ""))),
+            finish_message: self.finish_message.take(),
+            usage: Some(self.usage),
+            response_id: self.response_id.take(),
+            ..Chunk::default()
+        });
+    }
+}
+
+impl Decoder for MessagesDecoder {
+    fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        let text = String::from_utf8_lossy(data);
+        let event: MessagesEvent = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
+        let mut chunk = Chunk::default();
+        match event.kind.as_str() {
+            "message_start" => {
+                let message = event.message.unwrap_or_default();
+                if let Some(usage) = message.get("usage") {
+                    self.add_usage(usage);
+                }
+                let id = message.get("id").and_then(Value::as_str);
+                self.response_id = id.map(str::to_owned);
+            }
+            "content_block_start" => {
+                self.start_block(event.index, event.content_block.unwrap_or_default(), &mut chunk);
+            }
+            "content_block_delta" => {
+                self.delta(event.index, &event.delta.unwrap_or_default(), &mut chunk);
+            }
+            "content_block_stop" => self.stop_block(event.index, &mut chunk),
+            "message_delta" => {
+                if let Some(usage) = &event.usage {
+                    self.add_usage(usage);
+                }
+                self.finish(&event.delta.unwrap_or_default());
+            }
+            "message_stop" => {
+                self.complete(chunks);
+                return Ok(());
+            }
+            "error" | "" if event.error.is_some() => {
+                let mut payload = serde_json::from_str(&text)
+                    .ok()
+                    .and_then(|value: Value| ErrorPayload::from_value(&value))
+                    .unwrap_or_default();
+                let status = status_of(payload.kind.as_deref());
+                payload.code.get_or_insert(status);
+                return Err(EventError::Refused(Box::new(payload)));
+            }
+            // `ping`, and what later versions add.
+            _ => {}
+        }
+        if !chunk.parts.is_empty() || !chunk.citations.is_empty() {
+            chunks.push_back(chunk);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
+        match (self.finished, &self.finish) {
+            (true, _) => Ok(()),
+            // Only the last event is missing.
+            (false, Some(_)) => {
+                self.complete(chunks);
+                Ok(())
+            }
+            (false, None) => Err(EventError::Incomplete),
+        }
+    }
+}
+
+fn push_text(chunk: &mut Chunk, text: String) {
+    if !text.is_empty() {
+        chunk.parts.push(Part::text(text));
+    }
+}
+
+fn append(fields: &mut Object, key: &str, more: &str) {
+    match fields.get_mut(key) {
+        Some(Value::String(text)) => text.push_str(more),
+        _ => {
+            fields.insert(key.to_owned(), Value::String(more.to_owned()));
+        }
+    }
+}
+
+/// The results of a hosted search are sources of the answer.
+fn add_sources(block: &Object, chunk: &mut Chunk) {
+    let results = block.get("content").and_then(Value::as_array);
+    for result in results.into_iter().flatten() {
+        let field = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
+        if let Some(uri) = field("url") {
+            chunk.citations.push(Citation { title: field("title"), uri });
+        }
+    }
+}
