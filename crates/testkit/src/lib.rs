@@ -16,7 +16,9 @@ pub mod pty;
 pub mod scenario;
 pub mod script;
 pub mod server;
+mod wire;
 
 pub use home::{API_KEY, TestHome};
 pub use script::{Method, Script, ScriptError};
 pub use server::{ModelServer, Options, Recorded};
+pub use wire::WireFormat;

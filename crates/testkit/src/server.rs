@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::check::Checker;
 use crate::http::{Connection, HttpRequest};
 use crate::script::{Method, Script};
+use crate::wire::{Rules, WireFormat};
 
 mod reply;
 
@@ -117,6 +118,7 @@ struct State {
     requests: Vec<Recorded>,
     used: Vec<u64>,
     checker: Checker,
+    rules: Rules,
     /// Violations that belong to no request (a script that ran out).
     general: Vec<String>,
 }
@@ -318,7 +320,12 @@ pub(crate) fn parse_path(path: &str) -> Option<(Method, String)> {
 
 /// Checks and stores a request; gives its number.
 fn record(shared: &Shared, request: HttpRequest) -> usize {
-    let kind = parse_path(&request.path).map(|(kind, _)| kind);
+    let wire = WireFormat::of_path(&request.path);
+    let kind = match wire {
+        // Whole responses are streamed, too.
+        Some(_) => Some(Method::StreamGenerateContent),
+        None => parse_path(&request.path).map(|(kind, _)| kind),
+    };
     let mut recorded = Recorded {
         index: 0,
         method: request.method,
@@ -334,7 +341,10 @@ fn record(shared: &Shared, request: HttpRequest) -> usize {
     let mut state = lock(&shared.state);
     recorded.index = state.requests.len();
     if kind.is_some() && recorded.method == "POST" {
-        recorded.violations = state.checker.check(&recorded);
+        recorded.violations = match wire {
+            Some(wire) => state.rules.check(wire, &recorded.json()),
+            None => state.checker.check(&recorded),
+        };
     }
     if let Some(log) = &shared.log {
         use std::io::Write as _;

@@ -39,6 +39,7 @@ mod own_tools;
 mod plan;
 mod privacy;
 mod protected_names;
+mod providers;
 mod redaction;
 mod routing;
 mod routing_ahead;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Recorded, Shared, lock, parse_path};
 use crate::http::Connection;
 use crate::script::{Body, Cut, Loop, Match, Method, Piece, Reply, response, text_response};
+use crate::wire::{WireEvents, WireFormat};
 
 /// Token counts of replies that bring none: always the same, so that output
 /// does not depend on paths and dates in the prompt.
@@ -69,6 +70,9 @@ async fn answer(
         shared.open_gate(name);
         return plain(connection, 200, &json!({ "opened": name })).await;
     }
+    if let Some(wire) = WireFormat::of_path(&request.path) {
+        return wire_answer(shared, request, connection, wire).await;
+    }
     let Some((method, model)) = parse_path(&request.path) else {
         return problem(connection, 404, "NOT_FOUND", "unknown path").await;
     };
@@ -76,7 +80,7 @@ async fn answer(
         let text = request.violations.join("; ");
         return problem(connection, 400, "INVALID_ARGUMENT", &text).await;
     }
-    let Some(plan) = choose(shared, request, method, &model) else {
+    let Some(plan) = choose(shared, &[method], &model, || request.json()) else {
         if method == Method::CountTokens {
             let count = json!({ "totalTokens": request.body.len() / 4 });
             return plain(connection, 200, &count).await;
@@ -163,23 +167,23 @@ async fn pause(shared: &Shared, connection: &Connection, piece: &Piece) -> io::R
     }
 }
 
-/// The first reply that is not used up, is for this method and fits.
+/// The first reply that is not used up, is for one of these methods and fits.
 fn choose<'a>(
     shared: &'a Shared,
-    request: &Recorded,
-    method: Method,
+    methods: &[Method],
     model: &str,
+    request: impl Fn() -> Value,
 ) -> Option<Plan<'a>> {
     let mut state = lock(&shared.state);
     let mut body: Option<Value> = None;
     for (reply, used) in shared.script.replies.iter().zip(0..) {
         let count = state.used.get(used).copied().unwrap_or_default();
         let wanted = reply.method.unwrap_or(Method::StreamGenerateContent);
-        if wanted != method || (reply.repeat != 0 && count >= reply.repeat) {
+        if !methods.contains(&wanted) || (reply.repeat != 0 && count >= reply.repeat) {
             continue;
         }
         if !is_empty(&reply.matches) {
-            let body = body.get_or_insert_with(|| request.json());
+            let body = body.get_or_insert_with(&request);
             if !fits(&reply.matches, body, model) {
                 continue;
             }
@@ -326,6 +330,9 @@ async fn stream(
     let array = reply.json_array;
     let kind = if array { "application/json" } else { "text/event-stream" };
     let status = reply.status.unwrap_or(200);
+    let wire = WireFormat::of_path(&request.path);
+    let kind = wire.map_or(kind, WireFormat::content_type);
+    let mut events = wire.map(|wire| WireEvents::new(wire, request.index));
     let mut sent = Vec::new();
     let mut understood = true;
     let held = Vec::new();
@@ -349,13 +356,13 @@ async fn stream(
                 .cycle()
                 .take(usize::try_from(bytes / chunks.max(1)).unwrap_or_default().max(1))
                 .collect::<String>();
-            let first = event(reply.eol, &text_response(&text, false));
+            let first = text_response(&text, false);
             for _ in 1..chunks {
-                out.put(&first).await?;
+                out.put(&framed(&mut events, reply.eol, &first)).await?;
             }
             let last = with_usage(vec![Piece::Response(text_response(&text, true))]);
             if let Some(Piece::Response(last)) = last.first() {
-                out.put(&event(reply.eol, last)).await?;
+                out.put(&framed(&mut events, reply.eol, last)).await?;
             }
         }
         Pieces::List(pieces) => {
@@ -367,7 +374,7 @@ async fn stream(
                         sent.push(text);
                     }
                     Piece::Response(text) => {
-                        out.put(&event(reply.eol, &text)).await?;
+                        out.put(&framed(&mut events, reply.eol, &text)).await?;
                         sent.push(text);
                     }
                     Piece::Raw(bytes) => {
@@ -392,16 +399,58 @@ async fn stream(
     if array {
         out.put(b"]").await?;
     }
+    if let (Some(wire), Some(events)) = (wire, &mut events) {
+        let rest = events.finish().concat();
+        out.put(rest.as_bytes()).await?;
+        lock(&shared.state).rules.sent(wire, events.opaque());
+    }
     if reply.done {
         out.put(&event(reply.eol, "[DONE]")).await?;
     }
     out.flush().await?;
     // Told before the end is written: the next request may come at once.
-    if (200..300).contains(&status) {
+    if wire.is_none() && (200..300).contains(&status) {
         lock(&shared.state).checker.answered(request.index, understood.then_some(sent.as_slice()));
     }
     out.connection.write(b"0\r\n\r\n").await?;
     Ok(End::Open)
+}
+
+/// A response document as the wire has it.
+fn framed(events: &mut Option<WireEvents>, eol: &str, text: &str) -> Vec<u8> {
+    match events {
+        Some(events) => events.chunk(text).concat().into_bytes(),
+        None => event(eol, text),
+    }
+}
+
+/// Answers a request of another wire.
+async fn wire_answer(
+    shared: &Shared,
+    request: &Recorded,
+    connection: &mut Connection,
+    wire: WireFormat,
+) -> io::Result<End> {
+    if shared.options.strict && !request.violations.is_empty() {
+        let error = json!({"message": request.violations.join("; "), "status": "invalid"});
+        return plain(connection, 400, &wire.error(400, &error)).await;
+    }
+    let (body, model) = wire.as_gemini(&request.json());
+    let methods = [Method::StreamGenerateContent, Method::GenerateContent];
+    let Some(plan) = choose(shared, &methods, &model, || body.clone()) else {
+        let text = format!("the script has no (further) reply for request {}", request.index);
+        lock(&shared.state).general.push(text.clone());
+        return plain(connection, 400, &wire.error(400, &json!({"message": text}))).await;
+    };
+    if let Body::Error(error) = &plan.reply.body {
+        let code = error.get("code").and_then(Value::as_u64).and_then(|code| code.try_into().ok());
+        let status = plan.reply.status.or(code).unwrap_or(500);
+        let body = wire.error(status, error).to_string();
+        let headers = &plan.reply.headers;
+        connection.respond(status, headers, "application/json", body.as_bytes()).await?;
+        return Ok(End::Open);
+    }
+    stream(shared, request, connection, plan).await
 }
 
 fn event(eol: &str, text: &str) -> Vec<u8> {

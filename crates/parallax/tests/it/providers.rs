@@ -1,0 +1,374 @@
+//! The same conversations over the wire of every provider.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use testkit::WireFormat;
+use testkit::measure::Finished;
+
+use crate::support::{World, finish};
+
+/// A key that must be in a header only.
+const KEY: &str = "key-of-the-provider-4711";
+
+fn name(wire: WireFormat) -> &'static str {
+    match wire {
+        WireFormat::Chat => "chat",
+        WireFormat::Responses => "responses",
+        WireFormat::Messages => "messages",
+        WireFormat::Ollama => "ollama",
+    }
+}
+
+/// A world whose model is reached through a wire.
+struct WireWorld {
+    world: World,
+    wire: WireFormat,
+}
+
+impl WireWorld {
+    fn new(wire: WireFormat, script: &Value) -> Self {
+        Self::with_settings(wire, script, json!({}))
+    }
+
+    fn with_settings(wire: WireFormat, script: &Value, settings: Value) -> Self {
+        let world = World::new(&script.to_string());
+        let mut it = Self { world, wire };
+        it.write_settings(settings);
+        it
+    }
+
+    fn write_settings(&mut self, mut settings: Value) {
+        let url = self.world.server.url();
+        settings["providers"] = json!({
+            "chat": {"wire": "openai-chat", "baseUrl": format!("{url}/v1"), "apiKeyEnv": "WIRE_KEY"},
+            "responses": {"wire": "openai-responses", "baseUrl": format!("{url}/v1"), "apiKeyEnv": "WIRE_KEY"},
+            "messages": {"wire": "anthropic", "baseUrl": url, "apiKeyEnv": "WIRE_KEY"},
+            "ollama": {"wire": "ollama", "baseUrl": url, "apiKeyEnv": "WIRE_KEY"},
+        });
+        let path = ".parallax/settings.json";
+        self.world.home.write_home(path, &settings.to_string()).expect("settings");
+    }
+
+    fn run(&self, args: &[&str]) -> Finished {
+        let model = format!("{}:test-model", name(self.wire));
+        self.run_as(&model, args)
+    }
+
+    fn run_as(&self, model: &str, args: &[&str]) -> Finished {
+        let mut command = self.world.command(&[&["-m", model], args].concat());
+        command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", KEY);
+        finish(command)
+    }
+
+    fn run_well(&self, args: &[&str]) -> String {
+        let done = self.run(args);
+        assert_eq!(done.code(), 0, "{:?}: {}", self.wire, done.err());
+        self.world.server.assert_clean();
+        done.out()
+    }
+
+    fn body(&self, number: usize) -> String {
+        String::from_utf8_lossy(&self.world.server.requests()[number].body).into_owned()
+    }
+}
+
+fn call(name: &str, args: Value) -> Value {
+    json!({"calls": [{"name": name, "args": args}]})
+}
+
+fn on_every_wire(script: Value, test: impl Fn(&WireWorld)) {
+    for wire in WireFormat::ALL {
+        test(&WireWorld::new(wire, &script));
+    }
+}
+
+#[test]
+fn file_is_read_and_thinking_comes_back_unchanged() {
+    let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
+        {"text": "I look first.", "thought": true, "thoughtSignature": "U0lHTkVE"},
+        {"functionCall": {"name": "read_file", "args": {"file_path": "a.txt"}}}]},
+        "finishReason": "STOP"}]}]});
+    on_every_wire(json!([calls, {"text": "It says hello."}, {"text": "Again."}]), |it| {
+        it.world.home.write("a.txt", "hello from the file\n").expect("file");
+        assert_eq!(it.run_well(&["-p", "read a.txt"]).trim(), "It says hello.");
+        assert!(it.body(1).contains("hello from the file"));
+        it.run_well(&["-r", "latest", "-p", "again"]);
+        let requests = it.world.server.requests();
+        for request in &requests {
+            assert!(request.headers.iter().any(|(_, value)| value.contains(KEY)), "{request:?}");
+            assert!(!String::from_utf8_lossy(&request.body).contains(KEY));
+            assert!(!request.path.contains(KEY));
+        }
+        let journals = it.world.home.parallax();
+        assert!(!holds(&journals, KEY), "the key is below {}", journals.display());
+    });
+}
+
+fn holds(folder: &Path, text: &str) -> bool {
+    std::fs::read_dir(folder).expect("a folder").any(|entry| {
+        let path: PathBuf = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => holds(&path, text),
+            false => std::fs::read(&path)
+                .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)),
+        }
+    })
+}
+
+#[test]
+fn file_is_edited() {
+    let edit =
+        call("replace", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}));
+    let read = call("read_file", json!({"file_path": "a.txt"}));
+    on_every_wire(json!([read, edit, {"text": "done"}]), |it| {
+        it.world.home.write("a.txt", "one\n").expect("file");
+        it.run_well(&["--approval-mode", "auto_edit", "-p", "edit"]);
+        assert_eq!(it.world.read("a.txt"), "two\n", "{:?}", it.wire);
+    });
+}
+
+#[test]
+fn shell_command_runs_without_the_key() {
+    let run = call("run_shell_command", json!({"command": "echo out-$((40+2)); env"}));
+    on_every_wire(json!([run, {"text": "done"}]), |it| {
+        it.run_well(&["-y", "-p", "run"]);
+        assert!(it.body(1).contains("out-42"), "{:?}", it.wire);
+        assert!(!it.body(1).contains(KEY), "{:?}", it.wire);
+    });
+}
+
+#[test]
+fn parallel_calls_are_answered_in_order() {
+    let calls = json!({"calls": [
+        {"name": "read_file", "args": {"file_path": "a.txt"}},
+        {"name": "read_file", "args": {"file_path": "b.txt"}},
+        {"name": "read_file", "args": {"file_path": "missing.txt"}}]});
+    on_every_wire(json!([calls, {"text": "done"}]), |it| {
+        it.world.home.write("a.txt", "alpha").expect("file");
+        it.world.home.write("b.txt", "beta").expect("file");
+        it.run_well(&["-p", "read"]);
+        let body = it.body(1);
+        let at = |text: &str| body.find(text).unwrap_or_else(|| panic!("{text}: {body}"));
+        assert!(at("alpha") < at("beta"));
+    });
+}
+
+#[test]
+fn fifty_rounds_of_calls() {
+    let looped = json!({"loop": {"calls": 50, "name": "read_file", "signed": true,
+        "args": {"file_path": "f{i}.txt"}, "final": "all read"}});
+    for wire in WireFormat::ALL {
+        let settings = json!({"model": {"disableLoopDetection": true}});
+        let it = WireWorld::with_settings(wire, &json!([looped]), settings);
+        (0..50).for_each(|number| {
+            it.world
+                .home
+                .write(&format!("f{number}.txt"), &format!("text {number}"))
+                .expect("file");
+        });
+        assert_eq!(it.run_well(&["-p", "read all"]).trim(), "all read");
+        assert_eq!(it.world.server.requests().len(), 51);
+    }
+}
+
+#[test]
+fn image_is_sent() {
+    let dot = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dot = std::fs::read(dot.join("../../tests/scenarios/read-image/input/dot.png"));
+    let dot = dot.expect("an image");
+    let read = call("read_file", json!({"file_path": "dot.png"}));
+    on_every_wire(json!([read, {"text": "a dot"}]), |it| {
+        std::fs::write(it.world.home.project().join("dot.png"), &dot).expect("file");
+        it.run_well(&["-p", "look"]);
+        assert!(it.body(1).contains("iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"), "{:?}", it.wire);
+    });
+}
+
+#[test]
+fn errors_are_retried_or_explained() {
+    let error = |code: u16, message: &str| json!({"error": {"code": code, "message": message}});
+    let script = json!([error(503, "busy"), error(429, "slow down"), {"text": "at last"},
+        error(401, "bad key")]);
+    on_every_wire(script, |it| {
+        assert_eq!(it.run_well(&["-p", "go"]).trim(), "at last");
+        let done = it.run(&["-p", "go"]);
+        assert_eq!(done.code(), 41, "{}", done.err());
+        assert!(done.err().contains("`WIRE_KEY`"), "{}", done.err());
+        assert!(!done.err().contains(KEY), "{}", done.err());
+    });
+}
+
+#[test]
+fn cut_stream_is_repeated() {
+    let cut = json!({"chunks": [{"candidates": [{"content": {"parts": [{"text": "half"}]}}]},
+        {"cut": "close"}]});
+    on_every_wire(json!([cut, {"text": "whole"}]), |it| {
+        assert_eq!(it.run_well(&["-p", "go"]).trim(), "whole", "{:?}", it.wire);
+    });
+}
+
+#[test]
+fn events_may_be_cut_anywhere() {
+    let calls = json!({"split": 1, "chunks": [{"candidates": [{"content": {"parts": [
+        {"text": "Grüße 🦀 "},
+        {"functionCall": {"name": "read_file", "args": {"file_path": "ü.txt"}}}]},
+        "finishReason": "STOP"}]}]});
+    on_every_wire(json!([calls, {"split": 3, "text": "Fertig 🦀"}]), |it| {
+        it.world.home.write("ü.txt", "umlaut").expect("file");
+        assert!(it.run_well(&["-p", "go"]).contains("Fertig 🦀"), "{:?}", it.wire);
+        assert!(it.body(1).contains("umlaut") && it.body(1).contains("Grüße 🦀"));
+    });
+}
+
+#[test]
+fn overflow_compacts_once_and_goes_on() {
+    let overflow = json!({"error": {"code": 400,
+        "message": "prompt is too long: the input exceeds the context length of the model"}});
+    let long: String = (0..4_000).map(|number| format!("word{number} ")).collect();
+    let script = json!([{"text": long}, {"text": long}, overflow, {"text": "<state>short</state>"},
+        {"text": "<state>short</state>"}, {"text": "went on", "repeat": 0}]);
+    on_every_wire(script, |it| {
+        it.run_well(&["-p", "one"]);
+        it.run_well(&["-r", "latest", "-p", "two"]);
+        let done = it.run(&["-r", "latest", "-p", "three"]);
+        assert_eq!(done.code(), 0, "{:?}: {}", it.wire, done.err());
+        assert!(done.out().contains("went on"), "{:?}: {}", it.wire, done.out());
+    });
+}
+
+#[test]
+fn subagent_uses_the_same_wire() {
+    let scout = "---\nname: scout\ndescription: Looks.\ntools: [read_file]\nmodel: inherit\n\
+                 ---\nYou are the scout. ${query}\n";
+    let invoke = call("invoke_agent", json!({"agent_name": "scout", "prompt": "look"}));
+    let done = call("complete_task", json!({"result": "found it", "response": "found it"}));
+    on_every_wire(json!([invoke, done, {"text": "the scout found it"}]), |it| {
+        it.world.home.write(".gemini/agents/scout.md", scout).expect("agent");
+        it.world.run_well(&["agents", "accept"]);
+        let out = it.run_well(&["-y", "-p", "send the scout"]);
+        assert!(out.contains("the scout found it"), "{:?}: {out}", it.wire);
+    });
+}
+
+#[test]
+fn tools_of_servers_are_called() {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
+    let echo = call("mcp_test_echo", json!({"text": "from afar"}));
+    for wire in WireFormat::ALL {
+        let settings = json!({"mcpServers": {"test": {"command": "python3",
+            "args": [server.to_string_lossy()], "trust": true}}});
+        let it = WireWorld::with_settings(wire, &json!([echo, {"text": "done"}]), settings);
+        it.run_well(&["-y", "-p", "echo"]);
+        assert!(it.body(1).contains("from afar"), "{wire:?}: {}", it.body(1));
+    }
+}
+
+#[test]
+fn answer_follows_a_schema() {
+    let script = json!([{"text": "It is 42."}, {"text": "```json\n{\"answer\": 42}\n```"}]);
+    on_every_wire(script, |it| {
+        let schema = json!({"type": "object", "properties": {"answer": {"type": "number"}},
+            "required": ["answer"]});
+        it.world.home.write("schema.json", &schema.to_string()).expect("file");
+        let out = it.run_well(&["-p", "go", "-o", "json", "--output-schema", "schema.json"]);
+        let out: Value = serde_json::from_str(&out).expect("json");
+        assert_eq!(out["structured"], json!({"answer": 42}), "{:?}", it.wire);
+    });
+}
+
+#[test]
+fn arguments_that_do_not_parse_are_an_error_for_the_model() {
+    let bad = json!({"calls": [{"name": "read_file", "args": "{\"file_path\": "}]});
+    for wire in [WireFormat::Chat, WireFormat::Responses, WireFormat::Messages] {
+        let it = WireWorld::new(wire, &json!([bad, {"text": "done"}]));
+        it.run_well(&["-p", "go"]);
+        let body = it.body(1);
+        assert!(body.contains("file_path") && body.contains("JSON"), "{wire:?}: {body}");
+    }
+}
+
+#[test]
+fn session_moves_between_providers_and_back_to_gemini() {
+    let signed = |file: &str| {
+        json!({"chunks": [{"candidates": [{"content": {"parts": [
+            {"text": "hm", "thought": true, "thoughtSignature": "c2ln"},
+            {"functionCall": {"name": "read_file", "args": {"file_path": file}},
+                "thoughtSignature": "c2ln"}]}, "finishReason": "STOP"}]}]})
+    };
+    let mut script = Vec::new();
+    for round in 0..6 {
+        script.push(signed(&format!("f{round}.txt")));
+        script.push(json!({"text": format!("answer {round}")}));
+    }
+    let it = WireWorld::new(WireFormat::Chat, &Value::Array(script));
+    let models = [
+        "chat:m",
+        "messages:m",
+        "gemini-3-pro-preview",
+        "responses:m",
+        "messages:m",
+        "gemini-3-pro-preview",
+    ];
+    for (round, model) in models.into_iter().enumerate() {
+        it.world.home.write(&format!("f{round}.txt"), &format!("text {round}")).expect("file");
+        let mut args = vec!["-m", model, "-p", "go on"];
+        if round > 0 {
+            args.extend(["-r", "latest"]);
+        }
+        let mut command = it.world.command(&args);
+        command.env("WIRE_KEY", KEY);
+        let done = finish(command);
+        assert_eq!(done.code(), 0, "{model}: {}", done.err());
+        assert_eq!(done.out().trim(), format!("answer {round}"));
+    }
+    it.world.server.assert_clean();
+    let last = it.body(it.world.server.requests().len() - 1);
+    (0..6).for_each(|round| assert!(last.contains(&format!("text {round}")), "{round}: {last}"));
+}
+
+#[test]
+fn provider_mistakes_name_the_remedy() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let mut command = it.world.command(&["-m", "openai:gpt-6", "-p", "go"]);
+    command.env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 41);
+    for words in ["`OPENAI_API_KEY`", "parallax auth add openai"] {
+        assert!(done.err().contains(words), "{}", done.err());
+    }
+    let done = it.run_as("nope:m", &["-p", "go"]);
+    assert_eq!(done.code(), 42, "{}", done.err());
+    assert!(done.err().contains("`openai:`") && done.err().contains("providers.nope"));
+    let settings = json!({"providers": {"mine": {"wire": "openai-chat"}}}).to_string();
+    it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+    let done = it.run_as("mine:m", &["-p", "go"]);
+    assert_eq!(done.code(), 52, "{}", done.err());
+    assert!(done.err().contains("providers.mine.baseUrl"), "{}", done.err());
+}
+
+#[test]
+fn local_server_that_is_not_running_is_named_at_once() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let begun = std::time::Instant::now();
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
+    command.env("LLAMACPP_BASE_URL", "http://127.0.0.1:9/v1").env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
+    assert!(begun.elapsed().as_secs() < 2);
+}
+
+#[test]
+fn responses_api_that_is_missing_is_replaced_by_chat() {
+    let missing = json!({"error": {"code": 404, "message": "no such path"}});
+    let it = WireWorld::new(
+        WireFormat::Responses,
+        &json!([missing, {"text": "by chat"}, {"text": "2"}]),
+    );
+    let done = it.run(&["-p", "go"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "by chat"), "{}", done.err());
+    assert!(done.err().contains("Chat Completions"), "{}", done.err());
+    let paths: Vec<String> = it.world.server.requests().into_iter().map(|it| it.path).collect();
+    assert_eq!(paths, ["/v1/responses", "/v1/chat/completions"]);
+}

@@ -1,0 +1,386 @@
+//! Chunks of the Gemini API as the events of another wire.
+
+use serde_json::{Value, json};
+
+use super::WireFormat;
+
+/// A stream of one reply.
+#[derive(Debug)]
+pub(crate) struct WireEvents {
+    wire: WireFormat,
+    /// Distinguishes ids of this reply from those of others.
+    reply: usize,
+    /// Blocks or items that were opened.
+    opened: usize,
+    /// The open text block, by its kind.
+    block: Option<&'static str>,
+    calls: usize,
+    output: Vec<Value>,
+    finish: Option<String>,
+    usage: Value,
+    started: bool,
+    /// Data that must come back unchanged, with the id of the call that follows it.
+    opaque: Vec<(Option<String>, Value)>,
+}
+
+impl WireEvents {
+    pub(crate) fn new(wire: WireFormat, reply: usize) -> Self {
+        Self {
+            wire,
+            reply,
+            opened: 0,
+            block: None,
+            calls: 0,
+            output: Vec::new(),
+            finish: None,
+            usage: json!({}),
+            started: false,
+            opaque: Vec::new(),
+        }
+    }
+
+    /// What the next request must contain, by the call that follows it.
+    pub(crate) fn opaque(&self) -> Vec<(String, Value)> {
+        let known = self.opaque.iter();
+        known.filter_map(|(call, data)| Some((call.clone()?, data.clone()))).collect()
+    }
+
+    /// The events of one chunk.
+    pub(crate) fn chunk(&mut self, text: &str) -> Vec<String> {
+        let chunk: Value = serde_json::from_str(text).unwrap_or_default();
+        let mut events = Vec::new();
+        self.start(&mut events);
+        if let Some(usage) = chunk.get("usageMetadata") {
+            self.usage = usage.clone();
+        }
+        if let Some(error) = chunk.get("error") {
+            let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+            let error = self.wire.error(code.unwrap_or(500), error);
+            let event = match self.wire {
+                WireFormat::Responses => {
+                    json!({"type": "error", "message": error["error"]["message"]})
+                }
+                _ => error,
+            };
+            self.push(&mut events, &event);
+            return events;
+        }
+        let candidate = &chunk["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            self.part(part, &mut events);
+        }
+        if let Some(word) = candidate["finishReason"].as_str() {
+            self.finish = Some(word.to_owned());
+        }
+        events
+    }
+
+    /// The events at the end.
+    pub(crate) fn finish(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        let Some(word) = self.finish.clone() else { return events };
+        self.close(&mut events);
+        let count = |key: &str| self.usage[key].as_u64().unwrap_or(0);
+        let (prompt, output) = (count("promptTokenCount"), count("candidatesTokenCount"));
+        let (has_calls, cut) = (self.calls > 0, word == "MAX_TOKENS");
+        match self.wire {
+            WireFormat::Chat => {
+                let reason = match (cut, has_calls) {
+                    (true, _) => "length",
+                    (_, true) => "tool_calls",
+                    _ => "stop",
+                };
+                self.push(
+                    &mut events,
+                    &json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}),
+                );
+                self.push(
+                    &mut events,
+                    &json!({"choices": [], "usage": {"prompt_tokens": prompt,
+                    "completion_tokens": output, "total_tokens": prompt + output}}),
+                );
+                events.push("data: [DONE]\n\n".to_owned());
+            }
+            WireFormat::Responses => {
+                let kind = if cut { "incomplete" } else { "completed" };
+                let mut response = json!({"id": format!("resp_{}", self.reply), "status": kind,
+                    "output": self.output, "usage": {"input_tokens": prompt,
+                    "output_tokens": output, "total_tokens": prompt + output}});
+                if cut {
+                    response["incomplete_details"] = json!({"reason": "max_output_tokens"});
+                }
+                self.push(
+                    &mut events,
+                    &json!({"type": format!("response.{kind}"), "response": response}),
+                );
+            }
+            WireFormat::Messages => {
+                let reason = match (cut, has_calls) {
+                    (true, _) => "max_tokens",
+                    (_, true) => "tool_use",
+                    _ => "end_turn",
+                };
+                self.push(
+                    &mut events,
+                    &json!({"type": "message_delta",
+                    "delta": {"stop_reason": reason}, "usage": {"output_tokens": output}}),
+                );
+                self.push(&mut events, &json!({"type": "message_stop"}));
+            }
+            WireFormat::Ollama => {
+                let reason = if cut { "length" } else { "stop" };
+                self.push(
+                    &mut events,
+                    &json!({"message": {"role": "assistant", "content": ""},
+                    "done": true, "done_reason": reason, "prompt_eval_count": prompt,
+                    "eval_count": output}),
+                );
+            }
+        }
+        events
+    }
+
+    fn start(&mut self, events: &mut Vec<String>) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        match self.wire {
+            WireFormat::Messages => {
+                let message = json!({"id": format!("msg_{}", self.reply), "role": "assistant",
+                    "usage": {"input_tokens": 100, "output_tokens": 1}});
+                self.push(events, &json!({"type": "message_start", "message": message}));
+                self.push(events, &json!({"type": "ping"}));
+            }
+            WireFormat::Responses => {
+                let response = json!({"id": format!("resp_{}", self.reply)});
+                self.push(events, &json!({"type": "response.created", "response": response}));
+            }
+            WireFormat::Chat => {
+                let delta = json!({"role": "assistant", "content": ""});
+                events.push(": keep-alive\n\n".to_owned());
+                self.push(events, &json!({"choices": [{"index": 0, "delta": delta}]}));
+            }
+            WireFormat::Ollama => {}
+        }
+    }
+
+    fn part(&mut self, part: &Value, events: &mut Vec<String>) {
+        if let Some(call) = part.get("functionCall") {
+            if let Some(signature) = part["thoughtSignature"].as_str() {
+                self.thought("", signature, events);
+            }
+            return self.call(call, events);
+        }
+        let Some(text) = part["text"].as_str() else { return };
+        match (part["thought"] == true, part["thoughtSignature"].as_str()) {
+            (true, signature) => self.thought(text, signature.unwrap_or("c2ln"), events),
+            (false, _) => self.text(text, events),
+        }
+    }
+
+    fn text(&mut self, text: &str, events: &mut Vec<String>) {
+        match self.wire {
+            WireFormat::Chat => {
+                self.push(events, &json!({"choices": [{"index": 0, "delta": {"content": text}}]}));
+            }
+            WireFormat::Ollama => {
+                self.push(
+                    events,
+                    &json!({"message": {"role": "assistant", "content": text}, "done": false}),
+                );
+            }
+            WireFormat::Responses => {
+                let id = format!("msg_{}_{}", self.reply, self.opened);
+                if self.block.is_none() {
+                    self.block = Some("text");
+                    self.output.push(json!({"type": "message", "id": id, "role": "assistant",
+                        "content": [{"type": "output_text", "text": ""}]}));
+                }
+                if let Some(Value::String(whole)) =
+                    self.output.last_mut().and_then(|item| item.pointer_mut("/content/0/text"))
+                {
+                    whole.push_str(text);
+                }
+                self.push(
+                    events,
+                    &json!({"type": "response.output_text.delta", "item_id": id,
+                    "delta": text}),
+                );
+            }
+            WireFormat::Messages => {
+                if self.block.is_none() {
+                    self.block = Some("text");
+                    let block = json!({"type": "text", "text": ""});
+                    self.push(
+                        events,
+                        &json!({"type": "content_block_start",
+                        "index": self.opened, "content_block": block}),
+                    );
+                }
+                let delta = json!({"type": "text_delta", "text": text});
+                self.push(
+                    events,
+                    &json!({"type": "content_block_delta", "index": self.opened,
+                    "delta": delta}),
+                );
+            }
+        }
+    }
+
+    /// Closes the open text block.
+    fn close(&mut self, events: &mut Vec<String>) {
+        if self.block.take().is_none() {
+            return;
+        }
+        match self.wire {
+            WireFormat::Responses => {
+                let item = self.output.last().cloned().unwrap_or_default();
+                self.push(events, &json!({"type": "response.output_item.done", "item": item}));
+            }
+            WireFormat::Messages => {
+                self.push(events, &json!({"type": "content_block_stop", "index": self.opened}));
+            }
+            WireFormat::Chat | WireFormat::Ollama => {}
+        }
+        self.opened += 1;
+    }
+
+    /// Reasoning with data that must come back, where the wire has it.
+    fn thought(&mut self, text: &str, signature: &str, events: &mut Vec<String>) {
+        self.close(events);
+        match self.wire {
+            WireFormat::Chat => {
+                if !text.is_empty() {
+                    let delta = json!({"reasoning_content": text});
+                    self.push(events, &json!({"choices": [{"index": 0, "delta": delta}]}));
+                }
+            }
+            WireFormat::Ollama => {
+                self.push(
+                    events,
+                    &json!({"message": {"role": "assistant", "content": "",
+                    "thinking": text}, "done": false}),
+                );
+            }
+            WireFormat::Responses => {
+                let item = json!({"type": "reasoning", "id": format!("rs_{}_{}", self.reply, self.opened),
+                    "summary": [{"type": "summary_text", "text": text}],
+                    "encrypted_content": signature, "later_field": 1.5});
+                if !text.is_empty() {
+                    self.push(
+                        events,
+                        &json!({"type": "response.reasoning_summary_text.delta", "delta": text}),
+                    );
+                }
+                self.push(events, &json!({"type": "response.output_item.done", "item": item}));
+                self.output.push(item.clone());
+                self.opaque.push((None, item));
+                self.opened += 1;
+            }
+            WireFormat::Messages => {
+                let index = self.opened;
+                let block = json!({"type": "thinking", "thinking": "", "signature": ""});
+                self.push(
+                    events,
+                    &json!({"type": "content_block_start", "index": index, "content_block": block}),
+                );
+                let delta = json!({"type": "thinking_delta", "thinking": text});
+                self.push(
+                    events,
+                    &json!({"type": "content_block_delta", "index": index, "delta": delta}),
+                );
+                let delta = json!({"type": "signature_delta", "signature": signature});
+                self.push(
+                    events,
+                    &json!({"type": "content_block_delta", "index": index, "delta": delta}),
+                );
+                self.push(events, &json!({"type": "content_block_stop", "index": index}));
+                let block = json!({"type": "thinking", "thinking": text, "signature": signature});
+                self.opaque.push((None, block));
+                self.opened += 1;
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Value, events: &mut Vec<String>) {
+        self.close(events);
+        let number = self.calls;
+        self.calls += 1;
+        let id = match call["id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => format!("call_{}_{number}", self.reply),
+        };
+        for (owner, _) in self.opaque.iter_mut().filter(|(owner, _)| owner.is_none()) {
+            *owner = Some(id.clone());
+        }
+        let (name, args) = (&call["name"], &call["args"]);
+        let arguments = match args {
+            Value::Null => "{}".to_owned(),
+            Value::String(text) => text.clone(),
+            args => args.to_string(),
+        };
+        // Sent in two pieces, cut between characters.
+        let half = (0..=arguments.len() / 2).rev().find(|&at| arguments.is_char_boundary(at));
+        let (head, tail) = arguments.split_at(half.unwrap_or(0));
+        match self.wire {
+            WireFormat::Chat => {
+                let first = json!([{"index": number, "id": id, "type": "function",
+                    "function": {"name": name, "arguments": head}}]);
+                let second = json!([{"index": number, "function": {"arguments": tail}}]);
+                for calls in [first, second] {
+                    self.push(
+                        events,
+                        &json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}),
+                    );
+                }
+            }
+            WireFormat::Ollama => {
+                let calls = json!([{"function": {"name": name, "arguments": args}}]);
+                self.push(
+                    events,
+                    &json!({"message": {"role": "assistant", "content": "",
+                    "tool_calls": calls}, "done": false}),
+                );
+            }
+            WireFormat::Responses => {
+                let item = json!({"type": "function_call", "id": format!("fc_{}_{number}", self.reply),
+                    "call_id": id, "name": name, "arguments": arguments});
+                self.push(
+                    events,
+                    &json!({"type": "response.function_call_arguments.delta",
+                    "item_id": item["id"], "delta": arguments}),
+                );
+                self.push(events, &json!({"type": "response.output_item.done", "item": item}));
+                self.output.push(item);
+                self.opened += 1;
+            }
+            WireFormat::Messages => {
+                let index = self.opened;
+                let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+                self.push(
+                    events,
+                    &json!({"type": "content_block_start", "index": index, "content_block": block}),
+                );
+                for piece in ["", head, tail] {
+                    let delta = json!({"type": "input_json_delta", "partial_json": piece});
+                    self.push(
+                        events,
+                        &json!({"type": "content_block_delta", "index": index, "delta": delta}),
+                    );
+                }
+                self.push(events, &json!({"type": "content_block_stop", "index": index}));
+                self.opened += 1;
+            }
+        }
+    }
+
+    fn push(&self, events: &mut Vec<String>, event: &Value) {
+        events.push(match self.wire {
+            WireFormat::Ollama => format!("{event}\n"),
+            WireFormat::Messages => {
+                format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or("error"))
+            }
+            WireFormat::Chat | WireFormat::Responses => format!("data: {event}\n\n"),
+        });
+    }
+}
