@@ -1,8 +1,9 @@
-//! Development only: a scripted model server that checks what it is asked, a
-//! temporary home, stores of secrets, scenario folders, a terminal, and a stopwatch for children.
+//! Development only: a scripted model server that checks what it is asked, a server with
+//! prepared answers, a temporary home, stores of secrets, scenario folders, a terminal, and a stopwatch for children.
 //!
 //! Nothing here ships; crates use it as a dev-dependency.
 
+pub mod canned;
 pub mod check;
 mod home;
 mod http;

@@ -1,0 +1,143 @@
+//! A tiny HTTP server that answers each request with the next prepared answer, byte for byte: broken
+//! streams, chunk borders, and error documents that no script can describe.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// A piece of an answer.
+#[derive(Clone)]
+pub enum Piece {
+    /// Bytes as they are.
+    Bytes(Vec<u8>),
+    /// A pause.
+    Wait(Duration),
+    /// Keeps the connection open without a word.
+    Hang,
+}
+
+/// All that is sent to one request.
+pub type Answer = Vec<Piece>;
+
+/// An answer with a length.
+pub fn whole(status: u16, headers: &str, body: &str) -> Answer {
+    vec![Piece::Bytes(
+        format!(
+            "HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes(),
+    )]
+}
+
+/// A stream of chunks, ended properly.
+pub fn stream(chunks: &[&str]) -> Answer {
+    let mut answer = head();
+    answer.extend(chunks.iter().map(|chunk| data(chunk)));
+    answer.push(Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    answer
+}
+
+/// The head of a stream.
+pub fn head() -> Answer {
+    vec![Piece::Bytes(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+            .to_vec(),
+    )]
+}
+
+/// One transfer chunk with one event.
+pub fn data(json: &str) -> Piece {
+    raw(&format!("data: {json}\r\n\r\n"))
+}
+
+/// One transfer chunk with these bytes.
+pub fn raw(text: &str) -> Piece {
+    Piece::Bytes(format!("{:x}\r\n{text}\r\n", text.len()).into_bytes())
+}
+
+/// A request as the server saw it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Request line and headers.
+    pub head: String,
+    /// The body.
+    pub body: String,
+}
+
+/// A running server.
+pub struct Server {
+    /// Its base URL.
+    pub base: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    /// Tells when the client closed a connection that was kept open.
+    pub closed: mpsc::UnboundedReceiver<()>,
+}
+
+impl Server {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    #[expect(clippy::expect_used, reason = "a broken test server must stop the test")]
+    pub async fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let base = format!("http://{}", listener.local_addr().expect("an address"));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (tell, closed) = mpsc::unbounded_channel();
+        let all = seen.clone();
+        tokio::spawn(async move {
+            for answer in answers {
+                let Ok((mut socket, _)) = listener.accept().await else { return };
+                let Some(request) = read_request(&mut socket).await else { continue };
+                all.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+                for piece in answer {
+                    match piece {
+                        Piece::Bytes(bytes) => {
+                            if socket.write_all(&bytes).await.is_err() {
+                                break;
+                            }
+                            let _ = socket.flush().await;
+                        }
+                        Piece::Wait(time) => tokio::time::sleep(time).await,
+                        Piece::Hang => {
+                            let mut rest = [0; 64];
+                            while socket.read(&mut rest).await.is_ok_and(|count| count > 0) {}
+                            let _ = tell.send(());
+                        }
+                    }
+                }
+            }
+        });
+        Self { base, seen, closed }
+    }
+
+    /// The requests so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn read_request(socket: &mut tokio::net::TcpStream) -> Option<Seen> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+            });
+            if body.len() >= length.unwrap_or(0usize) {
+                return Some(Seen { head: head.to_owned(), body: body.to_owned() });
+            }
+        }
+        match socket.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => bytes.extend_from_slice(buffer.get(..count)?),
+        }
+    }
+}
