@@ -3,7 +3,7 @@
 //!
 //! Contents have the dialect of the Gemini API; see [`parallax_protocol::content`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, FunctionCall, Part, PartView, Role, Sealed};
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 /// The result of a call that has none: the program was interrupted.
 const CANCELLED: &str = "The call was cancelled and has no result.";
-/// Sent when the conversation would end with the model's turn.
+/// Sent when the conversation would begin or end with the model's turn.
 const CONTINUE: &str = "Continue.";
 
 /// A conversation.
@@ -20,6 +20,8 @@ const CONTINUE: &str = "Continue.";
 pub struct Dialogue {
     /// The turns, alternating, the user's first and last.
     pub turns: Vec<Turn>,
+    /// The ids of all calls.
+    ids: BTreeSet<String>,
 }
 
 /// What one side says before the other does.
@@ -145,6 +147,10 @@ impl Dialogue {
         if !matches!(conversation.turns.last(), Some(Turn::User { .. })) {
             conversation.user_turn().1.push(UserPiece::Text(CONTINUE.to_owned()));
         }
+        if let Some(Turn::Model(_)) = conversation.turns.first() {
+            let pieces = vec![UserPiece::Text(CONTINUE.to_owned())];
+            conversation.turns.insert(0, Turn::User { results: Vec::new(), pieces });
+        }
         conversation
     }
 
@@ -167,7 +173,10 @@ impl Dialogue {
             match part.view() {
                 PartView::Call(call) => {
                     let wire_id = call.id.map(str::to_owned);
-                    let id = wire_id.clone().unwrap_or_else(|| call_id(index, pending.len()));
+                    let position = call_id(index, pending.len());
+                    // Some servers begin again with every response.
+                    let id = wire_id.clone().filter(|id| self.ids.insert(id.clone()));
+                    let id = id.unwrap_or(position);
                     let (name, arguments) = (call.name.to_owned(), arguments(&part, &call));
                     pending.push_back(PendingCall { id: id.clone(), wire_id, name: name.clone() });
                     pieces.push(ModelPiece::Call { id, name, arguments, opaque });
@@ -364,7 +373,17 @@ mod tests {
         let cut = conversation(&[CALLS]);
         assert_eq!(results(cut.turns.last().expect("a turn")).len(), 2);
         let late = conversation(&[CALLS, r#"{"role":"user","parts":[{"text":"stop"}]}"#]);
-        assert_eq!(results(&late.turns[1])[0].1, CANCELLED);
+        assert_eq!(results(&late.turns[2])[0].1, CANCELLED);
+    }
+
+    #[test]
+    fn repeated_call_id_becomes_unique() {
+        let call = r#"{"role":"model","parts":[{"functionCall":{"id":"0","name":"a","args":{}}}]}"#;
+        let answer = r#"{"role":"user","parts":[
+            {"functionResponse":{"id":"0","name":"a","response":{"output":"o"}}}]}"#;
+        let whole = conversation(&[call, answer, call, answer]);
+        assert_eq!(results(&whole.turns[2]), [("0", "o")]);
+        assert_eq!(results(&whole.turns[4]), [("call_000000020000", "o")]);
     }
 
     #[test]
@@ -375,6 +394,7 @@ mod tests {
         let kinds: Vec<bool> =
             whole.turns.iter().map(|turn| matches!(turn, Turn::User { .. })).collect();
         assert_eq!(kinds, [true, false, true]);
+        assert!(matches!(conversation(&[&model]).turns[..], [Turn::User { .. }, _, _]));
         let orphan = r#"{"role":"user","parts":[{"functionResponse":{"name":"x","response":{"output":"o"}}}]}"#;
         let whole = conversation(&[orphan]);
         let Turn::User { results, pieces } = &whole.turns[0] else { unreachable!("a user turn") };
