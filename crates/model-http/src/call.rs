@@ -5,8 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use parallax_http::reqwest::{Response, header};
 use parallax_http::{Failure, FailureKind};
+use parallax_protocol::content::Content;
 use parallax_protocol::excerpt::one_line;
-use parallax_protocol::model::{Answer, Chunk, ModelError, Request, Retry, StreamEvent};
+use parallax_protocol::model::{
+    Answer, Chunk, FinishReason, ModelError, Request, Retry, StreamEvent,
+};
 use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::backoff::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
@@ -23,6 +26,8 @@ const MAX_ERROR_BYTES: usize = 1 << 20;
 const REFUSED: &str = "connect";
 /// How often a wire may change a request that the service rejected.
 const RECOVERIES: u32 = 3;
+/// How often a paused turn is continued.
+const MAX_PAUSES: u32 = 8;
 /// The message for an event that does not parse.
 const NOT_JSON: &str = "a chunk of the response is not valid JSON";
 
@@ -88,10 +93,24 @@ impl HttpCall {
     /// The whole response. A failure in the middle of it also costs an attempt.
     pub async fn collect(mut self, cancel: &CancellationToken) -> Result<Answer, ModelError> {
         let whole = async {
-            let mut attempt = 1;
+            let (mut attempt, mut pauses) = (1, 0);
+            let mut total = Answer::default();
             loop {
                 let failed = match self.whole(attempt).await {
-                    Ok(answer) => return Ok(answer),
+                    Ok(answer) => {
+                        let finish = answer.meta.finish.as_ref();
+                        let is_paused =
+                            finish.is_some_and(|finish| finish.reason == FinishReason::Paused);
+                        if is_paused {
+                            self.resume_after(&answer);
+                        }
+                        total.add(answer);
+                        if !is_paused || pauses == MAX_PAUSES {
+                            return Ok(total);
+                        }
+                        (attempt, pauses) = (1, pauses + 1);
+                        continue;
+                    }
                     Err(failed) => failed,
                 };
                 match &failed.retry {
@@ -110,6 +129,12 @@ impl HttpCall {
             () = cancel.cancelled() => Err(ModelError::Cancelled),
             result = whole => result,
         }
+    }
+
+    /// The provider paused the turn: the next request continues it.
+    fn resume_after(&mut self, answer: &Answer) {
+        let content = Content::model(answer.parts.clone()).seal_for(&self.request.model);
+        self.request.contents.push(content);
     }
 
     async fn whole(&mut self, attempt: u32) -> Result<Answer, FailedAttempt> {

@@ -324,6 +324,20 @@ impl Answer {
         meta.response_id = chunk.response_id.or(meta.response_id.take());
     }
 
+    /// Adds the answer that continues this one. The prompt is that of the first.
+    pub fn add(&mut self, next: Self) {
+        let usage = match (self.meta.usage, next.meta.usage) {
+            (Some(first), Some(second)) => {
+                let mut sum = first;
+                sum.add(&second);
+                sum.total = sum.total.saturating_sub(second.prompt);
+                Some(Usage { prompt: first.prompt, ..sum })
+            }
+            (first, second) => second.or(first),
+        };
+        self.push(Chunk { parts: next.parts, usage, ..next.meta });
+    }
+
     /// The visible text.
     pub fn text(&self) -> String {
         crate::content::Content::model(self.parts.clone()).visible_text()
