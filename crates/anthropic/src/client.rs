@@ -1,7 +1,7 @@
 //! The wire: addresses, headers, and what to do about rejected requests.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_http::url::Url;
 use parallax_model_http::{
@@ -9,11 +9,13 @@ use parallax_model_http::{
     HttpModel, HttpRequest, Recovery, RequestHeaders, TransportOptions, Wire, model_id, parse_base,
     url_with_path,
 };
+use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
 use parallax_protocol::secret::Secret;
 
 use crate::errors;
 use crate::generation;
+use crate::rejected::Rejected;
 use crate::request::{self, RequestFormat};
 use crate::response::MessagesDecoder;
 
@@ -57,7 +59,7 @@ pub fn model(
         base,
         catalog: catalog.clone(),
         declarations: DeclarationCache::default(),
-        without_thoughts: AtomicBool::new(false),
+        rejected: Mutex::default(),
         told_sampling: AtomicBool::new(false),
     };
     Ok(HttpModel::new(wire, transport, catalog))
@@ -68,8 +70,8 @@ struct AnthropicWire {
     base: Url,
     catalog: Arc<dyn ModelCatalog>,
     declarations: DeclarationCache,
-    /// The service rejected a signature of this session.
-    without_thoughts: AtomicBool,
+    /// What the service rejected before.
+    rejected: Mutex<Rejected>,
     /// The notice about sampling was shown.
     told_sampling: AtomicBool,
 }
@@ -104,13 +106,12 @@ impl Wire for AnthropicWire {
             ),
         })?;
         let model = model_id(&request.model);
-        let settings = self.catalog.configured_generation(request);
-        let limit = self.catalog.limits(&request.model).output;
+        let rejected = self.rejected();
         let format = RequestFormat {
             model,
-            generation: generation::fields(model, &settings, limit),
+            generation: self.generation(request, &rejected),
             declarations: &self.declarations.get(&request.tools),
-            without_thoughts: self.without_thoughts.load(Ordering::Relaxed),
+            rejected: &rejected,
         };
         let path = match self.base.path().trim_end_matches('/').ends_with("/v1") {
             true => "messages",
@@ -146,16 +147,27 @@ impl Wire for AnthropicWire {
         })
     }
 
-    fn recover(&self, response: &ErrorResponse, _request: &mut Request) -> Option<Recovery> {
-        let message = response.payload.message.to_lowercase();
-        let is_about_thoughts = response.status == 400
-            && (message.contains("signature") || message.contains("thinking block"));
-        if !is_about_thoughts || self.without_thoughts.swap(true, Ordering::Relaxed) {
-            return None;
-        }
-        let notice = "The service rejected earlier thinking of this session, so it is no longer \
-            sent"
-            .to_owned();
+    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
+        let declarations = self.declarations.get(&request.tools);
+        let mut rejected = self.rejected();
+        let generation = self.generation(request, &rejected);
+        let notice = rejected.learn(response, request, &declarations, &generation)?;
         Some(Recovery { notice: Some(notice) })
+    }
+}
+
+impl AnthropicWire {
+    fn rejected(&self) -> MutexGuard<'_, Rejected> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The generation fields of a request, without those that the model does not accept.
+    fn generation(&self, request: &Request, rejected: &Rejected) -> Object {
+        let model = model_id(&request.model);
+        let settings = self.catalog.configured_generation(request);
+        let limit = self.catalog.limits(&request.model).output;
+        let mut fields = generation::fields(model, &settings, limit);
+        rejected.filter(model, &mut fields);
+        fields
     }
 }

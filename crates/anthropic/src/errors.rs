@@ -4,6 +4,10 @@ use parallax_model_http::{CAPACITY, ErrorClass, ErrorResponse};
 
 pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     let kind = response.payload.kind.as_deref().unwrap_or_default();
+    // An empty account is an invalid request for the service.
+    if response.status == 400 && response.payload.message.contains("credit balance") {
+        return ErrorClass::Quota { daily: false, wait: None };
+    }
     match (response.status, kind) {
         (529, _) | (_, "overloaded_error") => match response.retry_after {
             Some(delay) => response.waiting(delay),
@@ -60,5 +64,10 @@ mod tests {
             assert!(format!("{class:?}").starts_with(expected), "{status}: {class:?}");
             assert_eq!(status_of(Some(kind)), status);
         }
+        let payload = ErrorPayload::from_body(
+            br#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
+        );
+        let class = classify(&ErrorResponse { status: 400, payload, retry_after: None });
+        assert_eq!(class, ErrorClass::Quota { daily: false, wait: None });
     }
 }

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 const MAX_TOKENS: u64 = 16_000;
 /// The smallest thinking budget that the API accepts.
 const MIN_BUDGET: u64 = 1_024;
+/// Maximum size of a thinking budget.
+const MAX_BUDGET: u64 = 32 * MIN_BUDGET;
+/// The efforts that the API knows.
+const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 
 /// How a model thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,24 +29,24 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
     let set = settings.get("maxOutputTokens").and_then(Value::as_u64).filter(|count| *count > 0);
     let mut max_tokens = set.unwrap_or_else(|| output_limit.clamp(1, MAX_TOKENS));
     let mut output = Object::new();
-    let level = settings.get("thinkingConfig").and_then(thinking_level);
-    match (kind(model), level) {
-        (ThinkingKind::None, _) => {}
+    let config = settings.get("thinkingConfig");
+    match (kind(model), config.and_then(thinking_level)) {
+        (ThinkingKind::None, _) | (ThinkingKind::Budget, None) => {}
         (_, Some(Level::Off)) => {
             fields.insert("thinking".to_owned(), json!({"type": "disabled"}));
         }
         (ThinkingKind::Adaptive, level) => {
-            fields.insert("thinking".to_owned(), json!({"type": "adaptive"}));
-            if let Some(Level::Effort(effort)) = level {
-                output.insert("effort".to_owned(), json!(effort));
+            // Newer models omit the text unless it is requested.
+            let is_shown = config.and_then(|it| it.get("includeThoughts")) != Some(&json!(false));
+            let display = if is_shown { "summarized" } else { "omitted" };
+            fields.insert("thinking".to_owned(), json!({"type": "adaptive", "display": display}));
+            if let Some(level) = level {
+                output.insert("effort".to_owned(), json!(level.effort()));
             }
         }
-        (ThinkingKind::Budget, Some(Level::Effort(effort))) => {
-            let budget = match effort.as_str() {
-                "low" | "minimal" => MIN_BUDGET,
-                "medium" => 4 * MIN_BUDGET,
-                _ => 8 * MIN_BUDGET,
-            };
+        (ThinkingKind::Budget, Some(level)) => {
+            let most = (output_limit / 2).clamp(MIN_BUDGET, MAX_BUDGET);
+            let budget = level.budget().clamp(MIN_BUDGET, most);
             // The budget is part of the output.
             if max_tokens <= budget {
                 max_tokens = budget.saturating_add(max_tokens);
@@ -50,7 +54,6 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
             fields
                 .insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
         }
-        (ThinkingKind::Budget, None) => {}
     }
     let schema = settings.get("responseJsonSchema").or_else(|| settings.get("responseSchema"));
     if let Some(schema) = schema.filter(|schema| schema.is_object()) {
@@ -76,34 +79,51 @@ pub(crate) fn has_sampling(settings: &Object) -> bool {
 
 enum Level {
     Off,
-    Effort(String),
+    Effort(&'static str),
+    Budget(u64),
+}
+
+impl Level {
+    fn effort(&self) -> &'static str {
+        match self {
+            Self::Effort(effort) => effort,
+            Self::Off | Self::Budget(0..=2_048) => "low",
+            Self::Budget(2_049..=16_384) => "medium",
+            Self::Budget(_) => "high",
+        }
+    }
+
+    fn budget(&self) -> u64 {
+        match self {
+            Self::Off => 0,
+            Self::Budget(budget) => *budget,
+            Self::Effort("low") => MIN_BUDGET,
+            Self::Effort("medium") => 4 * MIN_BUDGET,
+            Self::Effort("high") => 8 * MIN_BUDGET,
+            Self::Effort(_) => 16 * MIN_BUDGET,
+        }
+    }
 }
 
 fn thinking_level(config: &Value) -> Option<Level> {
     if let Some(level) = config.get("thinkingLevel").and_then(Value::as_str) {
         let level = level.to_ascii_lowercase();
-        return Some(match level.as_str() {
-            "none" | "off" => Level::Off,
-            "minimal" => Level::Effort("low".to_owned()),
-            _ => Level::Effort(level),
-        });
+        return match level.as_str() {
+            "none" | "off" => Some(Level::Off),
+            "minimal" => Some(Level::Effort("low")),
+            _ => EFFORTS.iter().find(|effort| **effort == level).map(|it| Level::Effort(it)),
+        };
     }
     match config.get("thinkingBudget").and_then(Value::as_i64)? {
         0 => Some(Level::Off),
-        1..=2_048 => Some(Level::Effort("low".to_owned())),
-        2_049..=16_384 => Some(Level::Effort("medium".to_owned())),
-        16_385.. => Some(Level::Effort("high".to_owned())),
-        _ => None,
+        budget => u64::try_from(budget).ok().map(Level::Budget),
     }
 }
 
 /// How a model thinks, by its name: `claude-FAMILY-MAJOR-MINOR`, or `claude-MAJOR-…` before 4.
 /// Unknown names of the family count as the newest; other models do not think.
 fn kind(model: &str) -> ThinkingKind {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    if !name.starts_with("claude") {
-        return ThinkingKind::None;
-    }
+    let Some((_, name)) = model.split_once("claude") else { return ThinkingKind::None };
     // A date is not a version.
     let numbers: Vec<u32> = name
         .split(['-', '.', '@'])
@@ -162,6 +182,7 @@ mod tests {
             ("claude-3-5-haiku-20241022", ThinkingKind::None),
             ("claude-latest", ThinkingKind::Adaptive),
             ("anthropic/claude-haiku-5.5", ThinkingKind::Adaptive),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", ThinkingKind::Budget),
             ("qwen3", ThinkingKind::None),
         ] {
             assert_eq!(kind(model), expected, "{model}");
@@ -172,8 +193,24 @@ mod tests {
     fn settings_become_fields() {
         assert_eq!(
             of("claude-sonnet-5", json!({"thinkingConfig": {"thinkingLevel": "HIGH"}})),
-            json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"},
-                "max_tokens": 16000})
+            json!({"thinking": {"type": "adaptive", "display": "summarized"},
+                "output_config": {"effort": "high"}, "max_tokens": 16000})
+        );
+        assert_eq!(
+            of(
+                "claude-sonnet-5",
+                json!({"thinkingConfig": {"includeThoughts": false,
+                "thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}})
+            ),
+            json!({"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 16000})
+        );
+        assert_eq!(
+            of("claude-opus-4-5", json!({"thinkingConfig": {"thinkingBudget": 9000}})),
+            json!({"thinking": {"type": "enabled", "budget_tokens": 9000}, "max_tokens": 16000})
+        );
+        assert_eq!(
+            of("claude-sonnet-5", json!({"thinkingConfig": {"thinkingBudget": 0}})),
+            json!({"thinking": {"type": "disabled"}, "max_tokens": 16000})
         );
         assert_eq!(
             of(

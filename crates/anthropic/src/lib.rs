@@ -5,6 +5,7 @@
 mod client;
 mod errors;
 mod generation;
+mod rejected;
 mod request;
 mod response;
 

@@ -1,14 +1,16 @@
 //! Writes requests of the Messages API.
 
 use parallax_model_http::{
-    Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
+    Declaration, Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
 };
 use parallax_protocol::Object;
-use parallax_protocol::content::Sealed;
+use parallax_protocol::content::Role;
 use parallax_protocol::model::{Request, ToolSet};
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use crate::rejected::{OptionalField, Rejected};
 
 /// Image types that the API reads.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -20,8 +22,7 @@ pub(crate) struct RequestFormat<'a> {
     /// The fields of the generation settings.
     pub(crate) generation: Object,
     pub(crate) declarations: &'a Declarations,
-    /// Thinking blocks are not sent: the service rejected one.
-    pub(crate) without_thoughts: bool,
+    pub(crate) rejected: &'a Rejected,
 }
 
 #[derive(Serialize)]
@@ -40,28 +41,37 @@ struct MessagesBody<'a> {
 #[derive(Serialize)]
 struct Message {
     role: &'static str,
-    content: Vec<Box<RawValue>>,
+    content: Vec<Block>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Block {
+    Own(Value),
+    /// As the service sent it.
+    Kept(Box<RawValue>),
+}
+
+impl Block {
+    /// Whether it is thinking of the model.
+    fn is_thinking(&self) -> bool {
+        #[derive(Deserialize)]
+        struct BlockKind {
+            #[serde(rename = "type", default)]
+            kind: String,
+        }
+        let Self::Kept(data) = self else { return false };
+        serde_json::from_str(data.get())
+            .is_ok_and(|block: BlockKind| matches!(&*block.kind, "thinking" | "redacted_thinking"))
+    }
 }
 
 /// The body of a request.
-pub(crate) fn body(request: &Request, format: RequestFormat<'_>) -> Vec<u8> {
-    let bare: Vec<Sealed>;
-    let contents = match format.without_thoughts {
-        true => {
-            bare = request.contents.iter().map(without_origin).collect();
-            &bare
-        }
-        false => &request.contents,
-    };
-    let messages = messages(Dialogue::new(contents, &request.model));
-    let mut tools: Vec<Value> = format
-        .declarations
-        .list
-        .iter()
-        .map(
-            |it| json!({"name": it.name, "description": it.description, "input_schema": it.schema}),
-        )
-        .collect();
+pub(crate) fn body(request: &Request, mut format: RequestFormat<'_>) -> Vec<u8> {
+    let mut messages = messages(request, format.rejected);
+    let declared = format.declarations.list.iter();
+    let mut tools: Vec<Value> =
+        declared.filter(|it| !format.rejected.has_tool(&it.name)).map(tool).collect();
     match request.tools {
         ToolSet::WebSearch => {
             tools.push(json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 5}));
@@ -71,17 +81,24 @@ pub(crate) fn body(request: &Request, format: RequestFormat<'_>) -> Vec<u8> {
         }
         ToolSet::None | ToolSet::Functions(_) => {}
     }
-    if let Some(last) = tools.last_mut() {
-        last["cache_control"] = cache_control();
+    let mut system = Vec::new();
+    if !request.system.trim().is_empty() {
+        system.push(json!({"type": "text", "text": &*request.system}));
     }
-    let system = match request.system.is_empty() {
-        true => Vec::new(),
-        false => {
-            vec![
-                json!({"type": "text", "text": &*request.system, "cache_control": cache_control()}),
-            ]
+    if !format.rejected.has_field(format.model, OptionalField::CacheControl) {
+        let users = messages.iter_mut().rev().filter(|message| message.role == "user");
+        // The newest two are read again by the next request.
+        let newest = users.take(2).filter_map(|message| match message.content.last_mut() {
+            Some(Block::Own(block)) => Some(block),
+            _ => None,
+        });
+        for block in newest.chain(tools.last_mut()).chain(system.last_mut()) {
+            block["cache_control"] = json!({"type": "ephemeral"});
         }
-    };
+    }
+    if is_budget(&format.generation) && continues_without_thinking(&messages) {
+        format.generation.shift_remove("thinking");
+    }
     let body = MessagesBody {
         model: format.model,
         stream: true,
@@ -94,64 +111,102 @@ pub(crate) fn body(request: &Request, format: RequestFormat<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn cache_control() -> Value {
-    json!({"type": "ephemeral"})
-}
-
-/// A content of the same bytes without its provider's data.
-fn without_origin(sealed: &Sealed) -> Sealed {
-    Sealed::from_json(sealed.raw().to_owned()).unwrap_or_else(|_| sealed.clone())
-}
-
-fn messages(dialogue: Dialogue) -> Vec<Message> {
-    let user_turns = dialogue.turns.iter().filter(|it| matches!(it, Turn::User { .. })).count();
-    let mut users = 0;
-    dialogue
-        .turns
-        .into_iter()
-        .map(|turn| match turn {
-            Turn::User { results, pieces } => {
-                users += 1;
-                let results = results.into_iter().map(tool_result);
-                let mut blocks: Vec<Value> =
-                    results.chain(pieces.into_iter().map(user_block)).collect();
-                if blocks.is_empty() {
-                    blocks.push(json!({"type": "text", "text": "Continue."}));
-                }
-                // The newest two are read again by the next request.
-                if users + 2 > user_turns
-                    && let Some(last) = blocks.last_mut()
-                {
-                    last["cache_control"] = cache_control();
-                }
-                let content = blocks.iter().filter_map(|it| to_raw_value(it).ok()).collect();
-                Message { role: "user", content }
-            }
-            Turn::Model(pieces) => Message {
-                role: "assistant",
-                content: pieces.into_iter().filter_map(assistant_block).collect(),
-            },
-        })
-        .filter(|message| !message.content.is_empty())
-        .collect()
-}
-
-fn assistant_block(piece: ModelPiece) -> Option<Box<RawValue>> {
-    match piece {
-        ModelPiece::Opaque(data) => Some(data),
-        ModelPiece::Text { text, .. } if text.trim().is_empty() => None,
-        ModelPiece::Text { text, .. } => to_raw_value(&json!({"type": "text", "text": text})).ok(),
-        ModelPiece::Call { id, name, arguments, .. } => {
-            let input = match serde_json::from_str::<Value>(&arguments) {
-                Ok(input @ Value::Object(_)) => input,
-                // The API takes objects only; the model sees what it wrote.
-                _ => json!({"invalid_json": arguments}),
-            };
-            let block = json!({"type": "tool_use", "id": wire_id(&id), "name": wire_name(&name),
-                "input": input});
-            to_raw_value(&block).ok()
+fn tool(declaration: &Declaration) -> Value {
+    let mut schema = declaration.schema.clone();
+    if let Value::Object(fields) = &mut schema {
+        // The API rejects these at the top. They only restrict what the properties allow, and the
+        // tool checks its arguments itself.
+        for key in ["oneOf", "anyOf", "allOf"] {
+            fields.shift_remove(key);
         }
     }
+    json!({"name": declaration.name, "description": declaration.description, "input_schema": schema})
+}
+
+fn is_budget(generation: &Object) -> bool {
+    generation.get("thinking").is_some_and(|thinking| thinking["type"] == "enabled")
+}
+
+/// Models with a thinking budget must have begun a turn with thinking to continue it with thinking.
+/// Another model, or thinking that is no longer valid, began this one.
+fn continues_without_thinking(messages: &[Message]) -> bool {
+    let [.., model, user] = messages else { return false };
+    let has_results = matches!(user.content.first(),
+        Some(Block::Own(block)) if block["type"] == "tool_result");
+    has_results && !model.content.first().is_some_and(Block::is_thinking)
+}
+
+fn messages(request: &Request, rejected: &Rejected) -> Vec<Message> {
+    let mut turns = Dialogue::new(&request.contents, &request.model).turns;
+    // A turn with hosted tools that the service paused goes back as it is: the user did not reply.
+    let is_hosted = matches!(request.tools, ToolSet::WebSearch | ToolSet::UrlContext);
+    let is_continued = is_hosted
+        && request.contents.last().is_some_and(|last| last.role() == Role::Model)
+        && matches!(turns.as_slice(), [.., Turn::Model(_), Turn::User { results, .. }] if results.is_empty());
+    if is_continued {
+        turns.pop();
+    }
+    let mut messages: Vec<Message> = Vec::new();
+    for turn in turns {
+        let (role, content) = match turn {
+            Turn::User { results, pieces } => {
+                let results = results.into_iter().map(tool_result);
+                let pieces = pieces.into_iter().filter_map(user_block);
+                ("user", results.chain(pieces).map(Block::Own).collect())
+            }
+            Turn::Model(pieces) => ("assistant", assistant_blocks(pieces, rejected)),
+        };
+        if content.is_empty() {
+            continue;
+        }
+        match messages.last_mut() {
+            // The turn between them was empty.
+            Some(last) if last.role == role => last.content.extend(content),
+            _ => messages.push(Message { role, content }),
+        }
+    }
+    // Turns at the ends may have been empty.
+    let is_user = |message: Option<&Message>| message.is_some_and(|it| it.role == "user");
+    if !is_user(messages.first()) {
+        messages.insert(0, placeholder());
+    }
+    if !is_continued && !is_user(messages.last()) {
+        messages.push(placeholder());
+    }
+    messages
+}
+
+fn placeholder() -> Message {
+    let text = json!({"type": "text", "text": "Continue."});
+    Message { role: "user", content: vec![Block::Own(text)] }
+}
+
+fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for piece in pieces {
+        match piece {
+            ModelPiece::Opaque(data) if rejected.has_thought(&data) => {}
+            ModelPiece::Opaque(data) => blocks.push(Block::Kept(data)),
+            ModelPiece::Text { text, .. } if text.trim().is_empty() => {}
+            ModelPiece::Text { text, .. } => {
+                blocks.push(Block::Own(json!({"type": "text", "text": text})));
+            }
+            ModelPiece::Call { id, name, arguments, .. } => {
+                let input = match serde_json::from_str::<Value>(&arguments) {
+                    Ok(input @ Value::Object(_)) => input,
+                    // The API takes objects only; the model sees what it wrote.
+                    _ => json!({"invalid_json": arguments}),
+                };
+                blocks.push(Block::Own(json!({"type": "tool_use", "id": wire_id(&id),
+                    "name": wire_name(&name), "input": input})));
+            }
+        }
+    }
+    // Thinking before nothing is an error: the output limit was reached, or the turn was cancelled.
+    while blocks.last().is_some_and(Block::is_thinking) {
+        blocks.pop();
+    }
+    blocks
 }
 
 /// Ids may come from another provider; the API accepts letters, digits, `_`, and `-`.
@@ -165,7 +220,7 @@ fn tool_result(result: ToolResult) -> Value {
         false => {
             let text = (!result.text.is_empty()).then_some(UserPiece::Text(result.text));
             let media = result.media.into_iter().map(UserPiece::Media);
-            Value::Array(text.into_iter().chain(media).map(user_block).collect())
+            Value::Array(text.into_iter().chain(media).filter_map(user_block).collect())
         }
     };
     let mut block =
@@ -176,16 +231,22 @@ fn tool_result(result: ToolResult) -> Value {
     block
 }
 
-fn user_block(piece: UserPiece) -> Value {
+fn user_block(piece: UserPiece) -> Option<Value> {
     match piece {
-        UserPiece::Text(text) => json!({"type": "text", "text": text}),
-        UserPiece::Media(media) => media_block(&media),
+        // The API rejects it.
+        UserPiece::Text(text) if text.trim().is_empty() => None,
+        UserPiece::Text(text) => Some(json!({"type": "text", "text": text})),
+        UserPiece::Media(media) => Some(media_block(&media)),
     }
 }
 
 fn media_block(media: &Media) -> Value {
-    let source = || json!({"type": "base64", "media_type": media.mime, "data": media.data});
-    if IMAGES.contains(&media.mime.as_str()) {
+    let mime = match media.mime.as_str() {
+        "image/jpg" => "image/jpeg",
+        mime => mime,
+    };
+    let source = || json!({"type": "base64", "media_type": mime, "data": media.data});
+    if IMAGES.contains(&mime) {
         json!({"type": "image", "source": source()})
     } else if media.is_pdf() {
         json!({"type": "document", "source": source()})
@@ -193,3 +254,6 @@ fn media_block(media: &Media) -> Value {
         json!({"type": "text", "text": media.omitted()})
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,28 +9,29 @@ use parallax_model_http::{
 use parallax_protocol::Object;
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal, Usage};
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use crate::errors::status_of;
 
-#[derive(Deserialize)]
-struct MessagesEvent {
-    #[serde(rename = "type", default)]
-    kind: String,
-    #[serde(default)]
-    index: u64,
-    #[serde(default)]
-    message: Option<Value>,
-    #[serde(default)]
-    content_block: Option<Object>,
-    #[serde(default)]
-    delta: Option<Object>,
-    #[serde(default)]
-    usage: Option<Value>,
-    #[serde(default)]
-    error: Option<Value>,
+/// An event. Fields of another type than expected are absent: later versions may add events.
+struct MessagesEvent(Object);
+
+impl MessagesEvent {
+    fn kind(&self) -> &str {
+        self.0.get("type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn index(&self) -> u64 {
+        self.0.get("index").and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    fn object(&mut self, key: &str) -> Object {
+        match self.0.get_mut(key).map(Value::take) {
+            Some(Value::Object(object)) => object,
+            _ => Object::new(),
+        }
+    }
 }
 
 /// A block under construction.
@@ -73,6 +74,8 @@ impl MessagesDecoder {
     }
 
     fn start_block(&mut self, index: u64, block: Object, chunk: &mut Chunk) {
+        // Some servers do not stop a block before the next one.
+        self.stop_block(index, chunk);
         let text =
             |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let started = match text("type").as_str() {
@@ -103,7 +106,8 @@ impl MessagesDecoder {
 
     fn delta(&mut self, index: u64, delta: &Object, chunk: &mut Chunk) {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
-        let Some(block) = self.blocks.get_mut(&index) else { return };
+        // Some servers do not start text.
+        let block = self.blocks.entry(index).or_insert(Block::Text);
         match (text("type"), block) {
             ("text_delta", Block::Text) => push_text(chunk, text("text").to_owned()),
             ("input_json_delta", Block::Call { input, .. } | Block::Kept { input, .. }) => {
@@ -135,6 +139,10 @@ impl MessagesDecoder {
                 let name = self.declarations.name_of(&name);
                 chunk.parts.push(function_call(&id, &name, &input));
             }
+            // Thinking that was cut off has no signature, and no one accepts it.
+            Some(Block::Kept { fields, .. })
+                if fields.get("type").is_some_and(|kind| kind == "thinking")
+                    && fields.get("signature").is_none_or(|it| it.as_str() == Some("")) => {}
             Some(Block::Kept { mut fields, input }) => {
                 if let Ok(input @ Value::Object(_)) = serde_json::from_str(&input) {
                     fields.insert("input".to_owned(), input);
@@ -150,12 +158,24 @@ impl MessagesDecoder {
         let old = self.usage;
         let cached = count("cache_read_input_tokens").unwrap_or(old.cached);
         let cache_write = count("cache_creation_input_tokens").unwrap_or(old.cache_write);
-        let fresh = count("input_tokens")
-            .unwrap_or_else(|| old.prompt.saturating_sub(old.cached + old.cache_write));
-        let output = count("output_tokens").unwrap_or(old.output);
+        let fresh = count("input_tokens").unwrap_or_else(|| {
+            let known = old.cached.saturating_add(old.cache_write);
+            old.prompt.saturating_sub(known)
+        });
+        let all = count("output_tokens").unwrap_or(old.output.saturating_add(old.thought));
+        let details = usage.get("output_tokens_details");
+        let thought = details.and_then(|it| it.get("thinking_tokens")).and_then(Value::as_u64);
+        let thought = thought.unwrap_or(old.thought).min(all);
         let prompt = fresh.saturating_add(cached).saturating_add(cache_write);
-        let total = prompt.saturating_add(output);
-        self.usage = Usage { prompt, output, cached, cache_write, total, ..Usage::default() };
+        self.usage = Usage {
+            prompt,
+            output: all - thought,
+            thought,
+            cached,
+            cache_write,
+            total: prompt.saturating_add(all),
+            tool_prompt: 0,
+        };
     }
 
     fn finish(&mut self, delta: &Object) {
@@ -171,15 +191,21 @@ impl MessagesDecoder {
         };
         self.finish = Some(Finish::new(reason, word));
         let details = delta.get("stop_details");
-        let explanation = details.and_then(|it| it.get("explanation")).and_then(Value::as_str);
-        self.finish_message = explanation.map(str::to_owned);
+        let field = |key: &str| details?.get(key)?.as_str().map(str::to_owned);
+        self.finish_message = field("explanation").or_else(|| field("category"));
     }
 
     /// The end of the message.
     fn complete(&mut self, chunks: &mut VecDeque<Chunk>) {
         self.finished = true;
+        let mut last = Chunk::default();
+        while let Some(index) = self.blocks.keys().next().copied() {
+            self.stop_block(index, &mut last);
+        }
+        let finish = self.finish.take();
         chunks.push_back(Chunk {
-            finish: self.finish.take().or_else(|| Some(Finish::new(FinishReason::Stop, ""))),
+            parts: last.parts,
+            finish: finish.or_else(|| Some(Finish::new(FinishReason::Stop, "message_stop"))),
             finish_message: self.finish_message.take(),
             usage: Some(self.usage),
             response_id: self.response_id.take(),
@@ -191,11 +217,13 @@ impl MessagesDecoder {
 impl Decoder for MessagesDecoder {
     fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
         let text = String::from_utf8_lossy(data);
-        let event: MessagesEvent = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
+        let event = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
+        let mut event = MessagesEvent(event);
         let mut chunk = Chunk::default();
-        match event.kind.as_str() {
+        let (kind, index) = (event.kind().to_owned(), event.index());
+        match kind.as_str() {
             "message_start" => {
-                let message = event.message.unwrap_or_default();
+                let message = event.object("message");
                 if let Some(usage) = message.get("usage") {
                     self.add_usage(usage);
                 }
@@ -203,27 +231,21 @@ impl Decoder for MessagesDecoder {
                 self.response_id = id.map(str::to_owned);
             }
             "content_block_start" => {
-                self.start_block(event.index, event.content_block.unwrap_or_default(), &mut chunk);
+                self.start_block(index, event.object("content_block"), &mut chunk);
             }
-            "content_block_delta" => {
-                self.delta(event.index, &event.delta.unwrap_or_default(), &mut chunk);
-            }
-            "content_block_stop" => self.stop_block(event.index, &mut chunk),
+            "content_block_delta" => self.delta(index, &event.object("delta"), &mut chunk),
+            "content_block_stop" => self.stop_block(index, &mut chunk),
             "message_delta" => {
-                if let Some(usage) = &event.usage {
-                    self.add_usage(usage);
-                }
-                self.finish(&event.delta.unwrap_or_default());
+                self.add_usage(&Value::Object(event.object("usage")));
+                self.finish(&event.object("delta"));
             }
             "message_stop" => {
                 self.complete(chunks);
                 return Ok(());
             }
-            "error" | "" if event.error.is_some() => {
-                let mut payload = serde_json::from_str(&text)
-                    .ok()
-                    .and_then(|value: Value| ErrorPayload::from_value(&value))
-                    .unwrap_or_default();
+            kind if kind == "error" || event.0.contains_key("error") => {
+                let mut payload =
+                    ErrorPayload::from_value(&Value::Object(event.0)).unwrap_or_default();
                 let status = status_of(payload.kind.as_deref());
                 payload.code.get_or_insert(status);
                 return Err(EventError::Refused(Box::new(payload)));
@@ -275,3 +297,6 @@ fn add_sources(block: &Object, chunk: &mut Chunk) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

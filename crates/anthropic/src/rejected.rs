@@ -1,0 +1,188 @@
+//! What a service rejected. It is left out of later requests, so that a model or a gateway that lacks
+//! a feature, and a signature that is no longer valid, cost one request and not the session.
+
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use parallax_model_http::{Declarations, ErrorResponse, model_id};
+use parallax_protocol::Object;
+use parallax_protocol::model::Request;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A field of requests that a service may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OptionalField {
+    ThinkingDisplay,
+    Thinking,
+    /// Thinking that is switched off.
+    ThinkingOff,
+    Effort,
+    Format,
+    CacheControl,
+}
+
+impl OptionalField {
+    /// From the most specific one to the least.
+    const ALL: [Self; 6] = [
+        Self::ThinkingDisplay,
+        Self::Effort,
+        Self::Format,
+        Self::CacheControl,
+        Self::ThinkingOff,
+        Self::Thinking,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::ThinkingDisplay => "thinking.display",
+            Self::Thinking | Self::ThinkingOff => "thinking",
+            Self::Effort => "output_config.effort",
+            Self::Format => "output_config.format",
+            Self::CacheControl => "cache_control",
+        }
+    }
+
+    /// The words that error messages use.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::ThinkingDisplay => &["display"],
+            Self::Thinking | Self::ThinkingOff => &["thinking"],
+            Self::Effort => &["effort", "output_config:"],
+            Self::Format => &["output_config", "output format", "structured output", "schema"],
+            Self::CacheControl => &["cache_control"],
+        }
+    }
+
+    /// Whether a request with these generation fields contains it.
+    fn is_in(self, generation: &Object) -> bool {
+        let thinking = generation.get("thinking");
+        let is_off = thinking.is_some_and(|it| it["type"] == "disabled");
+        let has = |key: &str| generation.get("output_config").is_some_and(|it| !it[key].is_null());
+        match self {
+            Self::ThinkingDisplay => thinking.is_some_and(|it| !it["display"].is_null()),
+            Self::Thinking => thinking.is_some() && !is_off,
+            Self::ThinkingOff => is_off,
+            Self::Effort => has("effort"),
+            Self::Format => has("format"),
+            Self::CacheControl => true,
+        }
+    }
+}
+
+/// What is not sent.
+#[derive(Debug, Default)]
+pub(crate) struct Rejected {
+    /// Hashes of the provider's data: thinking whose signature is not valid.
+    thoughts: HashSet<u64>,
+    /// Names of tools, as they are on the wire.
+    tools: BTreeSet<String>,
+    /// Fields, each for one model.
+    fields: BTreeSet<(String, OptionalField)>,
+}
+
+impl Rejected {
+    pub(crate) fn has_thought(&self, data: &RawValue) -> bool {
+        !self.thoughts.is_empty() && self.thoughts.contains(&hash(data))
+    }
+
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.tools.contains(name)
+    }
+
+    pub(crate) fn has_field(&self, model: &str, field: OptionalField) -> bool {
+        self.fields.iter().any(|(known, of)| known == model && *of == field)
+    }
+
+    /// Removes the fields that the model does not accept.
+    pub(crate) fn filter(&self, model: &str, generation: &mut Object) {
+        for field in OptionalField::ALL {
+            if !self.has_field(model, field) || !field.is_in(generation) {
+                continue;
+            }
+            match (field.name().split_once('.'), field) {
+                (_, OptionalField::CacheControl) => {}
+                (None, _) => {
+                    generation.shift_remove(field.name());
+                }
+                (Some((outer, inner)), _) => {
+                    if let Some(Value::Object(fields)) = generation.get_mut(outer) {
+                        fields.shift_remove(inner);
+                        if fields.is_empty() {
+                            generation.shift_remove(outer);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of a rejected request. The notice is for the user; `None`: the same request would
+    /// be sent again.
+    pub(crate) fn learn(
+        &mut self,
+        response: &ErrorResponse,
+        request: &Request,
+        declarations: &Declarations,
+        generation: &Object,
+    ) -> Option<String> {
+        if response.status != 400 {
+            return None;
+        }
+        let message = &response.payload.message;
+        let lower = message.to_lowercase();
+        if let Some(name) = self.learn_tool(&lower, declarations) {
+            return Some(format!(
+                "The service rejected the tool `{name}` ({message}), so the model does not get it"
+            ));
+        }
+        let is_about_thoughts = lower.contains("signature")
+            || lower.contains("thinking` block")
+            || lower.contains("thinking block");
+        if is_about_thoughts && self.learn_thoughts(request) {
+            return Some(
+                "The service rejected earlier thinking of this session, so it is no longer sent"
+                    .to_owned(),
+            );
+        }
+        let model = model_id(&request.model);
+        let field = OptionalField::ALL.into_iter().find(|field| {
+            field.words().iter().any(|word| lower.contains(word))
+                && field.is_in(generation)
+                && !self.has_field(model, *field)
+        })?;
+        self.fields.insert((model.to_owned(), field));
+        let name = field.name();
+        Some(format!("`{}` does not accept `{name}` ({message}), so it is not sent", request.model))
+    }
+
+    /// The tool of a message like `tools.3.custom.input_schema: …`.
+    fn learn_tool(&mut self, message: &str, declarations: &Declarations) -> Option<String> {
+        let (_, rest) = message.split_once("tools.")?;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let index: usize = digits.parse().ok()?;
+        let mut sent = declarations.list.iter().filter(|it| !self.has_tool(&it.name));
+        let wire = sent.nth(index)?.name.clone();
+        let name = declarations.name_of(&wire);
+        self.tools.insert(wire);
+        Some(name)
+    }
+
+    /// The thinking of a request; `false` when none of it is new.
+    fn learn_thoughts(&mut self, request: &Request) -> bool {
+        let origins = request.contents.iter().filter_map(|content| content.origin());
+        let data = origins
+            .filter(|origin| origin.model == request.model)
+            .flat_map(|origin| &origin.opaque)
+            .map(|item| hash(&item.data));
+        let before = self.thoughts.len();
+        self.thoughts.extend(data);
+        self.thoughts.len() > before
+    }
+}
+
+fn hash(data: &RawValue) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    data.get().hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,121 @@
+//! Requests that the service rejects for one piece, which is then left out.
+
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::model::{ModelError, Request};
+use serde_json::{Value, json};
+use testkit::canned::Server;
+
+use crate::support::*;
+
+const INVALID: &str = "messages.1.content.0: Invalid `signature` in `thinking` block";
+
+fn bad(message: &str) -> testkit::canned::Answer {
+    refusal(400, "invalid_request_error", message)
+}
+
+fn thought(signature: &str) -> Part {
+    let data = json!({"type": "thinking", "thinking": "t", "signature": signature});
+    Part::opaque_thought(serde_json::value::to_raw_value(&data).expect("json"))
+}
+
+fn history(signatures: &[&str]) -> Request {
+    let mut contents = vec![user(vec![Part::text("hi")])];
+    for signature in signatures {
+        let parts = vec![thought(signature), Part::text("answer")];
+        contents.push(Content::model(parts).seal_for(MODEL));
+        contents.push(user(vec![Part::text("go on")]));
+    }
+    request(contents)
+}
+
+#[tokio::test]
+async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
+    let server = Server::start(vec![bad(INVALID), ok(), ok()]).await;
+    let model = model(&server);
+    let got = drain(&model, history(&["old"])).await;
+    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
+    assert!(got.notices[0].contains("thinking"), "{:?}", got.notices);
+    let bodies: Vec<String> = server.seen().into_iter().map(|it| it.body).collect();
+    assert!(bodies[0].contains("\"old\"") && !bodies[1].contains("\"old\""));
+    // Thinking since then is valid.
+    let got = drain(&model, history(&["old", "new"])).await;
+    assert!(got.notices.is_empty(), "{:?}", got.notices);
+    let last = &server.seen()[2].body;
+    assert!(!last.contains("\"old\"") && last.contains("\"new\""), "{last}");
+}
+
+#[tokio::test]
+async fn signature_error_without_thinking_is_an_error() {
+    let (got, server) = serve(vec![bad("Invalid signature"), ok()]).await;
+    assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn fields_that_a_model_does_not_accept_are_left_out() {
+    let server = Server::start(vec![
+        bad("thinking.adaptive.display: Extra inputs are not permitted"),
+        bad("This model does not support the effort parameter."),
+        bad("adaptive thinking is not supported on this model"),
+        ok(),
+        ok(),
+    ])
+    .await;
+    let model = model(&server);
+    let mut request = hello();
+    request.generation = object(json!({"thinkingConfig": {"thinkingLevel": "high"}}));
+    let got = drain(&model, request.clone()).await;
+    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 3), "{:?}", got.end);
+    let fields = |index: usize| -> (Value, Value) {
+        let mut body = body(&server, index);
+        (body["thinking"].take(), body["output_config"].take())
+    };
+    let effort = json!({"effort": "high"});
+    assert_eq!(fields(0), (json!({"type": "adaptive", "display": "summarized"}), effort.clone()));
+    assert_eq!(fields(1), (json!({"type": "adaptive"}), effort));
+    assert_eq!(fields(2), (json!({"type": "adaptive"}), Value::Null));
+    assert_eq!(fields(3), (Value::Null, Value::Null));
+    let got = drain(&model, request).await;
+    assert!(got.notices.is_empty(), "{:?}", got.notices);
+    assert_eq!(fields(4), (Value::Null, Value::Null));
+}
+
+#[tokio::test]
+async fn cache_marks_are_left_out_where_they_are_unknown() {
+    let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
+    let (got, server) = serve(vec![bad(unknown), ok()]).await;
+    assert_eq!(got.text(), "ok");
+    let seen = server.seen();
+    assert!(seen[0].body.contains("cache_control") && !seen[1].body.contains("cache_control"));
+}
+
+#[tokio::test]
+async fn tool_with_a_rejected_schema_is_left_out() {
+    let server = Server::start(vec![
+        bad("tools.1.custom.input_schema: JSON schema is invalid"),
+        bad("tools.1.custom.input_schema.properties: Property keys should match pattern"),
+        ok(),
+    ])
+    .await;
+    let mut request = hello();
+    request.tools =
+        functions(&json!([{"name": "a"}, {"name": "b.x"}, {"name": "c"}, {"name": "d"}]));
+    let got = drain(&model(&server), request).await;
+    assert_eq!(got.text(), "ok");
+    assert!(
+        got.notices[0].contains("`b.x`") && got.notices[1].contains("`c`"),
+        "{:?}",
+        got.notices
+    );
+    let tools = body(&server, 2)["tools"].clone();
+    let names: Vec<&str> =
+        tools.as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["a", "d"]);
+}
+
+#[tokio::test]
+async fn error_that_nothing_helps_is_reported_once() {
+    let (got, server) = serve(vec![bad("tools.7.custom: no"), ok()]).await;
+    assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
+    assert_eq!((server.seen().len(), got.notices.len()), (1, 0));
+}

@@ -1,0 +1,254 @@
+//! Requests to a prepared server, and what comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use parallax_anthropic::AnthropicOptions;
+use parallax_model_http::{HttpModel, TransportOptions};
+use parallax_protocol::content::{Content, Part, PartView, Sealed};
+use parallax_protocol::model::{
+    Answer, Limits, Model, ModelCatalog, ModelError, Request, Retry, StreamEvent, ToolSet,
+};
+use parallax_protocol::secret::Secret;
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::{Value, json};
+use testkit::canned::{self, Server};
+
+pub(crate) const KEY: &str = "sk-ant-a-very-secret-key";
+pub(crate) const MODEL: &str = "anthropic:claude-sonnet-5";
+
+#[derive(Debug)]
+struct Catalog;
+
+impl ModelCatalog for Catalog {
+    fn limits(&self, _model: &str) -> Limits {
+        Limits { context: 200_000, output: 64_000, multimodal_tool_results: true }
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+pub(crate) fn options(base: &str) -> AnthropicOptions {
+    let env = |name: &str| (name == "PARALLAX_RETRY_BASE_MS").then(|| "2".to_owned());
+    let mut transport = TransportOptions::from_env(&env);
+    transport.idle_timeout = Duration::from_millis(500);
+    AnthropicOptions {
+        base_url: base.to_owned(),
+        base_url_source: "the test".to_owned(),
+        key: Some(Secret::new(KEY)),
+        bearer: false,
+        credentials_hint: "`ANTHROPIC_API_KEY`".to_owned(),
+        headers: Vec::new(),
+        version: "1.0".to_owned(),
+        transport,
+    }
+}
+
+pub(crate) fn model(server: &Server) -> HttpModel {
+    parallax_anthropic::model(options(&server.base), Arc::new(Catalog)).expect("a good base")
+}
+
+pub(crate) fn model_with(options: AnthropicOptions) -> HttpModel {
+    parallax_anthropic::model(options, Arc::new(Catalog)).expect("a good base")
+}
+
+pub(crate) fn user(parts: Vec<Part>) -> Sealed {
+    Content::user(parts).seal()
+}
+
+pub(crate) fn request(contents: Vec<Sealed>) -> Request {
+    Request {
+        model: MODEL.into(),
+        system: "be brief".into(),
+        contents,
+        tools: ToolSet::None,
+        generation: Object::new(),
+        role: "main".into(),
+        alias: String::new(),
+        max_attempts: None,
+        has_fallback: false,
+        is_retry: false,
+        adopted: None,
+    }
+}
+
+pub(crate) fn hello() -> Request {
+    request(vec![user(vec![Part::text("hi")])])
+}
+
+pub(crate) fn functions(declared: &Value) -> ToolSet {
+    let declared = serde_json::value::to_raw_value(declared).expect("json");
+    ToolSet::Functions(Arc::from(declared))
+}
+
+pub(crate) fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    }
+}
+
+/// A function response with an output.
+pub(crate) fn result(id: &str, name: &str, output: &str) -> Part {
+    Part::function_response(Some(id), name, object(json!({"output": output})), Vec::new())
+}
+
+/// The bytes of an event.
+pub(crate) fn event(event: &Value) -> String {
+    format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
+}
+
+pub(crate) fn start() -> Value {
+    json!({"type": "message_start", "message": {"id": "msg_1", "type": "message",
+        "role": "assistant", "model": "claude-sonnet-5", "content": [], "stop_reason": null,
+        "usage": {"input_tokens": 10, "cache_creation_input_tokens": 20,
+            "cache_read_input_tokens": 30, "output_tokens": 1}}})
+}
+
+pub(crate) fn stop(reason: &str) -> Vec<Value> {
+    vec![
+        json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
+            "usage": {"output_tokens": 25, "output_tokens_details": {"thinking_tokens": 15}}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+/// A block with its deltas.
+pub(crate) fn block(index: u64, begin: Value, deltas: &[Value]) -> Vec<Value> {
+    let mut events =
+        vec![json!({"type": "content_block_start", "index": index, "content_block": begin})];
+    events.extend(
+        deltas
+            .iter()
+            .map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})),
+    );
+    events.push(json!({"type": "content_block_stop", "index": index}));
+    events
+}
+
+pub(crate) fn text(index: u64, text: &str) -> Vec<Value> {
+    let deltas = [json!({"type": "text_delta", "text": text})];
+    block(index, json!({"type": "text", "text": ""}), &deltas)
+}
+
+pub(crate) fn thinking(index: u64, text: &str, signature: &str) -> Vec<Value> {
+    let deltas = [
+        json!({"type": "thinking_delta", "thinking": text}),
+        json!({"type": "signature_delta", "signature": signature}),
+    ];
+    block(index, json!({"type": "thinking", "thinking": "", "signature": ""}), &deltas)
+}
+
+pub(crate) fn tool_use(index: u64, id: &str, name: &str, pieces: &[&str]) -> Vec<Value> {
+    let deltas: Vec<Value> = pieces
+        .iter()
+        .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
+        .collect();
+    let begin = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+    block(index, begin, &deltas)
+}
+
+/// The events of a message.
+pub(crate) fn message(blocks: Vec<Vec<Value>>, reason: &str) -> Vec<Value> {
+    let mut events = vec![start(), json!({"type": "ping"})];
+    events.extend(blocks.into_iter().flatten());
+    events.extend(stop(reason));
+    events
+}
+
+/// A stream of events that ends properly.
+pub(crate) fn stream(events: &[Value]) -> canned::Answer {
+    let mut answer = cut(events);
+    answer.push(canned::Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    answer
+}
+
+/// A stream whose connection is closed.
+pub(crate) fn cut(events: &[Value]) -> canned::Answer {
+    let mut answer = canned::head();
+    answer.extend(events.iter().map(|it| canned::raw(&event(it))));
+    answer
+}
+
+pub(crate) fn ok() -> canned::Answer {
+    stream(&message(vec![text(0, "ok")], "end_turn"))
+}
+
+pub(crate) fn refusal(status: u16, kind: &str, message: &str) -> canned::Answer {
+    let error = json!({"type": "error", "error": {"type": kind, "message": message}});
+    canned::whole(status, "Content-Type: application/json\r\n", &error.to_string())
+}
+
+/// What a stream gave.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) answer: Answer,
+    pub(crate) notices: Vec<String>,
+    pub(crate) retries: Vec<Retry>,
+    pub(crate) end: Result<(), ModelError>,
+}
+
+impl Got {
+    pub(crate) fn text(&self) -> String {
+        self.answer.text()
+    }
+
+    pub(crate) fn thoughts(&self) -> String {
+        let thought = |part: &Part| match part.view() {
+            PartView::Thought(text) => Some(text.to_owned()),
+            _ => None,
+        };
+        self.answer.parts.iter().filter_map(thought).collect()
+    }
+
+    /// Id, name, and arguments of the calls.
+    pub(crate) fn calls(&self) -> Vec<Value> {
+        let calls = self.answer.parts.iter().filter_map(|part| part.object().get("functionCall"));
+        calls.cloned().collect()
+    }
+
+    /// The content as the history has it.
+    pub(crate) fn sealed(&self) -> Sealed {
+        Content::model(self.answer.parts.clone()).seal_for(MODEL)
+    }
+}
+
+pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
+    let mut stream = model.stream(request, CancellationToken::new());
+    let mut got =
+        Got { answer: Answer::default(), notices: Vec::new(), retries: Vec::new(), end: Ok(()) };
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(StreamEvent::Chunk(chunk)) => got.answer.push(*chunk),
+            Ok(StreamEvent::Retry(retry)) => got.retries.push(retry),
+            Ok(StreamEvent::Notice(notice)) => got.notices.push(notice),
+            Err(error) => got.end = Err(error),
+        }
+    }
+    got
+}
+
+/// Serves the answers and drains one stream.
+pub(crate) async fn serve(answers: Vec<canned::Answer>) -> (Got, Server) {
+    let server = Server::start(answers).await;
+    let got = drain(&model(&server), hello()).await;
+    (got, server)
+}
+
+/// The body that a request sends.
+pub(crate) async fn sent(request: Request) -> Value {
+    let server = Server::start(vec![ok()]).await;
+    let got = drain(&model(&server), request).await;
+    assert!(got.end.is_ok(), "{:?}", got.end);
+    body(&server, 0)
+}
+
+/// The body of a request that the server has seen.
+pub(crate) fn body(server: &Server, index: usize) -> Value {
+    let seen = server.seen();
+    let seen = seen.get(index).expect("a request");
+    serde_json::from_str(&seen.body).expect("a body of JSON")
+}
