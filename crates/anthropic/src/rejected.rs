@@ -10,6 +10,8 @@ use parallax_protocol::model::Request;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::request;
+
 /// A field of requests that a service may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OptionalField {
@@ -75,6 +77,8 @@ impl OptionalField {
 pub(crate) struct Rejected {
     /// Hashes of the provider's data: thinking whose signature is not valid.
     thoughts: HashSet<u64>,
+    /// Hashes of images and documents.
+    media: HashSet<u64>,
     /// Names of tools, as they are on the wire.
     tools: BTreeSet<String>,
     /// Fields, each for one model.
@@ -83,7 +87,11 @@ pub(crate) struct Rejected {
 
 impl Rejected {
     pub(crate) fn has_thought(&self, data: &RawValue) -> bool {
-        !self.thoughts.is_empty() && self.thoughts.contains(&hash(data))
+        !self.thoughts.is_empty() && self.thoughts.contains(&hash(data.get()))
+    }
+
+    pub(crate) fn has_media(&self, data: &str) -> bool {
+        !self.media.is_empty() && self.media.contains(&hash(data))
     }
 
     pub(crate) fn has_tool(&self, name: &str) -> bool {
@@ -145,6 +153,12 @@ impl Rejected {
                     .to_owned(),
             );
         }
+        let is_about_media = ["image", "document", "pdf"].iter().any(|word| lower.contains(word));
+        if is_about_media && self.learn_media(&lower, request) {
+            return Some(format!(
+                "The service rejected an image or a document ({message}), so it is not sent"
+            ));
+        }
         let model = model_id(&request.model);
         let field = OptionalField::ALL.into_iter().find(|field| {
             field.words().iter().any(|word| lower.contains(word))
@@ -168,21 +182,41 @@ impl Rejected {
         Some(name)
     }
 
+    /// The images and documents that a message is about: all, if it does not say which. `false` when
+    /// there are none.
+    fn learn_media(&mut self, message: &str, request: &Request) -> bool {
+        let sent = request::media(request, self);
+        let at = position(message).filter(|at| sent.iter().any(|(place, _)| place == at));
+        let chosen = sent.iter().filter(|(place, _)| at.is_none_or(|at| *place == at));
+        let before = self.media.len();
+        self.media.extend(chosen.map(|(_, data)| hash(data)));
+        self.media.len() > before
+    }
+
     /// The thinking of a request; `false` when none of it is new.
     fn learn_thoughts(&mut self, request: &Request) -> bool {
         let origins = request.contents.iter().filter_map(|content| content.origin());
         let data = origins
             .filter(|origin| origin.model == request.model)
             .flat_map(|origin| &origin.opaque)
-            .map(|item| hash(&item.data));
+            .map(|item| hash(item.data.get()));
         let before = self.thoughts.len();
         self.thoughts.extend(data);
         self.thoughts.len() > before
     }
 }
 
-fn hash(data: &RawValue) -> u64 {
+/// The message and the block of an error message like `messages.3.content.0.image: …`.
+fn position(message: &str) -> Option<(usize, usize)> {
+    let (_, rest) = message.split_once("messages.")?;
+    let mut words = rest.split(['.', ':', ' ']);
+    let index = words.next()?.parse().ok()?;
+    let is_content = words.next() == Some("content");
+    Some((index, words.next().filter(|_| is_content)?.parse().ok()?))
+}
+
+fn hash(data: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    data.get().hash(&mut hasher);
+    data.hash(&mut hasher);
     hasher.finish()
 }

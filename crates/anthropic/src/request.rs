@@ -150,8 +150,8 @@ fn messages(request: &Request, rejected: &Rejected) -> Vec<Message> {
     for turn in turns {
         let (role, content) = match turn {
             Turn::User { results, pieces } => {
-                let results = results.into_iter().map(tool_result);
-                let pieces = pieces.into_iter().filter_map(user_block);
+                let results = results.into_iter().map(|result| tool_result(result, rejected));
+                let pieces = pieces.into_iter().filter_map(|piece| user_block(piece, rejected));
                 ("user", results.chain(pieces).map(Block::Own).collect())
             }
             Turn::Model(pieces) => ("assistant", assistant_blocks(pieces, rejected)),
@@ -179,6 +179,26 @@ fn messages(request: &Request, rejected: &Rejected) -> Vec<Message> {
 fn placeholder() -> Message {
     let text = json!({"type": "text", "text": "Continue."});
     Message { role: "user", content: vec![Block::Own(text)] }
+}
+
+/// The images and documents of a request: the indices of the message and of its block, and the data.
+pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usize), String)> {
+    let mut found = Vec::new();
+    for (at, message) in messages(request, rejected).into_iter().enumerate() {
+        for (index, block) in message.content.into_iter().enumerate() {
+            let Block::Own(mut block) = block else { continue };
+            let nested = match block["content"].take() {
+                Value::Array(nested) => nested,
+                _ => Vec::new(),
+            };
+            for mut block in nested.into_iter().chain([block]) {
+                if let Value::String(data) = block["source"]["data"].take() {
+                    found.push(((at, index), data));
+                }
+            }
+        }
+    }
+    found
 }
 
 fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> {
@@ -214,13 +234,14 @@ fn wire_id(id: &str) -> String {
     wire_name(id)
 }
 
-fn tool_result(result: ToolResult) -> Value {
+fn tool_result(result: ToolResult, rejected: &Rejected) -> Value {
     let content = match result.media.is_empty() {
         true => json!(result.text),
         false => {
             let text = (!result.text.is_empty()).then_some(UserPiece::Text(result.text));
             let media = result.media.into_iter().map(UserPiece::Media);
-            Value::Array(text.into_iter().chain(media).filter_map(user_block).collect())
+            let pieces = text.into_iter().chain(media);
+            Value::Array(pieces.filter_map(|piece| user_block(piece, rejected)).collect())
         }
     };
     let mut block =
@@ -231,22 +252,24 @@ fn tool_result(result: ToolResult) -> Value {
     block
 }
 
-fn user_block(piece: UserPiece) -> Option<Value> {
+fn user_block(piece: UserPiece, rejected: &Rejected) -> Option<Value> {
     match piece {
         // The API rejects it.
         UserPiece::Text(text) if text.trim().is_empty() => None,
         UserPiece::Text(text) => Some(json!({"type": "text", "text": text})),
-        UserPiece::Media(media) => Some(media_block(&media)),
+        UserPiece::Media(media) => Some(media_block(&media, rejected)),
     }
 }
 
-fn media_block(media: &Media) -> Value {
+fn media_block(media: &Media, rejected: &Rejected) -> Value {
     let mime = match media.mime.as_str() {
         "image/jpg" => "image/jpeg",
         mime => mime,
     };
     let source = || json!({"type": "base64", "media_type": mime, "data": media.data});
-    if IMAGES.contains(&mime) {
+    if rejected.has_media(&media.data) {
+        json!({"type": "text", "text": media.omitted()})
+    } else if IMAGES.contains(&mime) {
         json!({"type": "image", "source": source()})
     } else if media.is_pdf() {
         json!({"type": "document", "source": source()})

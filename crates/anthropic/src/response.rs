@@ -54,6 +54,8 @@ pub(crate) struct MessagesDecoder {
     declarations: Arc<Declarations>,
     blocks: BTreeMap<u64, Block>,
     usage: Usage,
+    /// The usage at the start, until it is sent.
+    prompt_usage: Option<Usage>,
     finish: Option<Finish>,
     finish_message: Option<String>,
     response_id: Option<String>,
@@ -66,6 +68,7 @@ impl MessagesDecoder {
             declarations,
             blocks: BTreeMap::new(),
             usage: Usage::default(),
+            prompt_usage: None,
             finish: None,
             finish_message: None,
             response_id: None,
@@ -226,6 +229,7 @@ impl Decoder for MessagesDecoder {
                 let message = event.object("message");
                 if let Some(usage) = message.get("usage") {
                     self.add_usage(usage);
+                    self.prompt_usage = Some(self.usage);
                 }
                 let id = message.get("id").and_then(Value::as_str);
                 self.response_id = id.map(str::to_owned);
@@ -254,6 +258,8 @@ impl Decoder for MessagesDecoder {
             _ => {}
         }
         if !chunk.parts.is_empty() || !chunk.citations.is_empty() {
+            // The prompt is paid for even if the rest does not arrive.
+            chunk.usage = self.prompt_usage.take();
             chunks.push_back(chunk);
         }
         Ok(())

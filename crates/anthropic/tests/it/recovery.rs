@@ -90,6 +90,35 @@ async fn cache_marks_are_left_out_where_they_are_unknown() {
 }
 
 #[tokio::test]
+async fn rejected_image_is_left_out_and_others_stay() {
+    let image = |data: &str| Part::inline_data("image/png", data);
+    let nested = vec![image("QkFE"), Part::inline_data("application/pdf", "UERG")];
+    let call = Content::model(vec![Part::function_call(Some("c"), "look", object(json!({})))]);
+    let response = Part::function_response(Some("c"), "look", object(json!({})), nested);
+    let contents = vec![user(vec![image("R09PRA==")]), call.seal_for(MODEL), user(vec![response])];
+    let server = Server::start(vec![
+        bad("messages.2.content.0.tool_result.content.0.image.source.base64: exceeds 5 MB"),
+        ok(),
+        bad("Could not process image"),
+        ok(),
+    ])
+    .await;
+    let model = model(&server);
+    let got = drain(&model, request(contents.clone())).await;
+    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
+    let got = drain(&model, request(contents)).await;
+    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
+    let bodies: Vec<String> = server.seen().into_iter().map(|it| it.body).collect();
+    assert!(bodies[0].contains("QkFE") && bodies[0].contains("R09PRA"));
+    assert!(
+        !bodies[1].contains("QkFE")
+            && bodies[1].contains("R09PRA")
+            && bodies[1].contains("omitted")
+    );
+    assert!(!bodies[3].contains("R09PRA"), "{}", bodies[3]);
+}
+
+#[tokio::test]
 async fn tool_with_a_rejected_schema_is_left_out() {
     let server = Server::start(vec![
         bad("tools.1.custom.input_schema: JSON schema is invalid"),

@@ -192,6 +192,7 @@ async fn stream_without_its_end_is_broken() {
     for answer in [cut(&events), stream(&events)] {
         let (got, _server) = serve(vec![answer]).await;
         assert_eq!(got.text(), "half");
+        assert_eq!(got.answer.meta.usage.map(|usage| usage.prompt), Some(60));
         assert!(
             matches!(&got.end, Err(ModelError::Broken { retryable: true, .. })),
             "{:?}",
