@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
-    HttpModel, HttpRequest, Recovery, RequestHeaders, TransportOptions, Wire, model_id, parse_base,
-    url_with_path,
+    HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, TransportOptions, Wire,
+    model_id, parse_base, url_with_path,
 };
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
 use parallax_protocol::secret::Secret;
+use serde_json::Value;
 
 use crate::errors;
 use crate::generation;
@@ -76,6 +78,37 @@ struct AnthropicWire {
     told_sampling: AtomicBool,
 }
 
+impl AnthropicWire {
+    /// A path of the API, whether the base URL has the version or not.
+    fn path(&self, name: &str) -> String {
+        match self.base.path().trim_end_matches('/').ends_with("/v1") {
+            true => name.to_owned(),
+            false => format!("v1/{name}"),
+        }
+    }
+
+    fn headers(&self, model: &str) -> Result<HeaderMap, ModelError> {
+        let options = &self.options;
+        let mut custom = vec![("anthropic-version".to_owned(), VERSION.to_owned())];
+        custom.extend(options.headers.iter().cloned());
+        let key = options.key.as_ref();
+        let headers = RequestHeaders {
+            custom: &custom,
+            version: &options.version,
+            model,
+            bearer: key.filter(|_| options.bearer),
+            named_key: key.filter(|_| !options.bearer).map(|key| ("x-api-key", key)),
+        };
+        headers.build().map_err(|HeaderError| ModelError::Auth {
+            status: None,
+            message: format!(
+                "the API key contains characters that are invalid in an HTTP header: check {}",
+                options.credentials_hint
+            ),
+        })
+    }
+}
+
 impl Wire for AnthropicWire {
     fn base(&self) -> &Url {
         &self.base
@@ -87,41 +120,42 @@ impl Wire for AnthropicWire {
         _delivery: Delivery,
         _attempt: u32,
     ) -> Result<HttpRequest, ModelError> {
-        let options = &self.options;
-        let mut custom = vec![("anthropic-version".to_owned(), VERSION.to_owned())];
-        custom.extend(options.headers.iter().cloned());
-        let key = options.key.as_ref();
-        let headers = RequestHeaders {
-            custom: &custom,
-            version: &options.version,
-            model: model_id(&request.model),
-            bearer: key.filter(|_| options.bearer),
-            named_key: key.filter(|_| !options.bearer).map(|key| ("x-api-key", key)),
-        };
-        let headers = headers.build().map_err(|HeaderError| ModelError::Auth {
-            status: None,
-            message: format!(
-                "the API key contains characters that are invalid in an HTTP header: check {}",
-                options.credentials_hint
-            ),
-        })?;
         let model = model_id(&request.model);
         let rejected = self.rejected();
+        let headers = self.headers(model)?;
         let format = RequestFormat {
             model,
             generation: self.generation(request, &rejected),
             declarations: &self.declarations.get(&request.tools),
             rejected: &rejected,
         };
-        let path = match self.base.path().trim_end_matches('/').ends_with("/v1") {
-            true => "messages",
-            false => "v1/messages",
-        };
         Ok(HttpRequest {
-            url: url_with_path(&self.base, path),
+            url: url_with_path(&self.base, &self.path("messages")),
             headers,
             body: request::body(request, format).into(),
         })
+    }
+
+    fn listing(&self) -> Option<(Url, HeaderMap)> {
+        let mut url = url_with_path(&self.base, &self.path("models"));
+        url.query_pairs_mut().append_pair("limit", "1000");
+        Some((url, self.headers("").ok()?))
+    }
+
+    fn read_listing(&self, response: &Value) -> Vec<ListedModel> {
+        let items = response.get("data").and_then(Value::as_array);
+        let model = |item: &Value| {
+            let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
+            let count = |key: &str| item.get(key).and_then(Value::as_u64);
+            ListedModel {
+                id: text("id").unwrap_or_default(),
+                name: text("display_name"),
+                context_window: count("max_input_tokens"),
+                max_output: count("max_tokens"),
+                input: Vec::new(),
+            }
+        };
+        items.into_iter().flatten().map(model).collect()
     }
 
     fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {

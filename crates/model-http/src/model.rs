@@ -34,6 +34,10 @@ impl HttpModel {
         HttpCall::new(self.wire.clone(), self.transport.clone(), request, delivery, attempts)
     }
 
+    pub(crate) fn wire(&self) -> &dyn Wire {
+        &*self.wire
+    }
+
     /// The connections to the service.
     pub fn transport(&self) -> &Transport {
         &self.transport

@@ -6,9 +6,11 @@ use bytes::Bytes;
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_protocol::model::{Chunk, ModelError, Request};
+use serde_json::Value;
 
 use crate::error_class::{ErrorClass, ErrorResponse};
 use crate::error_payload::ErrorPayload;
+use crate::listing::ListedModel;
 
 /// How a response is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,16 @@ pub trait Wire: Send + Sync + 'static {
     /// wire does not send.
     fn notice(&self, _request: &Request) -> Option<String> {
         None
+    }
+
+    /// The request that lists the models of the service, if it has one.
+    fn listing(&self) -> Option<(Url, HeaderMap)> {
+        None
+    }
+
+    /// Reads the response to it.
+    fn read_listing(&self, _response: &Value) -> Vec<ListedModel> {
+        Vec::new()
     }
 
     /// A decoder for the response to a request.

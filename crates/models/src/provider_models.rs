@@ -2,7 +2,7 @@
 
 use parallax_protocol::model::Limits;
 
-use crate::providers::{Provider, ProviderModel, WireKind};
+use crate::providers::{DEFAULT_SOURCE, Provider, ProviderModel, WireKind};
 
 /// The window of models that are not known: most hosted ones have more, and a request that is too
 /// long compacts the history.
@@ -12,6 +12,11 @@ const LOCAL_WINDOW: u64 = 32_768;
 const OUTPUT: u64 = 16_384;
 
 impl Provider {
+    /// Whether it has a key or an address of the user's, so that it is expected to answer.
+    pub fn is_configured(&self) -> bool {
+        self.needs_key || !self.base_url_source.starts_with(DEFAULT_SOURCE)
+    }
+
     /// The model of this id, if the settings describe it.
     pub fn model(&self, id: &str) -> Option<&ProviderModel> {
         self.models.iter().find(|model| model.id == id)

@@ -174,6 +174,9 @@ const BUILT_IN: &[BuiltIn] = &[
     local("vllm", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL"),
 ];
 
+/// The beginning of the source of a default base URL.
+pub(crate) const DEFAULT_SOURCE: &str = "the default of";
+
 /// Prefixes that are not entries of the table: the Gemini API, Vertex AI, and scripts.
 const OTHER_PREFIXES: &[&str] = &["gemini", "vertex", "script"];
 
@@ -249,7 +252,7 @@ impl Providers {
                     (ollama_base(&url), format!("`{}`", row.base_variable))
                 }
                 Some(url) => (url.trim().to_owned(), format!("`{}`", row.base_variable)),
-                None => (row.base_url.to_owned(), format!("the default of `{}`", row.name)),
+                None => (row.base_url.to_owned(), format!("{DEFAULT_SOURCE} `{}`", row.name)),
             };
             let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
             let provider = Provider {

@@ -3,21 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
-    HttpModel, HttpRequest, Recovery, RequestHeaders, TransportOptions, Wire, model_id, parse_base,
-    url_with_path,
+    HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, TransportOptions, Wire,
+    model_id, parse_base, url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
 use parallax_protocol::secret::Secret;
+use serde_json::Value;
 
 use crate::chat_request::{self, ChatFormat};
 use crate::chat_response::ChatDecoder;
 use crate::errors;
 use crate::generation::Generation;
+use crate::listing;
 use crate::ollama_request::{self, OllamaFormat};
 use crate::ollama_response::OllamaDecoder;
 use crate::responses_request::{self, ResponsesFormat};
@@ -127,6 +130,16 @@ impl OpenAiWire {
         quirks
     }
 
+    fn headers<'a>(&'a self, model: &'a str) -> RequestHeaders<'a> {
+        RequestHeaders {
+            custom: &self.options.headers,
+            version: &self.options.version,
+            model,
+            bearer: self.options.key.as_ref(),
+            named_key: None,
+        }
+    }
+
     fn body(&self, request: &Request) -> Vec<u8> {
         let (model, quirks) = (model_id(&request.model), self.quirks());
         let mut generation = Generation::read(&self.catalog.configured_generation(request));
@@ -198,25 +211,30 @@ impl Wire for OpenAiWire {
             Api::Chat => "chat/completions",
             Api::Ollama => "api/chat",
         };
-        let headers = RequestHeaders {
-            custom: &options.headers,
-            version: &options.version,
-            model: model_id(&request.model),
-            bearer: options.key.as_ref(),
-            named_key: None,
-        };
-        let headers = headers.build().map_err(|HeaderError| ModelError::Auth {
-            status: None,
-            message: format!(
-                "the API key contains characters that are invalid in an HTTP header: check {}",
-                options.credentials_hint
-            ),
+        let headers = self.headers(model_id(&request.model)).build().map_err(|HeaderError| {
+            ModelError::Auth {
+                status: None,
+                message: format!(
+                    "the API key contains characters that are invalid in an HTTP header: check {}",
+                    options.credentials_hint
+                ),
+            }
         })?;
         Ok(HttpRequest {
             url: url_with_path(&self.base, path),
             headers,
             body: self.body(request).into(),
         })
+    }
+
+    fn listing(&self) -> Option<(Url, HeaderMap)> {
+        let path = if self.options.api == Api::Ollama { "api/tags" } else { "models" };
+        let headers = self.headers("").build().ok()?;
+        Some((url_with_path(&self.base, path), headers))
+    }
+
+    fn read_listing(&self, response: &Value) -> Vec<ListedModel> {
+        listing::read(response)
     }
 
     fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {

@@ -9,6 +9,7 @@ mod chat_response;
 mod client;
 mod errors;
 mod generation;
+mod listing;
 mod ollama_request;
 mod ollama_response;
 mod responses_request;

@@ -64,6 +64,10 @@ pub(crate) enum Command {
     Mcp(crate::mcp_arguments::McpArguments),
     /// List policy rules, explain decisions, and check rule files
     Policy(PolicyArguments),
+    /// Manage the API keys of model providers
+    Auth(crate::auth_command::AuthArguments),
+    /// List, show, and test the models of all providers
+    Models(crate::models_command::ModelsArguments),
     /// Print a completion script for a shell
     #[command(visible_alias = "completion")]
     Completions {

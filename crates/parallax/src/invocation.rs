@@ -17,8 +17,10 @@ use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
     SandboxAction, SessionArguments, TrustAction, UndoArguments,
 };
+use crate::auth_command::AuthArguments;
 use crate::extending::{Extending, log_it};
 use crate::mcp_arguments::McpAction;
+use crate::models_command::ModelsArguments;
 use crate::other_agents;
 use crate::sessions_arguments::SessionsArguments;
 use crate::surroundings::Surroundings;
@@ -51,6 +53,10 @@ pub(crate) enum Invocation {
     /// See and manage what people add to the program.
     Extending(Extending),
     Sessions(SessionsArguments),
+    /// Manage the keys of providers.
+    Auth(AuthArguments),
+    /// List and test models.
+    Models(ModelsArguments),
     /// List the sessions of the project.
     ListSessions {
         settings: Settings,
@@ -245,6 +251,8 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             }
             return Ok(Invocation::Mcp(mcp.action));
         }
+        Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
+        Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Completions { shell }) => return Ok(Invocation::Completions(shell)),
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
         Some(Command::Extending(action)) => {

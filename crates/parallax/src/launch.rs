@@ -19,8 +19,8 @@ use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
 use crate::{
-    demo, interactive, log, mcp_command, policy_command, sandbox_command, sessions_command,
-    trust_command, undo_command,
+    auth_command, demo, interactive, log, mcp_command, models_command, policy_command,
+    sandbox_command, sessions_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -163,6 +163,16 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
             let format = mcp_command::format(&action);
             let done = mcp_command::run(action).await;
             return done.map_err(|failure| early(failure, Some(format)));
+        }
+        Invocation::Auth(typed) => {
+            let format = auth_command::format(&typed);
+            let done = auth_command::run(typed).await;
+            return done.map(|text| print(&text)).map_err(|failure| early(failure, Some(format)));
+        }
+        Invocation::Models(typed) => {
+            let format = models_command::format(&typed);
+            let done = models_command::run(typed).await;
+            return done.map(|text| print(&text)).map_err(|failure| early(failure, Some(format)));
         }
         Invocation::ListSessions { settings, format } => {
             let launch = looking_on(&settings).map_err(|failure| early(failure, format))?;

@@ -3,6 +3,7 @@
 
 mod agents_command;
 mod arguments;
+mod auth_command;
 mod commands_command;
 mod crash;
 mod demo;
@@ -19,12 +20,14 @@ mod log;
 mod mcp_arguments;
 mod mcp_command;
 mod mcp_sign_in;
+mod models_command;
 mod other_agents;
 mod policy_command;
 mod prompt_text;
 mod sandbox_command;
 mod sessions_arguments;
 mod sessions_command;
+mod silence;
 mod skills_command;
 mod spelling;
 mod start;

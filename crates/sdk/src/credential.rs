@@ -89,15 +89,7 @@ impl Launch {
         options.version = self.options.version.to_owned();
         let gemini = Gemini::new(options)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        gemini.check().await.map_err(|error| match error {
-            ModelError::Auth { status, message } => {
-                Failure { kind: FailureKind::Auth, message, status }
-            }
-            ModelError::Unavailable { status, message, .. } => {
-                Failure { kind: FailureKind::Api, message, status }
-            }
-            other => failure(FailureKind::Api, other.to_string()),
-        })
+        gemini.check().await.map_err(model_failure)
     }
 
     /// Keeps the key for this and later sessions, in the place of the one that is
@@ -210,6 +202,19 @@ fn told(
     match said {
         Ok(auth) => Ok((auth, source)),
         Err(error) => Err(failure(FailureKind::Auth, error.to_string())),
+    }
+}
+
+/// The failure of a request to a service.
+pub(crate) fn model_failure(error: ModelError) -> Failure {
+    match error {
+        ModelError::Auth { status, message } => {
+            Failure { kind: FailureKind::Auth, message, status }
+        }
+        ModelError::Unavailable { status, message, .. } => {
+            Failure { kind: FailureKind::Api, message, status }
+        }
+        other => failure(FailureKind::Api, other.to_string()),
     }
 }
 

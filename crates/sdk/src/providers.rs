@@ -9,14 +9,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use parallax_anthropic::AnthropicOptions;
 use parallax_gemini::{Auth, AuthKind, Gemini, GeminiOptions};
-use parallax_model_http::TransportOptions;
+use parallax_model_http::{HttpModel, TransportOptions};
 use parallax_models::{ModelTable, Provider, WireKind};
 use parallax_openai::{Api, OpenAiOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
 use parallax_protocol::secret::Secret;
-use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 
 use crate::launch::{Launch, failure};
 
@@ -131,10 +131,36 @@ impl ProviderModels {
     }
 
     fn provider(&self, provider: &Provider) -> Result<Arc<dyn Model>, Failure> {
+        match self.http_model(provider)? {
+            Some(model) => Ok(Arc::new(model)),
+            None => {
+                let key = self.launch.provider_key(provider)?;
+                self.keep(key.as_ref().map(|it| &it.key));
+                let mut options = GeminiOptions::new(Auth::Gateway(key.map(|it| it.key)));
+                options.base_url = Some(provider.base_url.clone());
+                options.custom_headers = provider.headers.clone();
+                options.prefix = Some(provider.name.clone());
+                options.version = self.launch.options.version.to_owned();
+                options.models = self.table.clone();
+                options.transport = self.transport();
+                let gemini = Gemini::new(options);
+                Ok(Arc::new(
+                    gemini.map_err(|error| failure(FailureKind::Config, error.to_string()))?,
+                ))
+            }
+        }
+    }
+
+    /// The client of a provider whose wire is not that of the Gemini API.
+    ///
+    /// # Errors
+    /// When its settings or credentials are unusable.
+    pub(crate) fn http_model(&self, provider: &Provider) -> Result<Option<HttpModel>, Failure> {
+        if provider.wire == WireKind::Gemini {
+            return Ok(None);
+        }
         let key = self.launch.provider_key(provider)?;
         self.keep(key.as_ref().map(|it| &it.key));
-        let config =
-            |error: &dyn std::fmt::Display| failure(FailureKind::Config, error.to_string());
         let mut transport = self.transport();
         if transport.idle_timeout == TransportOptions::default().idle_timeout {
             transport.idle_timeout = IDLE_LIMIT;
@@ -144,47 +170,10 @@ impl ProviderModels {
             transport.connect_attempts = 1;
         }
         let version = self.launch.options.version.to_owned();
-        let openai = |api: Api| OpenAiOptions {
-            api,
-            provider: provider.name.clone(),
-            base_url: provider.base_url.clone(),
-            base_url_source: provider.base_url_source.clone(),
-            key: key.as_ref().map(|it| it.key.clone()),
-            credentials_hint: key_hint(provider),
-            headers: provider.headers.clone(),
-            version: version.clone(),
-            quirks: provider.quirks.clone(),
-            routing: provider
-                .routing
-                .clone()
-                .or_else(|| (provider.name == "openrouter").then(parallax_protocol::Object::new)),
-            cache_key: Some(self.session.clone()),
-            transport: transport.clone(),
-        };
-        let model: Arc<dyn Model> = match provider.wire {
-            WireKind::OpenAiResponses => Arc::new(
-                parallax_openai::model(openai(Api::Responses), self.table.clone())
-                    .map_err(|error| config(&error))?,
-            ),
-            WireKind::OpenAiChat => Arc::new(
-                parallax_openai::model(openai(Api::Chat), self.table.clone())
-                    .map_err(|error| config(&error))?,
-            ),
-            WireKind::Ollama => Arc::new(
-                parallax_openai::model(openai(Api::Ollama), self.table.clone())
-                    .map_err(|error| config(&error))?,
-            ),
-            WireKind::Gemini => {
-                let auth = Auth::Gateway(key.map(|it| it.key));
-                let mut options = GeminiOptions::new(auth);
-                options.base_url = Some(provider.base_url.clone());
-                options.custom_headers = provider.headers.clone();
-                options.prefix = Some(provider.name.clone());
-                options.version = version;
-                options.models = self.table.clone();
-                options.transport = transport;
-                Arc::new(Gemini::new(options).map_err(|error| config(&error))?)
-            }
+        let api = match provider.wire {
+            WireKind::OpenAiResponses => Api::Responses,
+            WireKind::OpenAiChat | WireKind::Gemini => Api::Chat,
+            WireKind::Ollama => Api::Ollama,
             WireKind::Anthropic => {
                 let bearer = key.as_ref().is_some_and(|it| it.bearer);
                 let options = AnthropicOptions {
@@ -198,10 +187,28 @@ impl ProviderModels {
                     transport,
                 };
                 let model = parallax_anthropic::model(options, self.table.clone());
-                Arc::new(model.map_err(|error| config(&error))?)
+                return model
+                    .map(Some)
+                    .map_err(|error| failure(FailureKind::Config, error.to_string()));
             }
         };
-        Ok(model)
+        let is_router = provider.name == "openrouter";
+        let options = OpenAiOptions {
+            api,
+            provider: provider.name.clone(),
+            base_url: provider.base_url.clone(),
+            base_url_source: provider.base_url_source.clone(),
+            key: key.map(|it| it.key),
+            credentials_hint: key_hint(provider),
+            headers: provider.headers.clone(),
+            version,
+            quirks: provider.quirks.clone(),
+            routing: provider.routing.clone().or_else(|| is_router.then(Object::new)),
+            cache_key: Some(self.session.clone()),
+            transport,
+        };
+        let model = parallax_openai::model(options, self.table.clone());
+        model.map(Some).map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
     fn keep(&self, key: Option<&Secret>) {

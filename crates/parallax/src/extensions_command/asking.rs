@@ -8,6 +8,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::extensions::ExtensionSetting;
 
 use super::not_agreed;
+use crate::silence::Silence;
 
 /// Bytes of an answer.
 const LONGEST: usize = 64 * 1024;
@@ -115,33 +116,5 @@ impl Person {
         }
         self.gone = line.is_empty();
         (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
-    }
-}
-
-/// While it lives, the terminal does not show what is typed.
-struct Silence {
-    before: Option<rustix::termios::Termios>,
-}
-
-impl Silence {
-    fn begin() -> Self {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-        let before = tcgetattr(io::stdin()).ok();
-        if let Some(before) = &before {
-            let mut silent = before.clone();
-            silent.local_modes.remove(LocalModes::ECHO);
-            // A terminal that cannot hide it shows it.
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &silent);
-        }
-        Self { before }
-    }
-}
-
-impl Drop for Silence {
-    fn drop(&mut self) {
-        use rustix::termios::{OptionalActions, tcsetattr};
-        if let Some(before) = &self.before {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
-        }
     }
 }

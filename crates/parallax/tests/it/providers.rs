@@ -372,3 +372,62 @@ fn responses_api_that_is_missing_is_replaced_by_chat() {
     let paths: Vec<String> = it.world.server.requests().into_iter().map(|it| it.path).collect();
     assert_eq!(paths, ["/v1/responses", "/v1/chat/completions"]);
 }
+
+#[test]
+fn keys_are_stored_listed_and_removed() {
+    let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "hello"}]));
+    let run = |args: &[&str], stdin: &str| {
+        let mut command = it.world.command(args);
+        command.env_remove("GEMINI_API_KEY");
+        testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT).expect("run")
+    };
+    let listed = |name: &str| -> Value {
+        let list: Value =
+            serde_json::from_str(&run(&["auth", "list", "--json"], "").out()).expect("json");
+        let rows = list["providers"].as_array().expect("rows").clone();
+        rows.into_iter().find(|row| row["provider"] == name).expect("a row")
+    };
+    assert_eq!(listed("responses")["source"], "missing");
+    let done = run(&["auth", "add", "responses", "--no-check"], "key-of-the-provider-4711\n");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(!done.out().contains(KEY));
+    assert_eq!(listed("responses")["source"], "stored");
+    let done = run(&["-m", "responses:m", "-p", "go"], "");
+    assert_eq!(done.out().trim(), "hello", "{}", done.err());
+    let requests = it.world.server.requests();
+    assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
+    let done = run(&["auth", "remove", "responses"], "");
+    assert!(done.out().contains("Removed"), "{}", done.out());
+    assert_eq!(listed("responses")["source"], "missing");
+    for (args, code) in [
+        (&["auth", "add", "nope"][..], 42),
+        (&["auth", "add", "responses"], 42),
+        (&["models", "list", "nope"], 42),
+        (&["models", "show", "nope:m"], 42),
+        (&["models", "test", "responses:m"], 41),
+    ] {
+        let done = run(args, "");
+        assert_eq!(done.code(), code, "{args:?}: {}", done.err());
+    }
+}
+
+#[test]
+fn command_gives_the_key_and_a_project_cannot_move_it() {
+    let mut it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
+    it.write_settings(json!({}));
+    let path = it.world.home.parallax().join("settings.json");
+    let text = std::fs::read_to_string(&path).expect("settings");
+    let command = format!("\"apiKeyCommand\":\"echo {KEY}\"");
+    let text = text.replace("\"apiKeyEnv\":\"WIRE_KEY\"", &command);
+    std::fs::write(&path, text).expect("settings");
+    // An address of the project would receive the key.
+    let moved = json!({"providers": {"chat": {"wire": "openai-chat",
+        "baseUrl": "http://127.0.0.1:9/v1", "apiKeyEnv": "HOME"}}});
+    it.world.home.write(".gemini/settings.json", &moved.to_string()).expect("settings");
+    let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
+    command.env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!((done.code(), done.out().trim()), (0, "one"), "{}", done.err());
+    let requests = it.world.server.requests();
+    assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
+}

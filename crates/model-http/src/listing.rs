@@ -1,0 +1,88 @@
+//! Asks a service which models it has.
+
+use std::time::Duration;
+
+use parallax_http::Failure;
+use parallax_http::reqwest::RequestBuilder;
+use parallax_protocol::model::ModelError;
+use serde_json::Value;
+
+use crate::error_class::ErrorResponse;
+use crate::error_payload::ErrorPayload;
+use crate::model::HttpModel;
+
+/// Maximum bytes of a listing.
+const MAX_BYTES: usize = 16 << 20;
+
+/// A model as the service describes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListedModel {
+    /// The id, without the provider's prefix.
+    pub id: String,
+    /// The display name, if it differs.
+    pub name: Option<String>,
+    /// The context window in tokens.
+    pub context_window: Option<u64>,
+    /// The maximum output in tokens.
+    pub max_output: Option<u64>,
+    /// The kinds of input (`text`, `image`, `pdf`).
+    pub input: Vec<String>,
+}
+
+impl HttpModel {
+    /// The models of the service, in its order.
+    ///
+    /// # Errors
+    /// When the service cannot be reached in time or rejects the request.
+    pub async fn list(&self, limit: Duration) -> Result<Vec<ListedModel>, ModelError> {
+        let Some((url, headers)) = self.wire().listing() else { return Ok(Vec::new()) };
+        let client = self.transport().client().await?;
+        let value = self.get(client.get(url).headers(headers), limit).await?;
+        let mut models = self.wire().read_listing(&value);
+        models.retain(|model| !model.id.is_empty());
+        Ok(models)
+    }
+
+    async fn get(&self, request: RequestBuilder, limit: Duration) -> Result<Value, ModelError> {
+        let read = async {
+            let mut response = request.send().await.map_err(Failure::from)?;
+            let status = response.status().as_u16();
+            let mut body = Vec::new();
+            while let Some(bytes) = response.chunk().await.map_err(Failure::from)? {
+                body.extend_from_slice(&bytes);
+                if body.len() > MAX_BYTES {
+                    break;
+                }
+            }
+            Ok::<_, Failure>((status, body))
+        };
+        let unavailable = |message: String| ModelError::Unavailable {
+            status: None,
+            delay: None,
+            class: "network",
+            message: format!(
+                "cannot reach `{}`: {}",
+                host(self.wire().base()),
+                self.transport().redact(message)
+            ),
+        };
+        let (status, body) = tokio::time::timeout(limit, read)
+            .await
+            .map_err(|_| unavailable(format!("no response within {} s", limit.as_secs_f32())))?
+            .map_err(|failure| unavailable(failure.message))?;
+        if !(200..300).contains(&status) {
+            let mut payload = ErrorPayload::from_body(&body);
+            payload.message = self.transport().redact(payload.message);
+            let response = ErrorResponse { status, payload, retry_after: None };
+            let class = self.wire().classify(&response);
+            return Err(response.into_error("", class, &self.wire().credentials_hint()));
+        }
+        serde_json::from_slice(&body).map_err(|_| unavailable("the answer is not JSON".to_owned()))
+    }
+}
+
+/// Host and port of an address.
+pub(crate) fn host(url: &parallax_http::url::Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}

@@ -1,0 +1,199 @@
+//! `parallax auth`: the API keys of model providers.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use clap::{Args, Subcommand};
+use parallax_headless::{OutputFormat, json_document, one_line};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::secret::Secret;
+use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
+use parallax_sdk::{Launch, LaunchOptions};
+use serde_json::{Value, json};
+
+use crate::silence::Silence;
+
+/// Maximum bytes of a key.
+const MAX_KEY: u64 = 64 * 1024;
+
+/// `parallax auth`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub(crate) struct AuthArguments {
+    #[command(subcommand)]
+    pub(crate) action: AuthAction,
+
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum AuthAction {
+    /// Store the API key of a provider; it is read from the terminal or from stdin
+    Add {
+        /// The provider: `openai`, `anthropic`, or an entry of the setting `providers`
+        provider: String,
+        /// Store the key without asking the provider whether it is valid
+        #[arg(long)]
+        no_check: bool,
+    },
+    /// List the providers and where their keys are
+    List,
+    /// Remove the stored API key of a provider
+    Remove {
+        /// The provider
+        provider: String,
+    },
+}
+
+/// The format of failures.
+pub(crate) fn format(typed: &AuthArguments) -> OutputFormat {
+    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+}
+
+/// Runs it and returns what is printed.
+///
+/// # Errors
+/// When the provider is unknown, the key is rejected, or a file cannot be written.
+pub(crate) async fn run(typed: AuthArguments) -> Result<String, Failure> {
+    let launch = launch()?;
+    let (text, value) = match typed.action {
+        AuthAction::Add { provider, no_check } => add(&launch, &provider, no_check).await?,
+        AuthAction::List => list(&launch)?,
+        AuthAction::Remove { provider } => remove(&launch, &provider)?,
+    };
+    Ok(if typed.json { json_document(&value) } else { text })
+}
+
+/// The settings of the user and of this project.
+pub(crate) fn launch() -> Result<Launch, Failure> {
+    let directory = std::env::current_dir()
+        .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
+    Launch::prepare(LaunchOptions {
+        directory,
+        variables: std::env::vars_os().collect(),
+        look_only: true,
+        version: env!("CARGO_PKG_VERSION"),
+        ..LaunchOptions::default()
+    })
+}
+
+fn input(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String, Value), Failure> {
+    launch.require_provider(provider)?;
+    let key = read_key(provider)?;
+    let previous = launch.stored_provider_key(provider).ok().flatten();
+    let in_keychain = launch.store_provider_key(provider, &key)?;
+    let place = match in_keychain {
+        true => "the keychain".to_owned(),
+        false => format!("`{}`", launch.home().join("provider-keys.json").display()),
+    };
+    let mut text = format!("Stored the key of `{provider}` in {place}\n");
+    let mut checked = Value::Null;
+    if !no_check {
+        match launch.check_provider(provider).await {
+            Ok(()) => checked = json!(true),
+            Err(failure) if failure.kind == FailureKind::Auth => {
+                // A key that is not valid is of no use.
+                match previous {
+                    Some(key) => launch.store_provider_key(provider, &key).map(drop)?,
+                    None => launch.remove_provider_key(provider).map(drop)?,
+                }
+                return Err(failure);
+            }
+            Err(failure) => {
+                let _ = writeln!(text, "The key was not checked: {}", one_line(&failure.message));
+                checked = json!(false);
+            }
+        }
+    }
+    let overriding = credential(launch, provider)?.filter(|it| it.source != KeySource::Stored);
+    if let Some(KeySource::Variable(name)) = overriding.map(|it| it.source) {
+        let _ = writeln!(text, "`{name}` is set and is used instead of the stored key");
+    }
+    let value = json!({"provider": provider, "stored": true, "keychain": in_keychain,
+        "checked": checked});
+    Ok((text, value))
+}
+
+fn credential(launch: &Launch, provider: &str) -> Result<Option<ProviderCredential>, Failure> {
+    let all = launch.provider_credentials()?;
+    Ok(all.into_iter().find(|it| it.provider == provider))
+}
+
+/// Reads a key from the terminal, which does not show it, or from stdin.
+fn read_key(provider: &str) -> Result<Secret, Failure> {
+    let stdin = io::stdin();
+    let mut line = String::new();
+    let is_terminal = stdin.is_terminal();
+    let read = {
+        let _silence = is_terminal.then(|| {
+            let _ = write!(io::stderr(), "API key of {provider} (not shown): ");
+            let _ = io::stderr().flush();
+            Silence::begin()
+        });
+        io::Read::take(stdin.lock(), MAX_KEY).read_line(&mut line)
+    };
+    if is_terminal {
+        let _ = writeln!(io::stderr());
+    }
+    read.map_err(|error| input(format!("Failed to read the key from stdin: {error}")))?;
+    match line.trim() {
+        "" => Err(input(format!(
+            "No key on stdin: type it when asked, or pipe it: printenv KEY | parallax auth add {provider}"
+        ))),
+        key => Ok(Secret::new(key)),
+    }
+}
+
+fn list(launch: &Launch) -> Result<(String, Value), Failure> {
+    let all = launch.provider_credentials()?;
+    let mut text = String::new();
+    let width = all.iter().map(|it| it.provider.len()).max().unwrap_or(0);
+    for it in &all {
+        let _ = writeln!(text, "{:width$}  {}", it.provider, words(it));
+    }
+    text.push_str("\nGemini and Vertex AI: see `/auth` in a session\n");
+    let values = all.iter().map(|it| {
+        let (source, variable) = match &it.source {
+            KeySource::Variable(name) => ("environment", Some(name)),
+            KeySource::Command => ("command", None),
+            KeySource::Stored => ("stored", None),
+            KeySource::Missing => ("missing", None),
+            KeySource::NotNeeded => ("not-needed", None),
+        };
+        json!({"provider": it.provider, "baseUrl": it.base_url, "source": source,
+            "variable": variable, "variables": it.variables})
+    });
+    let value = json!({"providers": values.collect::<Vec<_>>()});
+    Ok((text, value))
+}
+
+fn words(it: &ProviderCredential) -> String {
+    match &it.source {
+        KeySource::Variable(name) => format!("key in `{name}`"),
+        KeySource::Command => "key from `apiKeyCommand`".to_owned(),
+        KeySource::Stored => "key stored by `parallax auth add`".to_owned(),
+        KeySource::NotNeeded => format!("no key needed ({})", one_line(&it.base_url)),
+        KeySource::Missing => match it.variables.as_slice() {
+            [] => "no key".to_owned(),
+            names => format!(
+                "no key: set `{}`, or run `parallax auth add {}`",
+                names.join("` or `"),
+                it.provider
+            ),
+        },
+    }
+}
+
+fn remove(launch: &Launch, provider: &str) -> Result<(String, Value), Failure> {
+    let removed = launch.remove_provider_key(provider)?;
+    let text = match removed {
+        true => format!("Removed the stored key of `{}`\n", one_line(provider)),
+        false => format!("No key of `{}` is stored\n", one_line(provider)),
+    };
+    Ok((text, json!({"provider": provider, "removed": removed})))
+}

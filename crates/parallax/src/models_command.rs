@@ -1,0 +1,182 @@
+//! `parallax models`: the models of all providers.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use parallax_headless::{OutputFormat, json_document, one_line};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::model_listing::{KnownModel, ProviderListing};
+use serde_json::{Value, json};
+
+use crate::auth_command::launch;
+
+/// How long each provider may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// `parallax models`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub(crate) struct ModelsArguments {
+    #[command(subcommand)]
+    pub(crate) action: Option<ModelsAction>,
+
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum ModelsAction {
+    /// List the models of all providers that can be reached
+    List {
+        /// Only this provider
+        provider: Option<String>,
+    },
+    /// Show the limits and the price of a model
+    Show {
+        /// The model, as for `--model`
+        model: String,
+    },
+    /// Send small requests to a model and report what works
+    Test {
+        /// The model, as for `--model`
+        model: String,
+    },
+}
+
+/// The format of failures.
+pub(crate) fn format(typed: &ModelsArguments) -> OutputFormat {
+    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+}
+
+/// Runs it and returns what is printed.
+///
+/// # Errors
+/// When the settings are invalid, or the provider or model is unknown.
+pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
+    let launch = launch()?;
+    let (text, value) = match typed.action.unwrap_or(ModelsAction::List { provider: None }) {
+        ModelsAction::List { provider } => {
+            let mut known = launch.known_models();
+            match provider.as_deref() {
+                Some("gemini") => {
+                    known.retain(|it| it.provider == "gemini");
+                    list(known, Vec::new())
+                }
+                Some(provider) => {
+                    launch.require_provider(provider)?;
+                    known.retain(|it| it.provider == provider);
+                    let listings = launch.list_models(Some(provider), LIMIT).await;
+                    if let Some(Err(failure)) = listings.first().map(|it| &it.models)
+                        && known.is_empty()
+                    {
+                        return Err(failure.clone());
+                    }
+                    list(known, listings)
+                }
+                None => {
+                    let listings = launch.list_models(None, LIMIT).await;
+                    list(known, listings)
+                }
+            }
+        }
+        ModelsAction::Show { model } => {
+            let model = launch.describe_model(&model, LIMIT).await?;
+            (show(&model), value_of(&model))
+        }
+        ModelsAction::Test { model } => {
+            let report = launch.test_model(&model).await?;
+            let mut text = String::new();
+            for step in &report {
+                let mark = if step.passed { "ok" } else { "failed" };
+                let _ = writeln!(text, "{:<10} {mark:<7} {}", step.name, one_line(&step.detail));
+            }
+            let steps = report.iter().map(
+                |step| json!({"name": step.name, "passed": step.passed, "detail": step.detail}),
+            );
+            let value = json!({"model": model, "steps": steps.collect::<Vec<_>>()});
+            if report.iter().all(|step| !step.passed) {
+                let message = report.first().map(|step| step.detail.clone()).unwrap_or_default();
+                return Err(Failure { kind: FailureKind::Api, message, status: None });
+            }
+            (text, value)
+        }
+    };
+    Ok(if typed.json { json_document(&value) } else { text })
+}
+
+fn list(known: Vec<KnownModel>, listings: Vec<ProviderListing>) -> (String, Value) {
+    let mut models = known;
+    let mut failures = Vec::new();
+    for listing in listings {
+        match listing.models {
+            Ok(listed) => {
+                for model in listed {
+                    if !models.iter().any(|it| it.name == model.name) {
+                        models.push(model);
+                    }
+                }
+            }
+            Err(failure) => failures.push((listing.provider, failure.message)),
+        }
+    }
+    let width = models.iter().map(|it| one_line(&it.name).chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for model in &models {
+        let line = format!(
+            "{:<width$}  {:>9}  {}",
+            one_line(&model.name),
+            window(model),
+            [price(model), one_line(&model.description)].join("  ").trim()
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for (provider, message) in &failures {
+        let _ = writeln!(text, "{}: {}", one_line(provider), one_line(message));
+    }
+    let failed: Vec<Value> = failures
+        .iter()
+        .map(|(provider, message)| json!({"provider": provider, "error": message}))
+        .collect();
+    let values: Vec<Value> = models.iter().map(value_of).collect();
+    (text, json!({"models": values, "unreachable": failed}))
+}
+
+/// The window, marked where it is a guess.
+fn window(model: &KnownModel) -> String {
+    let tokens = match model.context_window {
+        count if count >= 1_000_000 => format!("{:.1}M", count as f64 / 1_000_000.0),
+        count => format!("{}k", count / 1_000),
+    };
+    if model.context_is_known { tokens } else { format!("~{tokens}") }
+}
+
+fn price(model: &KnownModel) -> String {
+    model.price.map(|(input, output)| format!("${input}/${output}")).unwrap_or_default()
+}
+
+fn show(model: &KnownModel) -> String {
+    let known = if model.context_is_known { "" } else { " (assumed: set it in `providers`)" };
+    let mut text = format!(
+        "Model           {}\nProvider        {}\nContext window  {} tokens{known}\nMaximum output  {} tokens\n",
+        one_line(&model.name),
+        one_line(&model.provider),
+        model.context_window,
+        model.max_output
+    );
+    let _ = match model.price {
+        Some((input, output)) => writeln!(
+            text,
+            "Price           ${input} per million tokens of input, ${output} of output"
+        ),
+        None => writeln!(text, "Price           unknown"),
+    };
+    text
+}
+
+fn value_of(model: &KnownModel) -> Value {
+    let price = model.price.map(|(input, output)| json!({"input": input, "output": output}));
+    json!({"name": model.name, "provider": model.provider, "description": model.description,
+        "contextWindow": model.context_window, "contextWindowKnown": model.context_is_known,
+        "maxOutput": model.max_output, "price": price})
+}

@@ -1,0 +1,130 @@
+//! The models of all providers: those that are known without a request, and what services say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parallax_model_http::ListedModel;
+use parallax_models::Provider;
+use parallax_protocol::event::Failure;
+use parallax_protocol::ids::SessionId;
+
+use crate::credential::model_failure;
+use crate::launch::Launch;
+use crate::providers::ProviderModels;
+
+/// A model that can be chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownModel {
+    /// The full name, as for `--model`.
+    pub name: String,
+    /// The provider.
+    pub provider: String,
+    /// A display name, or a short description; may be empty.
+    pub description: String,
+    /// The context window in tokens.
+    pub context_window: u64,
+    /// Whether a service or the settings state it; otherwise it is a guess.
+    pub context_is_known: bool,
+    /// The maximum output in tokens.
+    pub max_output: u64,
+    /// US dollars per million tokens of input and output, if known.
+    pub price: Option<(f64, f64)>,
+}
+
+/// The models of a provider, or why they are not known.
+#[derive(Debug)]
+pub struct ProviderListing {
+    /// The provider.
+    pub provider: String,
+    /// Its base URL.
+    pub base_url: String,
+    /// Its models.
+    pub models: Result<Vec<KnownModel>, Failure>,
+}
+
+impl Launch {
+    /// The models of the Gemini API and of the settings, known without a request.
+    pub fn known_models(&self) -> Vec<KnownModel> {
+        let table = self.model_table();
+        let google = table
+            .choices()
+            .into_iter()
+            .filter(|it| it.name == it.model)
+            .map(|choice| self.known_model("gemini", choice.name, choice.doc, None));
+        let of_settings = table.providers().iter().flat_map(|provider| {
+            provider.models.iter().map(|model| {
+                let listed = ListedModel {
+                    context_window: model.context_window,
+                    max_output: model.max_output,
+                    ..ListedModel::default()
+                };
+                let name = format!("{}:{}", provider.name, model.id);
+                self.known_model(&provider.name, name, String::new(), Some(&listed))
+            })
+        });
+        google.chain(of_settings).collect()
+    }
+
+    pub(crate) fn known_model(
+        &self,
+        provider: &str,
+        name: String,
+        description: String,
+        listed: Option<&ListedModel>,
+    ) -> KnownModel {
+        let table = self.model_table();
+        let limits = table.limits(&name);
+        let window = listed.and_then(|it| it.context_window);
+        KnownModel {
+            provider: provider.to_owned(),
+            description,
+            context_window: window.unwrap_or(limits.context),
+            context_is_known: window.is_some() || provider == "gemini",
+            max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
+            price: table.price(&name).map(|price| (price.short.input, price.short.output)),
+            name,
+        }
+    }
+
+    /// Asks every provider that can be asked for its models, all at the same time. Providers
+    /// without a key are left out, unless `only` names them.
+    pub async fn list_models(&self, only: Option<&str>, limit: Duration) -> Vec<ProviderListing> {
+        let table = Arc::new(self.model_table());
+        let clients = ProviderModels::new(self.clone(), table.clone(), &SessionId(String::new()));
+        let wanted = |provider: &&Provider| match only {
+            Some(name) => provider.name == name,
+            None => true,
+        };
+        let asked = table.providers().iter().filter(wanted).map(|provider| {
+            let client = clients.http_model(provider);
+            async move {
+                let models = match client {
+                    Ok(Some(client)) => client.list(limit).await.map_err(model_failure),
+                    Ok(None) => Ok(Vec::new()),
+                    // It is not set up.
+                    Err(_) if only.is_none() => return None,
+                    Err(failure) => Err(failure),
+                };
+                // A local server at its default address may not exist.
+                if only.is_none() && models.is_err() && !provider.is_configured() {
+                    return None;
+                }
+                let models = models.map(|models| {
+                    let known = models.into_iter().map(|it| {
+                        let name = format!("{}:{}", provider.name, it.id);
+                        let description = it.name.clone().unwrap_or_default();
+                        self.known_model(&provider.name, name, description, Some(&it))
+                    });
+                    known.collect()
+                });
+                Some(ProviderListing {
+                    provider: provider.name.clone(),
+                    base_url: provider.base_url.clone(),
+                    models,
+                })
+            }
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+}
