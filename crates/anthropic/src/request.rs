@@ -76,10 +76,7 @@ pub(crate) fn body(request: &Request, mut format: RequestFormat<'_>) -> Vec<u8> 
         ToolSet::WebSearch => {
             tools.push(json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 5}));
         }
-        ToolSet::UrlContext => {
-            tools.push(json!({"type": "web_fetch_20250910", "name": "web_fetch", "max_uses": 5}));
-        }
-        ToolSet::None | ToolSet::Functions(_) => {}
+        ToolSet::None | ToolSet::Functions(_) | ToolSet::UrlContext => {}
     }
     let mut system = Vec::new();
     if !request.system.trim().is_empty() {

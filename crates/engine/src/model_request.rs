@@ -7,7 +7,7 @@ use parallax_protocol::event::EndReason;
 use parallax_protocol::model::Request;
 
 use self::rejected_content::{RejectedContent, is_rejection};
-use self::retry_action::{RetryAction, blocked, classify};
+use self::retry_action::{RetryAction, blocked, classify, context_full};
 use self::stream::{Attempt, StreamEnd, StreamSource, only};
 use crate::fallback::{self, FallbackResult};
 use crate::loop_detection::LoopDetector;
@@ -122,6 +122,7 @@ impl Session {
                 }
                 StreamEnd::Complete => match attempt.answer.blocked.clone() {
                     Some(reason) => RetryAction::Fail(blocked(&reason, &attempt.answer)),
+                    None if attempt.answer.is_out_of_context() => context_full(),
                     None => match InvalidResponse::of(&attempt.answer, after_tool) {
                         None => {
                             self.models.mark_available(&model);

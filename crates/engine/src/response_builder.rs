@@ -1,7 +1,7 @@
 //! Collects the chunks of a response into a model content.
 
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
-use parallax_protocol::model::{Chunk, Citation, Finish, Usage};
+use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Usage};
 
 use crate::model_hooks::{replace_text, visible};
 
@@ -115,6 +115,12 @@ impl ResponseBuilder {
     /// Whether the response is empty but for thoughts.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.iter().all(Part::is_thought)
+    }
+
+    /// Whether it ended because the context window is full.
+    pub(crate) fn is_out_of_context(&self) -> bool {
+        let reason = self.finish.as_ref().map(|finish| finish.reason);
+        reason == Some(FinishReason::ContextFull) && !self.has_calls()
     }
 
     /// Whether any text is visible: zero-width characters, HTML comments, and whitespace do not

@@ -1,10 +1,11 @@
 //! The table as the catalog of a session.
 
 use parallax_protocol::Object;
-use parallax_protocol::model::{Limits, ModelCatalog, Request};
+use parallax_protocol::model::{HostedTools, Limits, ModelCatalog, Request};
 use parallax_protocol::price::Price;
 use parallax_protocol::routing::{FallbackModel, Routes};
 
+use crate::providers::WireKind;
 use crate::settings::merge;
 use crate::table::{ModelTable, add_sampling};
 
@@ -36,6 +37,19 @@ impl ModelCatalog for ModelTable {
 
     fn utility_alias(&self, name: &str, main: &str) -> String {
         self.utility_alias(name, main)
+    }
+
+    fn hosted_tools(&self, model: &str) -> HostedTools {
+        let Some((provider, _)) = self.providers.split(model) else {
+            return HostedTools { search: true, page_reader: true };
+        };
+        let is_router = provider.name == "openrouter";
+        let search = match provider.wire {
+            WireKind::Gemini | WireKind::OpenAiResponses | WireKind::Anthropic => true,
+            WireKind::OpenAiChat => is_router,
+            WireKind::Ollama => false,
+        };
+        HostedTools { search, page_reader: provider.wire == WireKind::Gemini }
     }
 
     fn routes(&self, name: &str) -> Option<Routes> {

@@ -60,7 +60,7 @@ fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
                 "parameters": it.schema, "strict": strict})
         })
         .collect();
-    if matches!(request.tools, ToolSet::WebSearch | ToolSet::UrlContext) {
+    if matches!(request.tools, ToolSet::WebSearch) {
         tools.push(json!({"type": "web_search"}));
     }
     if !tools.is_empty() {

@@ -344,6 +344,15 @@ impl Answer {
     }
 }
 
+/// Tools that a provider runs itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostedTools {
+    /// [`ToolSet::WebSearch`].
+    pub search: bool,
+    /// [`ToolSet::UrlContext`].
+    pub page_reader: bool,
+}
+
 /// What a model takes and gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -501,6 +510,11 @@ pub trait ModelCatalog: Send + Sync {
     /// each family (`chat-compression-2.5-pro`).
     fn utility_alias(&self, name: &str, _main: &str) -> String {
         name.to_owned()
+    }
+
+    /// Which tools the provider of a model runs itself.
+    fn hosted_tools(&self, _model: &str) -> HostedTools {
+        HostedTools { search: true, page_reader: true }
     }
 
     /// The models among which a name (`auto`) chooses; `None` when it means one.

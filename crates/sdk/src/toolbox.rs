@@ -113,6 +113,12 @@ pub(crate) fn clear(folder: &Path) {
     }
 }
 
+/// Whether the provider that searches for a main model can do so.
+pub(crate) fn has_web_search(model: &dyn Model, main: &str) -> bool {
+    let catalog = model.catalog();
+    catalog.hosted_tools(&catalog.utility("web-search", main)).search
+}
+
 fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
     let main = Arc::clone(main);
     Arc::new(move || model.catalog().resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
@@ -147,7 +153,8 @@ pub(crate) fn build(
     if settings.flag("general.topicUpdateNarration") {
         tools.push(Arc::new(UpdateTopic::new()));
     }
-    let others: [Arc<dyn Tool>; 12] = [
+    let has_search = has_web_search(model.as_ref(), &main_model());
+    let others: [Arc<dyn Tool>; 11] = [
         Arc::new(ListDirectory::new(work())),
         Arc::new(ReadFile::new(work(), files())),
         Arc::new(GrepSearch::new(work(), SEARCH_LIMIT)),
@@ -161,9 +168,11 @@ pub(crate) fn build(
         Arc::new(ListBackgroundProcesses::new(processes.clone())),
         Arc::new(ReadBackgroundOutput::new(processes.clone())),
         Arc::new(KillBackgroundProcess::new(processes.clone())),
-        Arc::new(GoogleWebSearch::new(model, main_model)),
     ];
     tools.extend(others);
+    if has_search {
+        tools.push(Arc::new(GoogleWebSearch::new(model, main_model)));
+    }
     if settings.flag("experimental.taskTracker") {
         let tracker = Arc::new(Tracker::new(tasks));
         tools.extend(tracker_tools(&tracker));

@@ -42,7 +42,14 @@ impl Cited {
             }
         }
         let Some(grounding) = &answer.meta.grounding else {
-            return Self { text, sources: Vec::new() };
+            let mut citations = answer.meta.citations.clone();
+            citations.sort();
+            citations.dedup();
+            citations.retain(|source| !source.uri.is_empty());
+            return Self {
+                text,
+                sources: citations.into_iter().take(MAX_SOURCES).map(source).collect(),
+            };
         };
         let sources = sources(grounding);
         let mut marks = marks(grounding, &begins, sources.len());
@@ -68,17 +75,18 @@ impl Cited {
 }
 
 fn sources(grounding: &Value) -> Vec<Source> {
+    Citation::of_grounding(grounding).take(MAX_SOURCES).map(source).collect()
+}
+
+fn source(citation: Citation) -> Source {
     let put = |text: &str, absent: &str| {
         let line = one_line(text);
         if line.is_empty() { absent.to_owned() } else { line }
     };
-    Citation::of_grounding(grounding)
-        .take(MAX_SOURCES)
-        .map(|source| Source {
-            title: put(source.title.as_deref().unwrap_or(""), "Untitled"),
-            uri: put(&source.uri, "no address"),
-        })
-        .collect()
+    Source {
+        title: put(citation.title.as_deref().unwrap_or(""), "Untitled"),
+        uri: put(&citation.uri, "no address"),
+    }
 }
 
 /// The byte positions in the joined text and the source numbers (from 1) that

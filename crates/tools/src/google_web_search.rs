@@ -89,8 +89,15 @@ impl Invocation for Call {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
+            let model = self.model.catalog().utility("web-search", &(self.main)());
+            if !self.model.catalog().hosted_tools(&model).search {
+                return Outcome::failure(ToolError::new(
+                    ToolErrorKind::WebSearchFailed,
+                    format!("The provider of `{model}` has no web search"),
+                ));
+            }
             let request = Request {
-                model: self.model.catalog().utility("web-search", &(self.main)()),
+                model,
                 system: Arc::from(""),
                 contents: vec![Content::user(vec![Part::text(self.query.clone())]).seal()],
                 tools: ToolSet::WebSearch,

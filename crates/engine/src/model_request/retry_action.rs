@@ -60,13 +60,23 @@ pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut 
     }
 }
 
+/// The action for a response that ended because the context window is full.
+pub(super) fn context_full() -> RetryAction {
+    RetryAction::Compact(Failure {
+        kind: FailureKind::Overflow,
+        message: format!("the context window of the model is full; {TOO_LONG}"),
+        status: None,
+    })
+}
+
 /// Whether the service rejected a request for its length.
 fn is_overflow(error: &ModelError) -> bool {
     let ModelError::BadRequest { message, status, .. } = error else { return false };
     let lower = message.to_lowercase();
     let counted =
         lower.contains("token") && (lower.contains("exceed") || lower.contains("maximum"));
-    *status == 413 || counted || lower.contains("context length") || lower.contains("too long")
+    let named = ["context length", "context size", "context window", "too long"];
+    *status == 413 || counted || named.iter().any(|words| lower.contains(words))
 }
 
 fn failure_from(error: &ModelError) -> Failure {

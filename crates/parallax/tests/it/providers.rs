@@ -431,3 +431,20 @@ fn command_gives_the_key_and_a_project_cannot_move_it() {
     let requests = it.world.server.requests();
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
 }
+
+#[test]
+fn search_is_offered_where_the_provider_has_one() {
+    let search = call("google_web_search", json!({"query": "weather"}));
+    for wire in [WireFormat::Responses, WireFormat::Messages] {
+        let it = WireWorld::new(wire, &json!([search, {"text": "It rains."}, {"text": "done"}]));
+        it.run_well(&["-y", "-p", "search"]);
+        assert!(it.body(1).contains("\"web_search"), "{wire:?}: {}", it.body(1));
+        assert!(it.body(2).contains("It rains."), "{wire:?}");
+    }
+    for wire in [WireFormat::Chat, WireFormat::Ollama] {
+        let it = WireWorld::new(wire, &json!([{"text": "done"}]));
+        let done = it.run(&["-p", "go"]);
+        assert!(done.err().contains("has no web search"), "{}", done.err());
+        assert!(!it.body(0).contains("google_web_search"), "{wire:?}");
+    }
+}

@@ -199,6 +199,12 @@ impl Launch {
             UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
         let name = self.model_name();
         warnings.extend(self.model_table().warnings_for(&name));
+        if !toolbox::has_web_search(model.as_ref(), &model.catalog().resolve(&name)) {
+            warnings.push(format!(
+                "the provider of `{name}` has no web search, so the model cannot search the web \
+                    (connect an MCP server that can)"
+            ));
+        }
         Ok(Voice { model, metered: Arc::new(metered), name, budget })
     }
 

@@ -32,8 +32,16 @@ pub(super) async fn run(
     }
     let mut sections = Vec::new();
     let mut missing = Vec::new();
-    match primary(shared, prompt, &admitted, cancel).await {
-        Ok(answer) => {
+    let reader = shared.model.catalog().utility("web-fetch", &(shared.main)());
+    let has_reader = shared.model.catalog().hosted_tools(&reader).page_reader;
+    let answer = match has_reader {
+        true => primary(shared, prompt, &admitted, cancel).await.map(Some),
+        // The pages are downloaded here.
+        false => Ok(None),
+    };
+    match answer {
+        Ok(None) => {}
+        Ok(Some(answer)) => {
             let cited = Cited::read(&answer);
             missing = unread(&answer, &admitted);
             if missing.len() < admitted.len()
