@@ -85,31 +85,24 @@ fn input(message: String) -> Failure {
 async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String, Value), Failure> {
     launch.require_provider(provider)?;
     let key = read_key(provider)?;
-    let previous = launch.stored_provider_key(provider).ok().flatten();
-    let in_keychain = launch.store_provider_key(provider, &key)?;
-    let place = match in_keychain {
-        true => "the keychain".to_owned(),
-        false => format!("`{}`", launch.home().join("provider-keys.json").display()),
-    };
-    let mut text = format!("Stored the key of `{provider}` in {place}\n");
-    let mut checked = Value::Null;
-    if !no_check {
-        match launch.check_provider(provider).await {
-            Ok(()) => checked = json!(true),
-            Err(failure) if failure.kind == FailureKind::Auth => {
-                // A key that is not valid is of no use.
-                match previous {
-                    Some(key) => launch.store_provider_key(provider, &key).map(drop)?,
-                    None => launch.remove_provider_key(provider).map(drop)?,
-                }
-                return Err(failure);
-            }
-            Err(failure) => {
-                let _ = writeln!(text, "The key was not checked: {}", one_line(&failure.message));
-                checked = json!(false);
-            }
+    let (mut text, mut checked) = (String::new(), Value::Null);
+    if no_check {
+        launch.store_provider_key(provider, &key)?;
+    } else {
+        let unchecked = launch.add_provider_key(provider, &key).await?;
+        checked = json!(unchecked.is_none());
+        if let Some(why) = unchecked {
+            let _ = writeln!(text, "The key was not checked: {}", one_line(&why));
         }
     }
+    let file = launch.home().join("provider-keys.json");
+    let in_keychain =
+        !std::fs::read_to_string(&file).is_ok_and(|stored| stored.contains(key.expose()));
+    let place = match in_keychain {
+        true => "the keychain".to_owned(),
+        false => format!("`{}`", file.display()),
+    };
+    text.insert_str(0, &format!("Stored the key of `{provider}` in {place}\n"));
     let overriding = credential(launch, provider)?.filter(|it| it.source != KeySource::Stored);
     if let Some(KeySource::Variable(name)) = overriding.map(|it| it.source) {
         let _ = writeln!(text, "`{name}` is set and is used instead of the stored key");

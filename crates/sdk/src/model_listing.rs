@@ -87,6 +87,15 @@ impl Launch {
         }
     }
 
+    /// As [`Launch::list_models`], for a blocking thread of the runtime.
+    pub fn list_models_blocking(
+        &self,
+        only: Option<&str>,
+        limit: Duration,
+    ) -> Vec<ProviderListing> {
+        tokio::runtime::Handle::current().block_on(self.list_models(only, limit))
+    }
+
     /// Asks every provider that can be asked for its models, all at the same time. Providers
     /// without a key are left out, unless `only` names them.
     pub async fn list_models(&self, only: Option<&str>, limit: Duration) -> Vec<ProviderListing> {

@@ -128,6 +128,31 @@ impl Launch {
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
+    /// Stores a key that the provider accepts; a rejected one leaves the stored key as it was.
+    /// Returns why the key could not be checked, if so.
+    ///
+    /// # Errors
+    /// [`FailureKind::Auth`] when the provider rejects the key; when it cannot be stored.
+    pub async fn add_provider_key(
+        &self,
+        provider: &str,
+        key: &Secret,
+    ) -> Result<Option<String>, Failure> {
+        let previous = self.stored_provider_key(provider).ok().flatten();
+        self.store_provider_key(provider, key)?;
+        match self.check_provider(provider).await {
+            Ok(()) => Ok(None),
+            Err(failure) if failure.kind == FailureKind::Auth => {
+                match previous {
+                    Some(key) => self.store_provider_key(provider, &key).map(drop)?,
+                    None => self.remove_provider_key(provider).map(drop)?,
+                }
+                Err(failure)
+            }
+            Err(failure) => Ok(Some(failure.message)),
+        }
+    }
+
     /// Checks the key of a provider with the request that lists its models.
     ///
     /// # Errors

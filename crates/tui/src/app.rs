@@ -36,6 +36,7 @@ mod server_form;
 mod server_questions;
 mod settings;
 mod setup;
+mod signing_in;
 mod submit;
 mod telling;
 #[cfg(test)]

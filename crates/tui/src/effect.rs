@@ -50,6 +50,8 @@ pub(crate) enum Effect {
     Reopen(Box<dyn FnOnce(&mut LaunchOptions) + Send>, SessionChoice),
     /// Ask the service about a key, keep it if it is good, and go on.
     CheckKey(KeyKind, parallax_protocol::secret::Secret),
+    /// Checks and stores the key of a provider.
+    AddProviderKey(String, parallax_protocol::secret::Secret),
     /// Open a text in the user's editor, in a file of this name.
     Edit { text: String, name: String, then: WithText },
     /// Into the clipboard.

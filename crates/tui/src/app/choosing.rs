@@ -34,22 +34,6 @@ impl App {
         });
     }
 
-    pub(super) fn model_dialog(&mut self) {
-        let Some(launch) = &self.launch else { return self.too_early() };
-        let items = launch.model_choices().into_iter().map(|choice| {
-            let means = if choice.model == choice.name { String::new() } else { choice.model };
-            let window = format!("{} tokens", super::lists::number(choice.context));
-            let detail: Vec<String> =
-                [means, window, choice.doc].into_iter().filter(|part| !part.is_empty()).collect();
-            ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
-        });
-        let list = ListDialog::new("Select a model", items.collect())
-            .searched()
-            .hint("enter use now · ctrl+s use now and in later sessions · esc back")
-            .at(&self.facts.model);
-        self.open(Overlay::list(Purpose::Model, list));
-    }
-
     pub(super) fn use_model(&mut self, name: &str, persist: bool) {
         if name.is_empty() {
             return self.error("No model given: use `/model set NAME`.");

@@ -14,15 +14,8 @@ use super::App;
 use super::choosing::COLOURS;
 use super::overlay::{Body, Overlay, Purpose};
 use super::settings::SETTINGS;
-use crate::dialog::{Field, FieldDialog, ListDialog, ListItem, Response};
+use crate::dialog::{ListDialog, ListItem, Response};
 use crate::effect::Effect;
-
-/// What the dialog about signing in does not offer.
-const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI project or a \
-                          gateway, set environment variables; see docs/models-and-keys.md.";
-
-/// What the tour is asked.
-const TOUR: &str = "Show me around";
 
 impl App {
     /// Opens a dialog in place of the one that may be open.
@@ -70,7 +63,9 @@ impl App {
                 self.theme = *before;
                 self.after_theme();
             }
-            Purpose::Key(_) => self.auth_dialog(None),
+            Purpose::Key(_) | Purpose::ProviderKey(_) | Purpose::ProviderModel => {
+                self.auth_dialog(None);
+            }
             Purpose::AddFolder(folders) => self.folder_trust_said(folders, false),
             Purpose::SettingValue(_) => self.settings_again(),
             Purpose::RewindHow(_) => self.rewind_dialog(),
@@ -116,6 +111,8 @@ impl App {
             }
             Purpose::Auth => self.auth_chosen(id),
             Purpose::Key(kind) => self.key_typed(kind, id),
+            Purpose::ProviderKey(provider) => self.provider_key_typed(provider, id),
+            Purpose::ProviderModel => self.provider_model_chosen(id),
             Purpose::Model => {
                 self.overlay = None;
                 self.use_model(id, false);
@@ -264,45 +261,6 @@ impl App {
             }
             _ => {}
         }
-    }
-
-    /// How one signs in. `why`: what made us ask.
-    pub(crate) fn auth_dialog(&mut self, why: Option<&str>) {
-        let items = vec![
-            ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
-            ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
-            ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
-        ];
-        let mut list = ListDialog::new("How do you want to connect to a model?", items);
-        let line =
-            |text: &str| parallax_screen::Line::styled(text.to_owned(), self.theme.secondary);
-        list = list.intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
-        self.open(Overlay::list(Purpose::Auth, list));
-    }
-
-    fn auth_chosen(&mut self, id: &str) {
-        let kind = match id {
-            "gemini" => KeyKind::GeminiApi,
-            "vertex" => KeyKind::VertexExpress,
-            _ => {
-                self.overlay = None;
-                // The tour begins by itself.
-                self.early.push(TOUR.to_owned());
-                return self.effect(Effect::Reopen(
-                    Box::new(|options| {
-                        options.model = Some("script:tour".to_owned());
-                        options.ephemeral = true;
-                    }),
-                    SessionChoice::New,
-                ));
-            }
-        };
-        let intro = vec![
-            "The key is verified with the service and saved so that only you can read it."
-                .to_owned(),
-        ];
-        let dialog = FieldDialog::new("API key", intro, Field::masked());
-        self.open(Overlay::field(Purpose::Key(kind), dialog));
     }
 
     fn key_typed(&mut self, kind: KeyKind, key: &str) {

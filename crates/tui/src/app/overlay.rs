@@ -24,6 +24,10 @@ pub(crate) enum Purpose {
     /// What fills the context.
     Context,
     Key(KeyKind),
+    /// The key of this provider.
+    ProviderKey(String),
+    /// Which model of a provider that was just set up?
+    ProviderModel,
     Model,
     /// The theme before, in case it is given up.
     Theme(Box<Theme>),

@@ -111,6 +111,7 @@ impl Face {
                 self.reopen(choice).await;
             }
             Effect::CheckKey(kind, key) => self.check_key(kind, key),
+            Effect::AddProviderKey(provider, key) => self.add_provider_key(provider, key),
             Effect::Edit { text, name, then } => {
                 let launch = self.app.launch.as_ref();
                 let command =
@@ -260,6 +261,17 @@ impl Face {
                     app.effect(Effect::Open(SessionChoice::New));
                 }
             });
+            let _ = jobs.send(then).await;
+        });
+    }
+
+    fn add_provider_key(&mut self, provider: String, key: parallax_protocol::secret::Secret) {
+        let Some(launch) = self.app.launch.clone() else { return };
+        let jobs = self.jobs.clone();
+        tokio::spawn(async move {
+            let added = launch.add_provider_key(&provider, &key).await;
+            let added = added.map_err(|failure| failure.message);
+            let then: Then = Box::new(move |app| app.provider_key_added(&provider, added));
             let _ = jobs.send(then).await;
         });
     }

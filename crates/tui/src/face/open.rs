@@ -200,7 +200,9 @@ impl Face {
             tracing::warn!("{why}");
             self.app.launch = Some(prepared);
             self.app.keyless = true;
-            return self.app.auth_dialog(Some(NO_KEY));
+            // The message about a provider is short.
+            let short = why.starts_with("no key for the provider").then_some(why.as_str());
+            return self.app.auth_dialog(Some(short.unwrap_or(NO_KEY)));
         }
         self.app.launch = Some(prepared.clone());
         match prepared.open() {

@@ -1,0 +1,268 @@
+//! Connecting to a model: keys of the Gemini API and of other providers, and local servers.
+
+use std::time::Duration;
+
+use parallax_protocol::secret::Secret;
+use parallax_sdk::SessionChoice;
+use parallax_sdk::credential::KeyKind;
+use parallax_sdk::model_listing::{KnownModel, ProviderListing};
+
+use parallax_protocol::code_text::code_text as one_line;
+
+use super::App;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::effect::Effect;
+
+/// What the dialog about signing in does not offer.
+const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI project or a \
+                          gateway, set environment variables; see docs/models-and-keys.md.";
+
+/// What the tour is asked.
+const TOUR: &str = "Show me around";
+
+/// Hosted providers, with what a key of theirs is called.
+const HOSTED: [(&str, &str); 3] =
+    [("openai", "OpenAI"), ("anthropic", "Anthropic"), ("openrouter", "OpenRouter")];
+/// How long each provider may take to list its models.
+const LIST_LIMIT: Duration = Duration::from_secs(1);
+/// A provider that was just chosen may take longer.
+const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
+
+impl App {
+    /// How to connect to a model. `why`: the reason for asking.
+    pub(crate) fn auth_dialog(&mut self, why: Option<&str>) {
+        let line =
+            |text: &str| parallax_screen::Line::styled(text.to_owned(), self.theme.secondary);
+        let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[]))
+            .intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
+        self.open(Overlay::list(Purpose::Auth, list));
+        if self.launch.is_none() {
+            return;
+        }
+        // Local servers that are running are found meanwhile.
+        self.ask(
+            |launch| launch.list_models_blocking(None, LIST_LIMIT),
+            |app, listings| {
+                if let Some(Overlay { purpose: Purpose::Auth, body: Body::List(list), .. }) =
+                    &mut app.overlay
+                {
+                    list.replace(auth_items(&listings));
+                }
+            },
+        );
+    }
+
+    pub(super) fn auth_chosen(&mut self, id: &str) {
+        let kind = match id.split_once(':') {
+            None if id == "gemini" => KeyKind::GeminiApi,
+            None if id == "vertex" => KeyKind::VertexExpress,
+            Some(("key", provider)) => return self.provider_key_dialog(provider),
+            Some(("local", provider)) => return self.provider_models(provider),
+            _ => {
+                self.overlay = None;
+                // The tour begins by itself.
+                self.early.push(TOUR.to_owned());
+                return self.effect(Effect::Reopen(
+                    Box::new(|options| {
+                        options.model = Some("script:tour".to_owned());
+                        options.ephemeral = true;
+                    }),
+                    SessionChoice::New,
+                ));
+            }
+        };
+        let intro = vec![
+            "The key is verified with the service and saved so that only you can read it."
+                .to_owned(),
+        ];
+        let dialog = FieldDialog::new("API key", intro, Field::masked());
+        self.open(Overlay::field(Purpose::Key(kind), dialog));
+    }
+
+    fn provider_key_dialog(&mut self, provider: &str) {
+        let intro = vec![
+            "The key is verified with the service and saved so that only you can read it."
+                .to_owned(),
+        ];
+        let dialog = FieldDialog::new(format!("API key of {provider}"), intro, Field::masked());
+        self.open(Overlay::field(Purpose::ProviderKey(provider.to_owned()), dialog));
+    }
+
+    pub(super) fn provider_key_typed(&mut self, provider: String, key: &str) {
+        if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+            field.problem = None;
+            field.busy = Some("verifying the key…".to_owned());
+        }
+        self.effect(Effect::AddProviderKey(provider, Secret::new(key.trim())));
+    }
+
+    /// The result for a key: why it could not be checked, or why it was rejected.
+    pub(crate) fn provider_key_added(
+        &mut self,
+        provider: &str,
+        added: Result<Option<String>, String>,
+    ) {
+        match added {
+            Ok(unchecked) => {
+                self.overlay = None;
+                match unchecked {
+                    None => self.info("API key verified and saved."),
+                    Some(why) => self.warn(format!("API key saved without a check: {why}")),
+                }
+                self.provider_models(provider);
+            }
+            Err(why) => match &mut self.overlay {
+                Some(Overlay { body: Body::Field(field), .. }) => {
+                    field.busy = None;
+                    field.problem = Some(why);
+                }
+                _ => self.error(why),
+            },
+        }
+    }
+
+    /// Lets the user choose a model of a provider.
+    fn provider_models(&mut self, provider: &str) {
+        let list = ListDialog::new("Select a model", Vec::new())
+            .searched()
+            .when_empty("asking the provider for its models…");
+        self.open(Overlay::list(Purpose::ProviderModel, list));
+        let provider = provider.to_owned();
+        self.ask(
+            {
+                let provider = provider.clone();
+                move |launch| {
+                    let mut models = launch.known_models();
+                    models.retain(|model| model.provider == provider);
+                    let listings = launch.list_models_blocking(Some(&provider), CHOSEN_LIMIT);
+                    (models, listings)
+                }
+            },
+            move |app, (mut models, listings)| {
+                let mut problem = None;
+                for listing in listings {
+                    match listing.models {
+                        Ok(listed) => models.extend(listed),
+                        Err(failure) => problem = Some(failure.message),
+                    }
+                }
+                let Some(Overlay {
+                    purpose: Purpose::ProviderModel, body: Body::List(list), ..
+                }) = &mut app.overlay
+                else {
+                    return;
+                };
+                if models.is_empty() {
+                    let why = problem.unwrap_or_else(|| format!("`{provider}` lists no models"));
+                    app.overlay = None;
+                    return app.error(format!("{why}. Choose one with `--model {provider}:NAME`."));
+                }
+                list.replace(models.iter().map(model_item).collect());
+            },
+        );
+    }
+
+    /// Uses a model of a provider that was just set up, now and in later sessions.
+    pub(super) fn provider_model_chosen(&mut self, name: &str) {
+        if name.is_empty() {
+            return;
+        }
+        self.overlay = None;
+        if !self.keyless {
+            return self.use_model(name, true);
+        }
+        let name = name.to_owned();
+        self.keep_setting("model.name", Some(serde_json::Value::String(name.clone())));
+        self.effect(Effect::Reopen(
+            Box::new(move |options| options.model = Some(name)),
+            SessionChoice::New,
+        ));
+    }
+
+    /// All models that can be chosen; those of other providers are added when they answer.
+    pub(super) fn model_dialog(&mut self) {
+        let Some(launch) = &self.launch else { return self.too_early() };
+        let mut items: Vec<ListItem> = launch
+            .model_choices()
+            .into_iter()
+            .map(|choice| {
+                let means = if choice.model == choice.name { String::new() } else { choice.model };
+                let window = format!("{} tokens", super::lists::number(choice.context));
+                let detail: Vec<String> = [means, window, choice.doc]
+                    .into_iter()
+                    .filter(|part| !part.is_empty())
+                    .collect();
+                ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
+            })
+            .collect();
+        let known = launch.known_models();
+        items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
+        let list = ListDialog::new("Select a model", items.clone())
+            .searched()
+            .hint("enter use now · ctrl+s use now and in later sessions · esc back")
+            .at(&self.facts.model);
+        self.open(Overlay::list(Purpose::Model, list));
+        self.ask(
+            |launch| launch.list_models_blocking(None, LIST_LIMIT),
+            move |app, listings| {
+                let Some(Overlay { purpose: Purpose::Model, body: Body::List(list), .. }) =
+                    &mut app.overlay
+                else {
+                    return;
+                };
+                let listed = listings.iter().filter_map(|it| it.models.as_ref().ok()).flatten();
+                for model in listed {
+                    if !items.iter().any(|item| item.id == model.name) {
+                        items.push(model_item(model));
+                    }
+                }
+                list.replace(items);
+            },
+        );
+    }
+}
+
+fn model_item(model: &KnownModel) -> ListItem {
+    let guess = if model.context_is_known { "" } else { "about " };
+    let window = format!("{guess}{} tokens", super::lists::number(model.context_window));
+    let description = one_line(&model.description);
+    let detail = match description.is_empty() {
+        true => window,
+        false => format!("{window} · {description}"),
+    };
+    ListItem::new(model.name.clone(), one_line(&model.name), detail)
+}
+
+/// The ways to connect, with the local servers that are running.
+fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
+    let mut items = vec![
+        ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
+        ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
+    ];
+    items.extend(HOSTED.iter().map(|(provider, name)| {
+        let detail = format!("for models with the prefix `{provider}:`");
+        ListItem::new(format!("key:{provider}"), format!("Enter an {name} API key"), detail)
+    }));
+    for listing in listings {
+        let Ok(models) = &listing.models else { continue };
+        if HOSTED.iter().any(|(name, _)| *name == listing.provider) || models.is_empty() {
+            continue;
+        }
+        let count = match models.len() {
+            1 => "1 model".to_owned(),
+            count => format!("{count} models"),
+        };
+        items.push(ListItem::new(
+            format!("local:{}", listing.provider),
+            format!("Use {}", one_line(&listing.provider)),
+            format!("{count} at {}", one_line(&listing.base_url)),
+        ));
+    }
+    items.push(ListItem::new(
+        "demo",
+        "Try it without a key",
+        "an offline tour with scripted answers",
+    ));
+    items
+}
