@@ -9,6 +9,13 @@ pub enum Auth {
     ApiKey(Secret),
     /// Vertex AI in express mode: a key, no project.
     VertexExpress(Secret),
+    /// Vertex AI with application default credentials.
+    VertexProject {
+        /// The project.
+        project: String,
+        /// The location: a region, `us`, `eu`, or `global`.
+        location: String,
+    },
     /// A gateway that implements the Developer API; its key is optional.
     Gateway(Option<Secret>),
 }
@@ -18,6 +25,7 @@ impl Auth {
     pub fn key(&self) -> Option<&Secret> {
         match self {
             Self::ApiKey(key) | Self::VertexExpress(key) => Some(key),
+            Self::VertexProject { .. } => None,
             Self::Gateway(key) => key.as_ref(),
         }
         .filter(|key| !key.is_empty())
@@ -27,7 +35,7 @@ impl Auth {
     pub fn kind(&self) -> AuthKind {
         match self {
             Self::ApiKey(_) => AuthKind::ApiKey,
-            Self::VertexExpress(_) => AuthKind::VertexAi,
+            Self::VertexExpress(_) | Self::VertexProject { .. } => AuthKind::VertexAi,
             Self::Gateway(_) => AuthKind::Gateway,
         }
     }
@@ -186,20 +194,21 @@ pub fn resolve_auth(
         },
         AuthKind::VertexAi => match google_key {
             Some(key) => Ok(Auth::VertexExpress(Secret::new(key))),
-            None if env("GOOGLE_CLOUD_PROJECT")
-                .or_else(|| env("GOOGLE_CLOUD_PROJECT_ID"))
-                .is_some()
-                && env("GOOGLE_CLOUD_LOCATION").is_some() =>
-            {
-                Err(AuthError::Unsupported {
-                    kind: "vertex-ai with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION",
-                    why: "Application Default Credentials cannot be used yet, only an API key (express mode)",
-                })
+            None => {
+                let project =
+                    env("GOOGLE_CLOUD_PROJECT").or_else(|| env("GOOGLE_CLOUD_PROJECT_ID"));
+                match (project, env("GOOGLE_CLOUD_LOCATION")) {
+                    (Some(project), Some(location)) => {
+                        Ok(Auth::VertexProject { project, location })
+                    }
+                    _ => Err(AuthError::Missing {
+                        kind: kind.as_str(),
+                        needs: "the environment variable `GOOGLE_API_KEY` (express mode), or \
+                            `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION` with application \
+                            default credentials (`gcloud auth application-default login`)",
+                    }),
+                }
             }
-            None => Err(AuthError::Missing {
-                kind: kind.as_str(),
-                needs: "the environment variable `GOOGLE_API_KEY` (Vertex AI in express mode)",
-            }),
         },
         AuthKind::Gateway if !has_base => Err(AuthError::Missing {
             kind: kind.as_str(),
@@ -288,10 +297,11 @@ mod tests {
     #[test]
     fn what_cannot_be_used_says_what_can() {
         let project = [("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "eu")];
+        let expected = Auth::VertexProject { project: "p".into(), location: "eu".into() };
+        assert_eq!(resolve(&project, Some("vertex-ai"), None), Ok(expected));
         for error in [
             resolve(&[], Some("oauth-personal"), None),
             resolve(&[("CLOUD_SHELL", "true")], None, None),
-            resolve(&project, Some("vertex-ai"), None),
             resolve(&[], None, None),
             resolve(&[], Some("gemini-api-key"), None),
         ] {

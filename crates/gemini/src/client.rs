@@ -1,8 +1,12 @@
 //! The Gemini API as a model.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use parallax_google_auth::{CLOUD_PLATFORM, TokenPurpose, TokenSource};
+use parallax_http::ClientOptions;
+use parallax_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parallax_http::url::Url;
 use parallax_model_http::{
     Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Transport,
@@ -24,6 +28,21 @@ use crate::headers::{HeaderParts, headers};
 /// What to check when the service rejects the credentials.
 pub(crate) const CREDENTIALS: &str = "the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for \
     Vertex AI) and its permissions";
+
+/// The same for a Google Cloud project.
+const PROJECT_CREDENTIALS: &str = "the application default credentials (`gcloud auth \
+    application-default login`), their role `roles/aiplatform.user` in the project, and \
+    `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION`";
+
+/// Variables that locate application default credentials.
+pub const CREDENTIAL_VARIABLES: &[&str] = &[
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "CLOUDSDK_CONFIG",
+    "APPDATA",
+    "HOME",
+    "GCE_METADATA_HOST",
+    "GOOGLE_CLOUD_QUOTA_PROJECT",
+];
 
 /// How to reach the service. [`GeminiOptions::new`] gives the defaults,
 /// [`GeminiOptions::from_env`] adds the environment.
@@ -50,6 +69,8 @@ pub struct GeminiOptions {
     pub vertex_request_type: Option<String>,
     /// `billing.vertexAi.sharedRequestType`.
     pub vertex_shared_request_type: Option<String>,
+    /// Variables that locate application default credentials.
+    pub variables: Vec<(OsString, OsString)>,
     /// The provider's name, where model names have it as a prefix, which is not sent.
     pub prefix: Option<String>,
     /// The version in `User-Agent`.
@@ -76,6 +97,7 @@ impl GeminiOptions {
             custom_headers: Vec::new(),
             vertex_request_type: None,
             vertex_shared_request_type: None,
+            variables: Vec::new(),
             prefix: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: "terminal".to_owned(),
@@ -103,6 +125,10 @@ impl GeminiOptions {
             options.surface = surface;
         }
         options.transport = TransportOptions::from_env(env);
+        options.variables = CREDENTIAL_VARIABLES
+            .iter()
+            .filter_map(|name| Some((OsString::from(name), OsString::from(get(name)?))))
+            .collect();
         options
     }
 }
@@ -117,11 +143,33 @@ pub struct Gemini {
 pub(crate) struct ClientState {
     pub(crate) options: GeminiOptions,
     pub(crate) endpoint: Endpoint,
+    /// Tokens of a Google Cloud project.
+    tokens: Option<TokenSource>,
     /// Models of utility requests that the service does not have.
     missing: Mutex<Vec<String>>,
 }
 
 impl ClientState {
+    /// The headers with the token of a Google Cloud project; `None` for keys.
+    pub(crate) fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
+        let tokens = self.tokens.as_ref()?;
+        let Auth::VertexProject { project, .. } = &self.options.auth else { return None };
+        Some(Box::pin(async move {
+            let failed = |message: String| ModelError::Auth { status: None, message };
+            let token = tokens.token().await.map_err(|error| failed(error.to_string()))?;
+            let invalid = |_| failed("the token contains invalid characters".to_owned());
+            let mut headers = HeaderMap::new();
+            let mut bearer: HeaderValue = format!("Bearer {token}").parse().map_err(invalid)?;
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+            let payer = tokens.quota_project().await.unwrap_or_else(|| project.clone());
+            if let Ok(payer) = payer.parse() {
+                headers.insert("x-goog-user-project", payer);
+            }
+            Ok(headers)
+        }))
+    }
+
     /// The id of a model at the service.
     fn model_id<'a>(&self, name: &'a str) -> &'a str {
         let prefix = self.options.prefix.as_deref();
@@ -149,7 +197,16 @@ impl Gemini {
         let mut transport = options.transport.clone();
         transport.secrets.extend(options.auth.key().cloned());
         let models = options.models.clone();
-        let inner = Arc::new(ClientState { options, endpoint, missing: Mutex::default() });
+        let tokens = matches!(options.auth, Auth::VertexProject { .. }).then(|| {
+            let http = ClientOptions {
+                proxy: transport.proxy.clone(),
+                extra_roots: transport.extra_roots.clone(),
+                ..ClientOptions::default()
+            };
+            let scopes = vec![CLOUD_PLATFORM.to_owned()];
+            TokenSource::new(TokenPurpose::Access(scopes), &options.variables, &http)
+        });
+        let inner = Arc::new(ClientState { options, endpoint, tokens, missing: Mutex::default() });
         let model = HttpModel::new(GeminiWire(inner.clone()), transport, models);
         Ok(Self { model, inner })
     }
@@ -266,6 +323,20 @@ impl Wire for GeminiWire {
         })
     }
 
+    fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
+        self.0.authorize()
+    }
+
+    fn reject_authorization(&self, headers: &HeaderMap) -> Option<BoxFuture<'_, bool>> {
+        let tokens = self.0.tokens.as_ref()?;
+        let bearer = headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let token = bearer.strip_prefix("Bearer ")?.to_owned();
+        Some(Box::pin(async move {
+            tokens.reject(&token).await;
+            true
+        }))
+    }
+
     fn decoder(&self, _request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
         Box::new(GeminiDecoder)
     }
@@ -275,7 +346,10 @@ impl Wire for GeminiWire {
     }
 
     fn credentials_hint(&self) -> String {
-        CREDENTIALS.to_owned()
+        match self.0.options.auth {
+            Auth::VertexProject { .. } => PROJECT_CREDENTIALS.to_owned(),
+            _ => CREDENTIALS.to_owned(),
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Endpoint {
     base: Url,
     version: String,
     vertex: bool,
+    /// Project and location, unless the key determines them.
+    place: Option<(String, String)>,
     /// Whether the address is not Google's own.
     custom: bool,
 }
@@ -54,7 +56,11 @@ pub(crate) enum Method {
 
 impl Endpoint {
     pub(crate) fn new(auth: &Auth, parts: &EndpointParts<'_>) -> Result<Self, EndpointError> {
-        let vertex = matches!(auth, Auth::VertexExpress(_));
+        let vertex = matches!(auth, Auth::VertexExpress(_) | Auth::VertexProject { .. });
+        let place = match auth {
+            Auth::VertexProject { project, location } => Some((project.clone(), location.clone())),
+            _ => None,
+        };
         let description = |text: Option<&str>| {
             text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
         };
@@ -71,8 +77,16 @@ impl Endpoint {
                 Some(region @ ("us" | "eu")) if vertex => {
                     (format!("https://aiplatform.{region}.rep.googleapis.com"), name)
                 }
-                _ if vertex => ("https://aiplatform.googleapis.com".to_owned(), name),
-                _ => ("https://generativelanguage.googleapis.com".to_owned(), name),
+                _ => match &place {
+                    Some((_, region)) if matches!(region.as_str(), "us" | "eu") => {
+                        (format!("https://aiplatform.{region}.rep.googleapis.com"), name)
+                    }
+                    Some((_, region)) if region != "global" => {
+                        (format!("https://{region}-aiplatform.googleapis.com"), name)
+                    }
+                    _ if vertex => ("https://aiplatform.googleapis.com".to_owned(), name),
+                    _ => ("https://generativelanguage.googleapis.com".to_owned(), name),
+                },
             },
         };
         let bad = || EndpointError::Base { url: without_user(&text), source_name };
@@ -83,7 +97,7 @@ impl Endpoint {
         let default = if vertex { "v1beta1" } else { "v1beta" };
         let version = description(parts.version).unwrap_or_else(|| default.to_owned());
         let custom = !base.host_str().is_some_and(|host| host.ends_with(".googleapis.com"));
-        Ok(Self { base, version, vertex, custom })
+        Ok(Self { base, version, vertex, place, custom })
     }
 
     pub(crate) fn base(&self) -> &Url {
@@ -96,6 +110,11 @@ impl Endpoint {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
             path.extend(self.version.split('/'));
+            if let Some((project, location)) = &self.place
+                && !model.starts_with("projects/")
+            {
+                path.extend(["projects", project, "locations", location]);
+            }
             let known: &[&str] = if self.vertex {
                 &["publishers/", "projects/"]
             } else {

@@ -43,12 +43,14 @@ pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap,
     } else {
         (HeaderName::from_static("x-goog-api-key"), key.to_owned())
     };
-    if !headers.contains_key(&name) {
+    // The token is fetched before each request.
+    let needs_key = !matches!(auth, Auth::VertexProject { .. });
+    if needs_key && !headers.contains_key(&name) {
         let mut value = HeaderValue::from_str(&text).map_err(|_| InvalidKey)?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    if matches!(auth, Auth::VertexExpress(_)) {
+    if matches!(auth, Auth::VertexExpress(_) | Auth::VertexProject { .. }) {
         for (name, value) in [
             ("x-vertex-ai-llm-request-type", parts.vertex_request_type),
             ("x-vertex-ai-llm-shared-request-type", parts.vertex_shared_request_type),

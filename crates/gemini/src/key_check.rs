@@ -94,6 +94,10 @@ impl Gemini {
                 it again"
                 .to_owned(),
         })?;
+        let mut headers = headers;
+        if let Some(authorization) = inner.authorize() {
+            headers.extend(authorization.await?);
+        }
         let client = self.transport().client().await?;
         let (url, counts) = inner.endpoint.check_url(COUNTED_BY);
         let verb = if counts { Verb::POST } else { Verb::GET };

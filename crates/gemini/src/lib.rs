@@ -17,5 +17,5 @@ mod key_check;
 pub use auth::{Auth, AuthError, AuthKind, resolve_auth};
 pub use body::request_body;
 pub use chunk::{parse_chunk, parse_scripted_chunk};
-pub use client::{Gemini, GeminiOptions};
+pub use client::{CREDENTIAL_VARIABLES, Gemini, GeminiOptions};
 pub use endpoint::EndpointError;

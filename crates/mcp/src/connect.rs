@@ -235,8 +235,7 @@ impl Surroundings {
             return Ok((custom, None));
         }
         let scopes = &server.oauth.scopes;
-        let Some(google) = Google::of(&server.provider, scopes, &self.variables, &self.http)?
-        else {
+        let Some(google) = Google::of(&server.provider, scopes, &self.variables, &self.http) else {
             let manager = oauth::stored(&self.tokens, server, url, &self.http).await;
             return Ok((custom, manager.map(|manager| (manager, Kind::SignIn))));
         };

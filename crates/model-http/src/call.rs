@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::reqwest::{Response, header};
 use parallax_http::{Failure, FailureKind};
 use parallax_protocol::content::Content;
@@ -263,25 +264,46 @@ impl HttpCall {
 
     /// Sends the request and reads the response headers.
     async fn open(&mut self, attempt: u32) -> Result<Reader, FailedAttempt> {
-        let sent = self.wire.http_request(&self.request, self.delivery, attempt);
-        let sent = sent.map_err(FailedAttempt::last)?;
-        let client = self.transport.client().await.map_err(FailedAttempt::last)?;
-        let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         // A response that is not streamed is silent until it is complete.
         let idle = match self.delivery {
             Delivery::Stream => self.transport.options.idle_timeout,
             Delivery::Whole => self.transport.options.idle_timeout.saturating_mul(2),
         };
-        let response = match tokio::time::timeout(idle, sent).await {
-            Err(_) => return Err(self.early(ReadFailure::Silent(idle))),
-            Ok(Err(error)) => return Err(self.early(ReadFailure::Network(error.into()))),
-            Ok(Ok(response)) => response,
-        };
+        let mut response = self.send(attempt, idle).await?;
+        if response.0.status().as_u16() == 401
+            && let Some(rejected) = self.wire.reject_authorization(&response.1)
+            && rejected.await
+        {
+            response = self.send(attempt, idle).await?;
+        }
+        let (response, _) = response;
         if response.status().is_success() {
             let decoder = self.wire.decoder(&self.request, self.delivery);
             return Ok(Reader::new(response, decoder, idle));
         }
         Err(self.refused(response, idle).await)
+    }
+
+    /// Sends the request; returns the response headers and the fetched headers it was sent with.
+    async fn send(
+        &self,
+        attempt: u32,
+        idle: Duration,
+    ) -> Result<(Response, HeaderMap), FailedAttempt> {
+        let authorization = match self.wire.authorize() {
+            Some(headers) => headers.await.map_err(FailedAttempt::last)?,
+            None => HeaderMap::new(),
+        };
+        let sent = self.wire.http_request(&self.request, self.delivery, attempt);
+        let mut sent = sent.map_err(FailedAttempt::last)?;
+        sent.headers.extend(authorization.clone());
+        let client = self.transport.client().await.map_err(FailedAttempt::last)?;
+        let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
+        match tokio::time::timeout(idle, sent).await {
+            Err(_) => Err(self.early(ReadFailure::Silent(idle))),
+            Ok(Err(error)) => Err(self.early(ReadFailure::Network(error.into()))),
+            Ok(Ok(response)) => Ok((response, authorization)),
+        }
     }
 
     /// Reads an error response.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
+use parallax_protocol::BoxFuture;
 use parallax_protocol::model::{Chunk, ModelError, Request};
 use serde_json::Value;
 
@@ -82,6 +83,20 @@ pub trait Wire: Send + Sync + 'static {
         delivery: Delivery,
         attempt: u32,
     ) -> Result<HttpRequest, ModelError>;
+
+    /// Headers that have to be fetched first, such as a token that expires. Called before each
+    /// attempt.
+    ///
+    /// # Errors
+    /// When there are no credentials.
+    fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
+        None
+    }
+
+    /// The service rejected these headers. Returns whether the next ones may be accepted.
+    fn reject_authorization(&self, _headers: &HeaderMap) -> Option<BoxFuture<'_, bool>> {
+        None
+    }
 
     /// A message for the user before a request is sent for the first time: a setting that this
     /// wire does not send.

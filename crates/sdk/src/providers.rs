@@ -2,6 +2,7 @@
 //! asked. A provider is opened when its first request is made.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -123,6 +124,7 @@ impl ProviderModels {
             version: self.launch.options.version.to_owned(),
             models: self.table.clone(),
             transport: self.transport(),
+            variables: self.launch.google_variables(),
             ..GeminiOptions::from_env(auth, &env)
         };
         let gemini = Gemini::new(options)
@@ -269,6 +271,14 @@ pub(crate) fn key_hint(provider: &Provider) -> String {
 }
 
 impl Launch {
+    /// The variables that locate Google Cloud credentials. A project does not say where they are.
+    fn google_variables(&self) -> Vec<(OsString, OsString)> {
+        parallax_gemini::CREDENTIAL_VARIABLES
+            .iter()
+            .filter_map(|name| Some((name.into(), self.config.user_variable(name)?.into())))
+            .collect()
+    }
+
     /// The key of a provider: from the environment, from its command, or stored. Blocking.
     ///
     /// # Errors

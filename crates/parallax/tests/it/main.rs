@@ -52,3 +52,4 @@ mod stdin;
 mod support;
 mod terminal;
 mod trust;
+mod vertex;

@@ -239,6 +239,7 @@ fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
     let mut items = vec![
         ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
         ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
+        ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
     ];
     items.extend(HOSTED.iter().map(|(provider, name)| {
         let detail = format!("for models with the prefix `{provider}:`");
@@ -259,10 +260,5 @@ fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
             format!("{count} at {}", one_line(&listing.base_url)),
         ));
     }
-    items.push(ListItem::new(
-        "demo",
-        "Try it without a key",
-        "an offline tour with scripted answers",
-    ));
     items
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 /// A key made for this test alone.
-const KEY: &str = include_str!("../../../../tests/mcp/service_account_key.pem");
+const KEY: &str = include_str!("../../../tests/mcp/service_account_key.pem");
 
 /// Answers requests in their order, and keeps what was asked.
 struct Service {
@@ -50,8 +50,12 @@ impl Service {
         self.asked.lock().expect("no panic").clone()
     }
 
-    fn places(&self) -> Places {
-        Places { token: format!("{}/token", self.base), iam: self.base.clone() }
+    fn places(&self) -> TokenServices {
+        TokenServices {
+            token: format!("{}/token", self.base),
+            sts: format!("{}/sts", self.base),
+            iam: self.base.clone(),
+        }
     }
 }
 
@@ -64,11 +68,10 @@ fn is_whole(text: &str) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-fn google(service: &Service, wanted: Wanted, variables: &[(&str, String)]) -> Google {
+fn google(service: &Service, wanted: TokenPurpose, variables: &[(&str, String)]) -> TokenSource {
     let variables: Vec<_> =
         variables.iter().map(|(name, value)| ((*name).into(), value.into())).collect();
-    let source = Source::of(&variables, service.places());
-    Google::new(wanted, source, &ClientOptions::default()).expect("a client")
+    TokenSource::with_services(wanted, &variables, service.places(), &ClientOptions::default())
 }
 
 fn file(folder: &tempfile::TempDir, value: &Value) -> String {
@@ -77,17 +80,17 @@ fn file(folder: &tempfile::TempDir, value: &Value) -> String {
     path.display().to_string()
 }
 
-fn scopes() -> Wanted {
-    Wanted::Access(vec!["scope-a".to_owned(), "scope-b".to_owned()])
+fn scopes() -> TokenPurpose {
+    TokenPurpose::Access(vec!["scope-a".to_owned(), "scope-b".to_owned()])
 }
 
-fn person() -> Value {
+fn user() -> Value {
     json!({"type": "authorized_user", "client_id": "id", "client_secret": "sec&ret",
         "refresh_token": "1//r", "quota_project_id": "payer"})
 }
 
 #[tokio::test]
-async fn the_token_of_a_person_is_fetched_once_and_replaced_before_its_end() {
+async fn token_of_a_user_is_fetched_once_and_replaced_before_it_expires() {
     let answers = [
         (200, json!({"access_token": "short", "expires_in": 200})),
         (200, json!({"access_token": "long", "expires_in": 3599})),
@@ -97,7 +100,7 @@ async fn the_token_of_a_person_is_fetched_once_and_replaced_before_its_end() {
     let folder = home.path().join(".config/gcloud");
     std::fs::create_dir_all(&folder).expect("a folder");
     let usual = folder.join("application_default_credentials.json");
-    std::fs::write(usual, person().to_string()).expect("written");
+    std::fs::write(usual, user().to_string()).expect("written");
     let google = google(&service, scopes(), &[("HOME", home.path().display().to_string())]);
     assert_eq!(google.quota_project().await.as_deref(), Some("payer"));
     for wanted in ["short", "long", "long"] {
@@ -111,7 +114,7 @@ async fn the_token_of_a_person_is_fetched_once_and_replaced_before_its_end() {
 }
 
 #[tokio::test]
-async fn a_service_account_signs_who_it_is() {
+async fn service_account_signs_an_assertion() {
     let service = Service::start(&[(200, json!({"access_token": "a", "expires_in": 3599}))]).await;
     let folder = tempfile::tempdir().expect("a folder");
     let account = json!({"type": "service_account", "client_email": "a@p", "private_key": KEY,
@@ -134,7 +137,7 @@ async fn a_service_account_signs_who_it_is() {
 }
 
 #[tokio::test]
-async fn an_identity_of_another_account_is_asked_for() {
+async fn identity_of_another_account_is_requested() {
     let claims = URL_SAFE_NO_PAD.encode(json!({"exp": credentials::now() + 3_600}).to_string());
     let identity = format!("e30.{claims}.sig");
     let answers = [
@@ -143,8 +146,8 @@ async fn an_identity_of_another_account_is_asked_for() {
     ];
     let service = Service::start(&answers).await;
     let folder = tempfile::tempdir().expect("a folder");
-    let named = file(&folder, &person());
-    let wanted = Wanted::Identity { audience: "aud".into(), account: "sa@p.example".into() };
+    let named = file(&folder, &user());
+    let wanted = TokenPurpose::Identity { audience: "aud".into(), account: "sa@p.example".into() };
     let google = google(&service, wanted, &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     for _ in 0..2 {
         assert_eq!(google.token().await, Ok(identity.clone()));
@@ -158,7 +161,7 @@ async fn an_identity_of_another_account_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_machine_of_google_gives_its_own() {
+async fn metadata_server_gives_a_token() {
     let service = Service::start(&[(200, json!({"access_token": "m", "expires_in": 3599}))]).await;
     let host = service.base.trim_start_matches("http://").to_owned();
     let google = google(&service, scopes(), &[("GCE_METADATA_HOST", host)]);
@@ -169,7 +172,7 @@ async fn a_machine_of_google_gives_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_without_secrets() {
+async fn errors_name_the_cause_without_secrets() {
     let refusal = json!({"error": "invalid_grant", "error_description": "Token has been revoked."});
     let service = Service::start(&[(400, refusal)]).await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -178,17 +181,73 @@ async fn what_is_missing_is_told_without_secrets() {
         let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
         google.token().await.expect_err("nothing").to_string()
     };
-    let revoked = why(&person()).await;
+    let revoked = why(&user()).await;
     assert!(revoked.contains("Token has been revoked.") && !revoked.contains("1//r"), "{revoked}");
-    let federated = why(&json!({"type": "external_account"})).await;
-    assert!(federated.contains("`external_account` are not known"), "{federated}");
+    let unknown = why(&json!({"type": "odd"})).await;
+    assert!(unknown.contains("type `odd` are not supported"), "{unknown}");
     let evil = json!({"type": "service_account", "client_email": "a", "private_key": KEY,
         "token_uri": "http://evil.example/"});
     assert!(why(&evil).await.contains("without `https`"));
     let missing = [("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file".to_owned())];
     let missing = google(&service, scopes(), &missing).token().await.expect_err("nothing");
-    assert!(missing.to_string().contains("there is no file `/no/such/file`"), "{missing}");
+    assert!(
+        missing
+            .to_string()
+            .contains("`/no/such/file` in `GOOGLE_APPLICATION_CREDENTIALS` does not exist"),
+        "{missing}"
+    );
     let nowhere = [("GCE_METADATA_HOST", "127.0.0.1:9".to_owned())];
     let nowhere = google(&service, scopes(), &nowhere).token().await.expect_err("nothing");
     assert!(nowhere.to_string().contains("gcloud auth application-default login"), "{nowhere}");
+}
+
+#[tokio::test]
+async fn external_account_exchanges_its_subject_token() {
+    let answers = [
+        (200, json!({"sub": {"token": 7}, "id": "from-url"})),
+        (200, json!({"access_token": "exchanged", "expires_in": 3599})),
+        (200, json!({"accessToken": "impersonated"})),
+    ];
+    let service = Service::start(&answers).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let account = json!({"type": "external_account", "audience": "//iam/pool",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": format!("{}/sts", service.base),
+        "service_account_impersonation_url": format!("{}/impersonate", service.base),
+        "credential_source": {"url": format!("{}/subject", service.base),
+            "headers": {"X-Identity": "me"},
+            "format": {"type": "json", "subject_token_field_name": "id"}}});
+    let named = file(&folder, &account);
+    let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    assert_eq!(google.token().await.as_deref(), Ok("impersonated"));
+    let asked = service.asked();
+    assert!(asked[0].starts_with("GET /subject ") && asked[0].contains("x-identity: me"));
+    assert!(asked[1].contains("subject_token=from-url"), "{}", asked[1]);
+    assert!(asked[2].to_lowercase().contains("authorization: bearer exchanged"), "{}", asked[2]);
+    let subject = folder.path().join("subject");
+    std::fs::write(&subject, " from-file\n").expect("written");
+    let service = Service::start(&[(200, json!({"access_token": "direct"}))]).await;
+    let account = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",
+        "token_url": format!("{}/sts", service.base), "credential_source": {"file": subject}});
+    let named = file(&folder, &account);
+    let google =
+        super::tests::google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    assert_eq!(google.token().await.as_deref(), Ok("direct"));
+    assert!(service.asked()[0].contains("subject_token=from-file"));
+}
+
+#[tokio::test]
+async fn rejected_token_is_fetched_again() {
+    let answers = [
+        (200, json!({"access_token": "one", "expires_in": 3599})),
+        (200, json!({"access_token": "two", "expires_in": 3599})),
+    ];
+    let service = Service::start(&answers).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let named = file(&folder, &user());
+    let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    assert_eq!(google.token().await.as_deref(), Ok("one"));
+    google.reject("one").await;
+    google.reject("one").await;
+    assert_eq!(google.token().await.as_deref(), Ok("two"));
 }

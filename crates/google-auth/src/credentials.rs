@@ -1,0 +1,369 @@
+//! Where the credentials are, and the exchange for a token.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parallax_http::reqwest::header::CONTENT_TYPE;
+use parallax_http::reqwest::{Client, RequestBuilder};
+use parallax_http::{error_chain, sign_rs256};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{CLOUD_PLATFORM, RESPONSE_LIMIT, Token, text};
+
+/// The largest file of credentials.
+const LIMIT: u64 = 1024 * 1024;
+/// How long the server of the machine may take: where there is none it is not
+/// waited for.
+const MACHINE: Duration = Duration::from_secs(3);
+/// Bytes of an answer.
+const MOST: usize = 64 * 1024;
+
+/// The services that give tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenServices {
+    /// Exchanges refresh tokens and assertions.
+    pub(crate) token: String,
+    /// Exchanges tokens of other identity providers.
+    pub(crate) sts: String,
+    /// Gives tokens of other accounts.
+    pub(crate) iam: String,
+}
+
+impl Default for TokenServices {
+    fn default() -> Self {
+        Self {
+            token: "https://oauth2.googleapis.com/token".to_owned(),
+            sts: "https://sts.googleapis.com/v1/token".to_owned(),
+            iam: "https://iamcredentials.googleapis.com".to_owned(),
+        }
+    }
+}
+
+impl TokenServices {
+    /// Where identity tokens of an account come from.
+    pub(crate) fn identity_of(&self, account: &str) -> String {
+        let account: String = url::form_urlencoded::byte_serialize(account.as_bytes()).collect();
+        format!("{}/v1/projects/-/serviceAccounts/{account}:generateIdToken", self.iam)
+    }
+}
+
+/// Where the credentials are.
+#[derive(Debug)]
+pub(crate) struct CredentialSource {
+    /// The file that a variable names: it must be there.
+    named: Option<PathBuf>,
+    /// The file of `gcloud auth application-default login`.
+    usual: Option<PathBuf>,
+    /// The server of the machine, `host[:port]`.
+    machine: String,
+    /// The project that pays.
+    quota: Option<String>,
+    pub(crate) services: TokenServices,
+}
+
+impl CredentialSource {
+    pub(crate) fn new(variables: &[(OsString, OsString)], services: TokenServices) -> Self {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+        };
+        let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
+        let folder = variable("CLOUDSDK_CONFIG").map(PathBuf::from).or_else(|| {
+            if cfg!(windows) {
+                return Some(PathBuf::from(variable("APPDATA")?).join("gcloud"));
+            }
+            Some(PathBuf::from(variable("HOME")?).join(".config/gcloud"))
+        });
+        Self {
+            named: variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
+            usual: folder.map(|folder| folder.join("application_default_credentials.json")),
+            machine: text("GCE_METADATA_HOST")
+                .unwrap_or_else(|| "metadata.google.internal".to_owned()),
+            quota: text("GOOGLE_CLOUD_QUOTA_PROJECT"),
+            services,
+        }
+    }
+
+    /// The project that pays: of the variable, else of the file.
+    pub(crate) async fn quota_project(&self) -> Option<String> {
+        if self.quota.is_some() {
+            return self.quota.clone();
+        }
+        let file = self.file().await.ok()??;
+        text(&file, "quota_project_id").ok()
+    }
+
+    /// The credentials of the file; `None` when there is no file.
+    async fn file(&self) -> Result<Option<Value>, String> {
+        let (named, path) = match (&self.named, &self.usual) {
+            (Some(path), _) => (true, path.clone()),
+            (None, Some(path)) => (false, path.clone()),
+            (None, None) => return Ok(None),
+        };
+        let reading = tokio::task::spawn_blocking(move || {
+            let shown = path.display();
+            match read_limited(&path) {
+                Ok(text) => serde_json::from_str(&text)
+                    .map(Some)
+                    .map_err(|error| format!("the file `{shown}` is not valid JSON: {error}")),
+                Err(error) if error.kind() == ErrorKind::NotFound && !named => Ok(None),
+                Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
+                    "the file `{shown}` in `GOOGLE_APPLICATION_CREDENTIALS` does not exist"
+                )),
+                Err(error) => Err(format!("the file `{shown}` cannot be read: {error}")),
+            }
+        });
+        reading.await.map_err(|error| error.to_string())?
+    }
+
+    /// A token with these scopes.
+    pub(crate) async fn token(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
+        match self.file().await? {
+            Some(file) => self.by_file(client, &file, scopes).await,
+            None => self.by_machine(client, scopes).await,
+        }
+    }
+
+    async fn by_file(
+        &self,
+        client: &Client,
+        file: &Value,
+        scopes: &[String],
+    ) -> Result<Token, String> {
+        if text(file, "type").is_ok_and(|kind| kind == "impersonated_service_account") {
+            let inner = file.get("source_credentials").unwrap_or(&Value::Null);
+            let acting = self.plain(client, inner, &[CLOUD_PLATFORM.to_owned()]).await?;
+            return self.impersonate(client, file, &acting, scopes).await;
+        }
+        self.plain(client, file, scopes).await
+    }
+
+    /// The token service that a file names, else the usual one.
+    fn token_uri(&self, file: &Value) -> Result<String, String> {
+        match file.get("token_uri") {
+            Some(_) => text(file, "token_uri"),
+            None => Ok(self.services.token.clone()),
+        }
+    }
+
+    /// A token for the subject token of another identity provider (workload identity).
+    async fn external(
+        &self,
+        client: &Client,
+        file: &Value,
+        scopes: &[String],
+    ) -> Result<Token, String> {
+        let impersonates = file.get("service_account_impersonation_url").is_some();
+        let subject = subject_token(client, file).await?;
+        // The token of an impersonated account has the wanted scopes; this one asks for it.
+        let scope = if impersonates { CLOUD_PLATFORM.to_owned() } else { scopes.join(" ") };
+        let form = vec![
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange".to_owned()),
+            ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token".to_owned()),
+            ("audience", text(file, "audience")?),
+            ("scope", scope),
+            ("subject_token_type", text(file, "subject_token_type")?),
+            ("subject_token", subject),
+        ];
+        let to = match file.get("token_url") {
+            Some(_) => text(file, "token_url")?,
+            None => self.services.sts.clone(),
+        };
+        let mut request = client
+            .post(safe(&to)?)
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(form_body(form));
+        if let (Ok(id), Ok(secret)) = (text(file, "client_id"), text(file, "client_secret")) {
+            request = request.basic_auth(id, Some(secret));
+        }
+        let token = granted(&response(request).await?)?;
+        if !impersonates {
+            return Ok(token);
+        }
+        self.impersonate(client, file, &token, scopes).await
+    }
+
+    /// A token of the service account that a file names, given by another token.
+    async fn impersonate(
+        &self,
+        client: &Client,
+        file: &Value,
+        acting: &Token,
+        scopes: &[String],
+    ) -> Result<Token, String> {
+        let url = safe(&text(file, "service_account_impersonation_url")?)?;
+        let body = json!({"scope": scopes, "lifetime": "3600s",
+            "delegates": file.get("delegates").cloned().unwrap_or_else(|| json!([]))});
+        let request = client.post(url).bearer_auth(&acting.text).json(&body);
+        let response = response(request).await?;
+        Ok(Token::lasting(text(&response, "accessToken")?, 3_600))
+    }
+
+    /// A token for the credentials of a user or of a service account.
+    async fn plain(
+        &self,
+        client: &Client,
+        file: &Value,
+        scopes: &[String],
+    ) -> Result<Token, String> {
+        let form = match text(file, "type").unwrap_or_default().as_str() {
+            "authorized_user" => {
+                let mut form = vec![("grant_type", "refresh_token".to_owned())];
+                for key in ["client_id", "client_secret", "refresh_token"] {
+                    form.push((key, text(file, key)?));
+                }
+                (self.token_uri(file)?, form)
+            }
+            "external_account" => return self.external(client, file, scopes).await,
+            "service_account" => {
+                let to = self.token_uri(file)?;
+                let assertion = assertion(file, scopes, &to)?;
+                let kind = "urn:ietf:params:oauth:grant-type:jwt-bearer".to_owned();
+                (to, vec![("grant_type", kind), ("assertion", assertion)])
+            }
+            "" => return Err("the credentials have no `type`".to_owned()),
+            other => {
+                let other: String = other.chars().take(60).collect();
+                return Err(format!(
+                    "credentials of the type `{other}` are not supported: use `authorized_user`, \
+                     `service_account`, `external_account`, or `impersonated_service_account`"
+                ));
+            }
+        };
+        let (to, form) = form;
+        let request = client
+            .post(safe(&to)?)
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(form_body(form));
+        granted(&response(request).await?)
+    }
+
+    async fn by_machine(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
+        let path = "computeMetadata/v1/instance/service-accounts/default/token";
+        let mut url = Url::parse(&format!("http://{}/{path}", self.machine))
+            .map_err(|_| "`GCE_METADATA_HOST` is not a host".to_owned())?;
+        url.query_pairs_mut().append_pair("scopes", &scopes.join(","));
+        let request = client.get(url).header("Metadata-Flavor", "Google").timeout(MACHINE);
+        let answered = response(request).await.map_err(|why| {
+            format!(
+                "there are no credentials: run `gcloud auth application-default login`, or set \
+                 `GOOGLE_APPLICATION_CREDENTIALS` to a file (the metadata server: {why})"
+            )
+        })?;
+        granted(&answered)
+    }
+}
+
+/// Reads a file up to the limit.
+fn read_limited(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LIMIT).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// An address to which secrets may be sent.
+fn safe(url: &str) -> Result<Url, String> {
+    let url = Url::parse(url).map_err(|_| "the credentials contain an invalid URL".to_owned())?;
+    let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if here => Ok(url),
+        _ => Err("the credentials contain a URL without `https`".to_owned()),
+    }
+}
+
+fn form_body(form: Vec<(&str, String)>) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish()
+}
+
+/// The token of the other identity provider, from a file or an address.
+async fn subject_token(client: &Client, file: &Value) -> Result<String, String> {
+    let source = file.get("credential_source").ok_or("`credential_source` is missing")?;
+    let body = if let Ok(path) = text(source, "file") {
+        let path = PathBuf::from(path);
+        let shown = path.display().to_string();
+        tokio::task::spawn_blocking(move || read_limited(&path))
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| format!("the file `{shown}` of `credential_source`: {error}"))?
+    } else if let Ok(url) = text(source, "url") {
+        let mut request = client.get(safe(&url)?);
+        let headers = source.get("headers").and_then(Value::as_object);
+        for (name, value) in headers.into_iter().flatten() {
+            request = request.header(name, value.as_str().unwrap_or_default());
+        }
+        response_text(request).await?
+    } else {
+        return Err("only `file` and `url` are supported in `credential_source`".to_owned());
+    };
+    let format = source.get("format");
+    let is_json = format.and_then(|it| it.get("type")).is_some_and(|kind| kind == "json");
+    if !is_json {
+        return Ok(body.trim().to_owned());
+    }
+    let field = format.and_then(|it| it.get("subject_token_field_name")).and_then(Value::as_str);
+    let value: Value = serde_json::from_str(&body)
+        .map_err(|_| "the subject token of `credential_source` is not valid JSON".to_owned())?;
+    text(&value, field.unwrap_or("access_token"))
+}
+
+/// What a service account says of itself, signed with its key.
+fn assertion(file: &Value, scopes: &[String], to: &str) -> Result<String, String> {
+    let begun = now();
+    let header = json!({"alg": "RS256", "typ": "JWT", "kid": file.get("private_key_id")});
+    let claims = json!({"iss": text(file, "client_email")?, "scope": scopes.join(" "),
+        "aud": to, "iat": begun, "exp": begun + 3_600});
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(&header), part(&claims));
+    let signature = sign_rs256(&text(file, "private_key")?, signed.as_bytes())?;
+    Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+}
+
+fn granted(answer: &Value) -> Result<Token, String> {
+    let seconds = answer.get("expires_in").and_then(Value::as_u64).unwrap_or(3_600);
+    Ok(Token::lasting(text(answer, "access_token")?, seconds))
+}
+
+/// The JSON response of a service, or its reason, without anything that was sent.
+pub(crate) async fn response(request: RequestBuilder) -> Result<Value, String> {
+    let text = response_text(request).await?;
+    serde_json::from_str(&text).map_err(|_| "the response is not valid JSON".to_owned())
+}
+
+async fn response_text(request: RequestBuilder) -> Result<String, String> {
+    let reading = async {
+        let failed = |error: parallax_http::reqwest::Error| error_chain(&error.without_url());
+        let mut response = request.send().await.map_err(failed)?;
+        let mut body = Vec::new();
+        while let Some(more) = response.chunk().await.map_err(failed)? {
+            body.extend_from_slice(&more);
+            if body.len() > MOST {
+                return Err("the response is too long".to_owned());
+            }
+        }
+        let status = response.status();
+        if status.is_success() {
+            return String::from_utf8(body).map_err(|_| "the response is not UTF-8".to_owned());
+        }
+        let value: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let reasons = ["/error_description", "/error/message", "/error"];
+        let reason = reasons.iter().find_map(|key| value.pointer(key)?.as_str());
+        let reason: String = reason.unwrap_or_default().chars().take(300).collect();
+        Err(format!("{status} {reason}").trim().to_owned())
+    };
+    let read = tokio::time::timeout(RESPONSE_LIMIT, reading).await;
+    read.unwrap_or_else(|_| Err(format!("no response within {} s", RESPONSE_LIMIT.as_secs())))
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

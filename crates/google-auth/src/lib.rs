@@ -1,0 +1,188 @@
+//! Application default credentials of Google Cloud: access tokens and identity tokens, fetched when
+//! they are needed and replaced before they expire.
+//!
+//! Credentials come from the file in `GOOGLE_APPLICATION_CREDENTIALS`, else from the file of
+//! `gcloud auth application-default login`, else from the machine's metadata server. The formats
+//! are those of Google's client libraries.
+
+mod credentials;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use credentials::{CredentialSource, TokenServices};
+use parallax_http::reqwest::Client;
+use parallax_http::{ClientOptions, Redirects};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OnceCell};
+
+/// A token is replaced this long before it expires.
+const EARLY: Duration = Duration::from_secs(300);
+/// The limit for one response of a token service.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(20);
+/// The scope for all services of Google Cloud.
+pub const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+
+/// Credentials that give no token. The message contains no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct GoogleAuthError(String);
+
+/// Gives tokens for requests. Cheap to clone; all clones share one token.
+#[derive(Clone)]
+pub struct TokenSource {
+    inner: Arc<TokenState>,
+}
+
+struct TokenState {
+    http: ClientOptions,
+    client: OnceCell<Client>,
+    purpose: TokenPurpose,
+    source: CredentialSource,
+    /// Concurrent callers wait for one request.
+    kept: Mutex<Option<Token>>,
+}
+
+/// What a token is for.
+#[derive(Debug, Clone)]
+pub enum TokenPurpose {
+    /// Services, with these scopes.
+    Access(Vec<String>),
+    /// To prove the identity of a service account to an audience.
+    Identity {
+        /// The audience.
+        audience: String,
+        /// The account.
+        account: String,
+    },
+}
+
+/// A token with its expiry.
+#[derive(Clone)]
+pub(crate) struct Token {
+    text: String,
+    expires: Instant,
+}
+
+impl Token {
+    fn lasting(text: String, seconds: u64) -> Self {
+        let expires = Instant::now().checked_add(Duration::from_secs(seconds.min(86_400)));
+        Self { text, expires: expires.unwrap_or_else(Instant::now) }
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.expires.saturating_duration_since(Instant::now()) > EARLY
+    }
+}
+
+impl std::fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenSource").field("purpose", &self.inner.purpose).finish()
+    }
+}
+
+impl TokenSource {
+    /// The tokens for a purpose. `variables` locate the credentials; nothing is read yet.
+    pub fn new(
+        purpose: TokenPurpose,
+        variables: &[(OsString, OsString)],
+        http: &ClientOptions,
+    ) -> Self {
+        Self::with_services(purpose, variables, TokenServices::default(), http)
+    }
+
+    fn with_services(
+        purpose: TokenPurpose,
+        variables: &[(OsString, OsString)],
+        services: TokenServices,
+        http: &ClientOptions,
+    ) -> Self {
+        let source = CredentialSource::new(variables, services);
+        // Secrets are sent, so redirects are not followed.
+        let http = ClientOptions { redirects: Redirects::None, ..http.clone() };
+        let (client, kept) = (OnceCell::new(), Mutex::default());
+        Self { inner: Arc::new(TokenState { http, client, purpose, source, kept }) }
+    }
+
+    /// The current token; a new one when it is about to expire.
+    ///
+    /// # Errors
+    /// When there are no credentials, or the service gives no token for them.
+    pub async fn token(&self) -> Result<String, GoogleAuthError> {
+        let mut kept = self.inner.kept.lock().await;
+        if let Some(token) = kept.as_ref().filter(|token| token.is_fresh()) {
+            return Ok(token.text.clone());
+        }
+        let fetched = self.fetch().await.map_err(|why| {
+            GoogleAuthError(format!("cannot get a token for the Google Cloud credentials: {why}"))
+        })?;
+        let text = fetched.text.clone();
+        *kept = Some(fetched);
+        Ok(text)
+    }
+
+    /// Forgets a token that a service rejected; a newer one stays.
+    pub async fn reject(&self, token: &str) {
+        let mut kept = self.inner.kept.lock().await;
+        if kept.as_ref().is_some_and(|kept| kept.text == token) {
+            *kept = None;
+        }
+    }
+
+    /// The project that is billed: from `GOOGLE_CLOUD_QUOTA_PROJECT`, else from the file.
+    pub async fn quota_project(&self) -> Option<String> {
+        match self.inner.purpose {
+            TokenPurpose::Access(_) => self.inner.source.quota_project().await,
+            TokenPurpose::Identity { .. } => None,
+        }
+    }
+
+    async fn client(&self) -> Result<&Client, String> {
+        let build = || async {
+            let options = self.inner.http.clone();
+            tokio::task::spawn_blocking(move || parallax_http::client(&options))
+                .await
+                .map_err(|error| error.to_string())?
+                .map_err(|error| error.to_string())
+        };
+        self.inner.client.get_or_try_init(build).await
+    }
+
+    async fn fetch(&self) -> Result<Token, String> {
+        let TokenState { purpose, source, .. } = &*self.inner;
+        let client = self.client().await?;
+        match purpose {
+            TokenPurpose::Access(scopes) => source.token(client, scopes).await,
+            TokenPurpose::Identity { audience, account } => {
+                let acting = source.token(client, &[CLOUD_PLATFORM.to_owned()]).await?;
+                let url = source.services.identity_of(account);
+                let body = json!({"audience": audience, "includeEmail": true});
+                let request = client.post(url).bearer_auth(&acting.text).json(&body);
+                let response = credentials::response(request).await?;
+                let token = text(&response, "token")?;
+                let seconds = seconds_left(&token).unwrap_or(3_600);
+                Ok(Token::lasting(token, seconds))
+            }
+        }
+    }
+}
+
+/// A field of a response or file that must be there.
+pub(crate) fn text(value: &Value, key: &str) -> Result<String, String> {
+    let text = value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    text.map(str::to_owned).ok_or_else(|| format!("`{key}` is missing"))
+}
+
+/// How long an identity token lasts, from its own claims.
+fn seconds_left(token: &str) -> Option<u64> {
+    let claims = token.split('.').nth(1)?;
+    let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    claims.get("exp")?.as_u64()?.checked_sub(credentials::now())
+}
+
+#[cfg(test)]
+mod tests;
