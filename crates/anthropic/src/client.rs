@@ -7,8 +7,8 @@ use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
-    HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, TransportOptions, Wire,
-    model_id, parse_base, url_with_path,
+    HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt, TransportOptions,
+    Wire, model_id, parse_base, url_with_path,
 };
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
@@ -118,7 +118,7 @@ impl Wire for AnthropicWire {
         &self,
         request: &Request,
         _delivery: Delivery,
-        _attempt: u32,
+        _attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let model = model_id(&request.model);
         let rejected = self.rejected();

@@ -18,10 +18,16 @@ const UNSENT_KEYS: &[&str] =
 
 /// Builds the body. Equal requests give equal bytes.
 pub fn request_body(request: &Request, table: &ModelTable) -> Vec<u8> {
-    body_for_attempt(request, table, false)
+    body_for_attempt(request, table, false, None)
 }
 
-pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: bool) -> Vec<u8> {
+/// `continuation` is the token of the answer that the request continues.
+pub(crate) fn body_for_attempt(
+    request: &Request,
+    table: &ModelTable,
+    is_retry: bool,
+    continuation: Option<&str>,
+) -> Vec<u8> {
     let mut settings = table.generation(request, is_retry);
     merge(&mut settings, &request.generation);
     add_defaults(&mut settings, request, table);
@@ -63,6 +69,11 @@ pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: 
     if !settings.is_empty() {
         body.extend_from_slice(b"\"generationConfig\":");
         write_json(&mut body, &settings);
+        body.push(b',');
+    }
+    if let Some(token) = continuation {
+        body.extend_from_slice(b"\"continuationToken\":");
+        write_json(&mut body, token);
         body.push(b',');
     }
     body.extend_from_slice(b"\"contents\":[");

@@ -95,6 +95,7 @@ pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
                 .finish_reason
                 .filter(|word| !word.is_empty())
                 .map(Finish::from_gemini_word);
+            chunk.continuation = candidate.continuation_token.filter(|token| !token.is_empty());
             chunk.finish_message = candidate.finish_message.or(chunk.finish_message);
             chunk.citations = candidate.citation_metadata.map(|c| c.citations).unwrap_or_default();
             chunk.grounding = candidate.grounding_metadata;
@@ -123,6 +124,7 @@ struct WireCandidate {
     content: Option<WireContent>,
     finish_reason: Option<String>,
     finish_message: Option<String>,
+    continuation_token: Option<String>,
     citation_metadata: Option<WireCitations>,
     grounding_metadata: Option<Value>,
     url_context_metadata: Option<Value>,
@@ -201,6 +203,7 @@ fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
             .collect();
         chunk.finish =
             candidate.get("finishReason").and_then(|raw| string(raw)).map(Finish::from_gemini_word);
+        chunk.continuation = candidate.get("continuationToken").and_then(|raw| string(raw));
         if let Some(message) = candidate.get("finishMessage").and_then(|raw| string(raw)) {
             chunk.finish_message = Some(message);
         }

@@ -9,8 +9,8 @@ use parallax_http::ClientOptions;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parallax_http::url::Url;
 use parallax_model_http::{
-    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Transport,
-    TransportOptions, Wire, user_agent,
+    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, SendAttempt,
+    Transport, TransportOptions, Wire, user_agent,
 };
 use parallax_models::{ModelTable, is_utility};
 use parallax_protocol::model::{
@@ -295,10 +295,10 @@ impl Wire for GeminiWire {
         &self,
         request: &Request,
         delivery: Delivery,
-        attempt: u32,
+        attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.0.options;
-        let is_retry = attempt > 1 || request.is_retry;
+        let is_retry = attempt.number > 1 || request.is_retry;
         let parts = HeaderParts {
             bearer: options.bearer,
             custom: &options.custom_headers,
@@ -319,7 +319,7 @@ impl Wire for GeminiWire {
         Ok(HttpRequest {
             url: self.0.endpoint.url(self.0.model_id(&request.model), method),
             headers,
-            body: body_for_attempt(request, &options.models, is_retry).into(),
+            body: body_for_attempt(request, &options.models, is_retry, attempt.continuation).into(),
         })
     }
 

@@ -15,10 +15,11 @@ use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::backoff::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
 use crate::client::Transport;
+use crate::continuation::{Continuation, Tracked};
 use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, Reader};
-use crate::wire::{Delivery, Recovery, Wire};
+use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
 
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -63,6 +64,7 @@ pub struct HttpCall {
     delivery: Delivery,
     attempts: u32,
     recoveries: u32,
+    continuation: Continuation,
     phase: CallPhase,
 }
 
@@ -77,7 +79,16 @@ impl HttpCall {
     ) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
         let phase = CallPhase::Attempt(1);
-        Self { wire, transport, request, delivery, attempts, recoveries: 0, phase }
+        Self {
+            wire,
+            transport,
+            request,
+            delivery,
+            attempts,
+            recoveries: 0,
+            continuation: Continuation::default(),
+            phase,
+        }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.
@@ -186,7 +197,9 @@ impl HttpCall {
                         Ok(None) => return None,
                         Ok(Some((chunk, reader))) => {
                             self.phase = CallPhase::Reading(reader);
-                            return Some(Ok(StreamEvent::Chunk(Box::new(chunk))));
+                            if let Some(event) = self.track(chunk) {
+                                return Some(event);
+                            }
                         }
                         Err(failed) => match self.recover(&failed) {
                             Some(Recovery { notice: Some(notice) }) => {
@@ -197,15 +210,53 @@ impl HttpCall {
                         },
                     }
                 }
-                CallPhase::Reading(reader) => {
-                    return match reader.next().await {
-                        Ok(None) => None,
-                        Ok(Some(chunk)) => Some(Ok(StreamEvent::Chunk(Box::new(chunk)))),
-                        Err(failure) => Some(Err(self.late(failure))),
-                    };
-                }
+                CallPhase::Reading(reader) => match reader.next().await {
+                    Ok(None) if self.continuation.next_hop() => {
+                        self.phase = CallPhase::Attempt(1);
+                    }
+                    Ok(None) => return None,
+                    Ok(Some(chunk)) => {
+                        if let Some(event) = self.track(chunk) {
+                            return Some(event);
+                        }
+                    }
+                    Err(failure) => return Some(self.after_cut(failure)),
+                },
             }
         }
+    }
+
+    fn track(&mut self, chunk: Chunk) -> Option<Result<StreamEvent, ModelError>> {
+        match self.continuation.track(chunk) {
+            Tracked::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
+            Tracked::Skip => None,
+            Tracked::Broken(why) => Some(Err(ModelError::Broken {
+                status: None,
+                message: format!("the answer cannot be continued: {why}"),
+                retryable: true,
+                delay: None,
+            })),
+        }
+    }
+
+    /// A response that broke is resumed from its newest checkpoint, if it has one.
+    fn after_cut(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
+        let (class, retryable) = self.transient(&failure);
+        if !retryable || !self.continuation.resume() {
+            return Err(self.late(failure));
+        }
+        let attempt = self.continuation.reconnections();
+        let wait = self.transport.options.backoff.short_wait(attempt, None);
+        self.phase = CallPhase::Waiting(1, wait);
+        Ok(StreamEvent::Retry(Retry {
+            attempt,
+            max_attempts: self.attempts,
+            delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            class: class.to_owned(),
+            status: None,
+            message: format!("{}; continuing the answer", self.describe(&failure)),
+            model: self.request.model.clone(),
+        }))
     }
 
     /// Lets the wire change a request that the service rejected.
@@ -294,7 +345,11 @@ impl HttpCall {
             Some(headers) => headers.await.map_err(FailedAttempt::last)?,
             None => HeaderMap::new(),
         };
-        let sent = self.wire.http_request(&self.request, self.delivery, attempt);
+        let sent = self.wire.http_request(
+            &self.request,
+            self.delivery,
+            SendAttempt { number: attempt, continuation: self.continuation.token() },
+        );
         let mut sent = sent.map_err(FailedAttempt::last)?;
         sent.headers.extend(authorization.clone());
         let client = self.transport.client().await.map_err(FailedAttempt::last)?;

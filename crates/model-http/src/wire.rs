@@ -33,6 +33,15 @@ pub struct HttpRequest {
     pub body: Bytes,
 }
 
+/// One attempt to send a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendAttempt<'a> {
+    /// Counted from 1.
+    pub number: u32,
+    /// The token of the answer that the request continues.
+    pub continuation: Option<&'a str>,
+}
+
 /// An event that is not a piece of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventError {
@@ -73,7 +82,7 @@ pub trait Wire: Send + Sync + 'static {
     /// The base URL, for messages.
     fn base(&self) -> &Url;
 
-    /// Writes a request. `attempt` counts from 1.
+    /// Writes a request.
     ///
     /// # Errors
     /// When it cannot be written (a key that no header can hold).
@@ -81,7 +90,7 @@ pub trait Wire: Send + Sync + 'static {
         &self,
         request: &Request,
         delivery: Delivery,
-        attempt: u32,
+        attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError>;
 
     /// Headers that have to be fetched first, such as a token that expires. Called before each

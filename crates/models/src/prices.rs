@@ -2,6 +2,7 @@
 //! settings (`modelConfigs.prices`).
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parallax_protocol::price::{Price, Rates};
 use serde::de::Error as _;
@@ -24,12 +25,17 @@ const fn tiered(short: Rates, long: Rates) -> Price {
     Price { short, long: Some((LONG, long)) }
 }
 
+/// This model costs half of its price through 2026-11-30.
+const ARGON: &str = "gemini-4-argon";
+const ARGON_OFFER_END: Duration = Duration::from_secs(1_796_083_200);
+
 /// A price and the first version that has it.
 type Row = ((u32, u32), Price);
 
 /// By a word in the name; the first match counts. Newest first: a model has the price of the
 /// first version that it reaches.
 const PRICES: &[(&str, &[Row])] = &[
+    ("argon", &[((4, 0), flat(4.00, 0.40, 20.00))]),
     (
         "flash-lite",
         &[
@@ -42,6 +48,7 @@ const PRICES: &[(&str, &[Row])] = &[
     (
         "flash",
         &[
+            ((3, 8), flat(0.75, 0.075, 3.75)),
             ((3, 6), flat(1.50, 0.15, 7.50)),
             ((3, 5), flat(1.50, 0.15, 9.00)),
             ((3, 0), flat(0.50, 0.05, 3.00)),
@@ -119,6 +126,9 @@ pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Pr
         .max_by_key(|(key, _)| key.len());
     if let Some((_, price)) = longest {
         return Some((*price).into());
+    }
+    if name == ARGON && SystemTime::now() < UNIX_EPOCH + ARGON_OFFER_END {
+        return Some(flat(2.00, 0.20, 10.00));
     }
     let (_, rows) = PRICES.iter().find(|(kind, _)| name.contains(kind))?;
     match version(model) {

@@ -85,6 +85,7 @@ const CHOICES: &[(&str, &str)] = &[
     ("gemini-3.1-pro-preview", "Preview"),
     ("gemini-3-pro-preview", "Preview"),
     ("gemini-3-flash-preview", "Preview"),
+    ("gemini-4-argon", "Longest answers"),
     ("gemini-3.8-flash", ""),
     ("gemini-3.5-flash-lite", ""),
     ("gemini-2.5-pro", "Older"),

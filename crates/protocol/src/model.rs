@@ -138,6 +138,8 @@ pub enum FinishReason {
     MalformedCall,
     /// The context window is full.
     ContextFull,
+    /// The response reached its own limit, and a token continues it.
+    Continue,
     /// The provider paused a long turn; the same request continues it.
     Paused,
     /// The model called a tool where none was offered.
@@ -178,12 +180,22 @@ impl Finish {
         let reason = match word.as_str() {
             "STOP" => FinishReason::Stop,
             "MAX_TOKENS" => FinishReason::MaxTokens,
+            "CONTINUATION" => FinishReason::Continue,
             "RECITATION" => FinishReason::Refused(Refusal::Recitation),
-            "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII" | "IMAGE_SAFETY"
-            | "LANGUAGE" => FinishReason::Refused(Refusal::Safety),
-            "MALFORMED_FUNCTION_CALL" => FinishReason::MalformedCall,
+            "SAFETY"
+            | "PROHIBITED_CONTENT"
+            | "BLOCKLIST"
+            | "SPII"
+            | "LANGUAGE"
+            | "MODEL_ARMOR"
+            | "ESCALATION"
+            | "PUP_LIMITED_DISABLED" => FinishReason::Refused(Refusal::Safety),
+            word if word.starts_with("IMAGE_") => FinishReason::Refused(Refusal::Safety),
+            "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "MISSING_THOUGHT_SIGNATURE" => {
+                FinishReason::MalformedCall
+            }
             "UNEXPECTED_TOOL_CALL" => FinishReason::UnexpectedCall,
-            "OTHER" => FinishReason::Other,
+            "OTHER" | "NO_IMAGE" | "TOO_MANY_TOOL_CALLS" => FinishReason::Other,
             _ => FinishReason::Unknown,
         };
         Self { reason, word }
@@ -200,7 +212,9 @@ impl Finish {
             | FinishReason::ToolCalls
             | FinishReason::Paused
             | FinishReason::Unknown => "STOP",
-            FinishReason::MaxTokens | FinishReason::ContextFull => "MAX_TOKENS",
+            FinishReason::MaxTokens | FinishReason::ContextFull | FinishReason::Continue => {
+                "MAX_TOKENS"
+            }
             FinishReason::Refused(Refusal::Safety) => "SAFETY",
             FinishReason::Refused(Refusal::Recitation) => "RECITATION",
             FinishReason::MalformedCall => "MALFORMED_FUNCTION_CALL",
@@ -229,6 +243,8 @@ pub struct Chunk {
     pub grounding: Option<Value>,
     /// `urlContextMetadata` as received.
     pub url_context: Option<Value>,
+    /// A token from which a longer answer can be continued.
+    pub continuation: Option<String>,
     /// The model that answered.
     pub model_version: Option<String>,
     /// The service's id of the response.

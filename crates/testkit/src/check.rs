@@ -63,6 +63,7 @@ const BODY_KEYS: &[&str] = &[
     "toolConfig",
     "safetySettings",
     "cachedContent",
+    "continuationToken",
     "generationConfig",
     "labels",
 ];

@@ -17,6 +17,7 @@ mod budget;
 mod commands;
 mod container;
 mod context;
+mod continuation;
 mod conversation;
 mod disk;
 mod drop_in;

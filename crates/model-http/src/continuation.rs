@@ -1,0 +1,255 @@
+//! An answer that comes in several hops: a response ends with a token, and the next request
+//! continues it. Tokens inside a response are checkpoints, from which a cut response is resumed.
+
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::model::{Chunk, FinishReason, Usage};
+
+/// Reconnections without a new piece of the answer.
+const RECONNECTIONS: u32 = 3;
+
+/// The state of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct Continuation {
+    /// The newest token.
+    token: Option<String>,
+    /// The token that the current hop began with.
+    began: Option<String>,
+    /// The visible text since the newest token.
+    since: String,
+    /// Whether something else than text was received since then.
+    has_more_than_text: bool,
+    /// The text that a resumed response repeats.
+    skip: String,
+    /// The token counts of earlier hops.
+    earlier: Option<Usage>,
+    hop: Option<Usage>,
+    reconnections: u32,
+    /// The hop ended, and the next one follows.
+    goes_on: bool,
+}
+
+/// What to do with a chunk.
+#[derive(Debug)]
+pub(crate) enum Tracked {
+    Emit(Box<Chunk>),
+    Skip,
+    /// The response cannot be joined to what was received before.
+    Broken(&'static str),
+}
+
+impl Continuation {
+    /// The token that a request continues from.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Takes a chunk of the current hop.
+    pub(crate) fn track(&mut self, mut chunk: Chunk) -> Tracked {
+        if let Some(usage) = chunk.usage {
+            self.hop = Some(usage);
+            chunk.usage = Some(self.total());
+        }
+        if !self.skip.is_empty() && !self.skip_repeated(&mut chunk) {
+            return Tracked::Broken("the resumed answer differs from what was received before");
+        }
+        if self.token.is_some() {
+            for part in &chunk.parts {
+                match part.view() {
+                    PartView::Text(text) => self.since.push_str(text),
+                    PartView::Thought(_) => {}
+                    _ => self.has_more_than_text = true,
+                }
+            }
+        }
+        if !chunk.parts.is_empty() {
+            self.reconnections = 0;
+        }
+        let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
+        if let Some(token) = chunk.continuation.take() {
+            if ends && self.began.as_ref() == Some(&token) {
+                return Tracked::Broken("the service returned the same continuation token twice");
+            }
+            self.token = Some(token);
+            self.since.clear();
+            self.has_more_than_text = false;
+        }
+        if ends && self.token.is_some() {
+            self.goes_on = true;
+            chunk.finish = None;
+        }
+        let is_empty = chunk.parts.is_empty()
+            && chunk.finish.is_none()
+            && chunk.usage.is_none()
+            && chunk.blocked.is_none()
+            && chunk.citations.is_empty()
+            && chunk.grounding.is_none();
+        if is_empty { Tracked::Skip } else { Tracked::Emit(Box::new(chunk)) }
+    }
+
+    /// Removes text that was received before the connection was cut; `false` when the text differs.
+    fn skip_repeated(&mut self, chunk: &mut Chunk) -> bool {
+        let mut kept = Vec::with_capacity(chunk.parts.len());
+        for part in std::mem::take(&mut chunk.parts) {
+            if self.skip.is_empty() {
+                kept.push(part);
+                continue;
+            }
+            match part.view() {
+                // Thoughts were shown before, too.
+                PartView::Thought(_) => {}
+                PartView::Text(text) => {
+                    // It was received since the token all the same.
+                    if let Some(rest) = self.skip.strip_prefix(text) {
+                        self.since.push_str(text);
+                        self.skip = rest.to_owned();
+                    } else if let Some(rest) = text.strip_prefix(self.skip.as_str()) {
+                        self.since.push_str(&self.skip);
+                        kept.push(Part::text(rest));
+                        self.skip.clear();
+                    } else {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        chunk.parts = kept;
+        true
+    }
+
+    /// The token counts of the answer so far: the prompt is that of the first hop, the rest is
+    /// summed.
+    fn total(&self) -> Usage {
+        let hop = self.hop.unwrap_or_default();
+        let Some(earlier) = self.earlier else { return hop };
+        let output = earlier.output.saturating_add(hop.output);
+        let thought = earlier.thought.saturating_add(hop.thought);
+        let tool_prompt = earlier.tool_prompt.saturating_add(hop.tool_prompt);
+        Usage {
+            prompt: earlier.prompt,
+            cached: earlier.cached,
+            cache_write: earlier.cache_write,
+            output,
+            thought,
+            tool_prompt,
+            total: [earlier.prompt, output, thought, tool_prompt]
+                .into_iter()
+                .fold(0, u64::saturating_add),
+        }
+    }
+
+    /// The response ended properly; whether another hop follows.
+    pub(crate) fn next_hop(&mut self) -> bool {
+        if !std::mem::take(&mut self.goes_on) {
+            return false;
+        }
+        self.begin();
+        true
+    }
+
+    /// The response was cut; whether it can be resumed from a checkpoint.
+    pub(crate) fn resume(&mut self) -> bool {
+        if self.token.is_none() || self.has_more_than_text || self.reconnections >= RECONNECTIONS {
+            return false;
+        }
+        self.reconnections += 1;
+        self.goes_on = false;
+        let received = std::mem::take(&mut self.since);
+        self.begin();
+        self.skip = received;
+        true
+    }
+
+    fn begin(&mut self) {
+        self.began.clone_from(&self.token);
+        self.since.clear();
+        if self.hop.is_some() {
+            self.earlier = Some(self.total());
+            self.hop = None;
+        }
+    }
+
+    /// How often the answer was resumed without a new piece of it.
+    pub(crate) fn reconnections(&self) -> u32 {
+        self.reconnections
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::content::Content;
+    use parallax_protocol::model::Finish;
+
+    fn chunk(text: &str, token: Option<&str>, word: Option<&str>) -> Chunk {
+        Chunk {
+            parts: if text.is_empty() { Vec::new() } else { vec![Part::text(text)] },
+            continuation: token.map(str::to_owned),
+            finish: word.map(Finish::from_gemini_word),
+            ..Chunk::default()
+        }
+    }
+
+    fn text(tracked: Tracked) -> String {
+        match tracked {
+            Tracked::Emit(chunk) => Content::model(chunk.parts).visible_text(),
+            Tracked::Skip => String::new(),
+            Tracked::Broken(why) => format!("broken: {why}"),
+        }
+    }
+
+    #[test]
+    fn hops_are_joined_and_counted() {
+        let mut answer = Continuation::default();
+        let mut first = chunk("one", Some("t1"), Some("CONTINUATION"));
+        first.usage = Some(Usage { prompt: 100, output: 5, total: 105, ..Usage::default() });
+        assert_eq!(text(answer.track(first)), "one");
+        assert!(answer.next_hop() && answer.token() == Some("t1"));
+        let mut second = chunk(" two", None, Some("STOP"));
+        second.usage = Some(Usage { prompt: 170, output: 7, total: 177, ..Usage::default() });
+        let Tracked::Emit(second) = answer.track(second) else { unreachable!("a chunk") };
+        let usage = second.usage.expect("counts");
+        assert_eq!((usage.prompt, usage.output, usage.total), (100, 12, 112));
+        assert!(second.finish.is_some() && !answer.next_hop());
+    }
+
+    #[test]
+    fn same_token_twice_is_an_error() {
+        let mut answer = Continuation::default();
+        answer.track(chunk("a", Some("t"), Some("CONTINUATION")));
+        assert!(answer.next_hop());
+        let again = answer.track(chunk("b", Some("t"), Some("CONTINUATION")));
+        assert!(text(again).contains("twice"));
+    }
+
+    #[test]
+    fn cut_response_resumes_without_printing_text_twice() {
+        let mut answer = Continuation::default();
+        assert!(!answer.resume());
+        answer.track(chunk("a ", Some("t1"), None));
+        answer.track(chunk("shown ", None, None));
+        assert!(answer.resume() && answer.token() == Some("t1"));
+        assert_eq!(text(answer.track(chunk("sho", None, None))), "");
+        assert_eq!(text(answer.track(chunk("wn and new", None, None))), "and new");
+        assert!(answer.resume());
+        assert_eq!(
+            text(answer.track(chunk("shown and other", None, None))),
+            "broken: the resumed answer differs from what was received before"
+        );
+    }
+
+    #[test]
+    fn reconnections_without_progress_are_limited() {
+        let mut answer = Continuation::default();
+        answer.track(chunk("a", Some("t1"), None));
+        for _ in 0..RECONNECTIONS {
+            assert!(answer.resume());
+        }
+        assert!(!answer.resume());
+        let mut calls = Continuation::default();
+        calls.track(chunk("a", Some("t1"), None));
+        let part = crate::parts::function_call("i", "x", "{}");
+        calls.track(Chunk { parts: vec![part], ..Chunk::default() });
+        assert!(!calls.resume());
+    }
+}
