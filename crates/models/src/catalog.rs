@@ -1,5 +1,7 @@
 //! The table as the catalog of a session.
 
+use std::sync::PoisonError;
+
 use parallax_protocol::Object;
 use parallax_protocol::model::{HostedTools, Limits, ModelCatalog, Request};
 use parallax_protocol::price::Price;
@@ -37,6 +39,11 @@ impl ModelCatalog for ModelTable {
 
     fn utility_alias(&self, name: &str, main: &str) -> String {
         self.utility_alias(name, main)
+    }
+
+    fn note_context(&self, model: &str, tokens: u64) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.insert(model.to_owned(), tokens);
     }
 
     fn hosted_tools(&self, model: &str) -> HostedTools {

@@ -10,11 +10,20 @@ const HOSTED_WINDOW: u64 = 128_000;
 /// The window that local servers are asked for, or are expected to have.
 const LOCAL_WINDOW: u64 = 32_768;
 const OUTPUT: u64 = 16_384;
+/// Providers that are servers of the user's own.
+const LOCAL_SERVERS: &[&str] = &["ollama", "lmstudio", "llamacpp", "vllm"];
 
 impl Provider {
     /// Whether it has a key or an address of the user's, so that it is expected to answer.
     pub fn is_configured(&self) -> bool {
         self.needs_key || !self.base_url_source.starts_with(DEFAULT_SOURCE)
+    }
+
+    /// Whether it is a server on this machine or one of the well-known servers for it.
+    pub fn is_local(&self) -> bool {
+        let host = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        let is_here = ["127.", "localhost", "[::1]"].iter().any(|start| host.starts_with(start));
+        !self.needs_key && (is_here || LOCAL_SERVERS.contains(&self.name.as_str()))
     }
 
     /// The model of this id, if the settings describe it.

@@ -1,6 +1,9 @@
 //! The model table: families by version number, aliases, limits, and the additions from
 //! settings (`modelConfigs`).
 
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
 use parallax_protocol::Object;
 use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
@@ -132,6 +135,8 @@ pub struct ModelTable {
     pub(crate) max_attempts: Option<u32>,
     /// The other providers and their models.
     pub(crate) providers: std::sync::Arc<Providers>,
+    /// Context windows that services stated, by full name.
+    pub(crate) noted: std::sync::Arc<std::sync::Mutex<BTreeMap<String, u64>>>,
 }
 
 impl ModelTable {
@@ -268,7 +273,10 @@ impl ModelTable {
         if let Some((provider, id)) = self.providers.split(model) {
             let mut limits = provider_limits(provider, id);
             let defined = definition.and_then(|definition| definition.context);
-            let window = self.configs.context_window(model).or(defined);
+            let noted =
+                self.noted.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
+            let stated = provider.model(id).and_then(|model| model.context_window);
+            let window = self.configs.context_window(model).or(defined).or(stated).or(noted);
             limits.context = window.unwrap_or(limits.context);
             let output = definition.and_then(|definition| definition.output);
             limits.output = output.unwrap_or(limits.output);

@@ -11,10 +11,11 @@ use parallax_model_http::{
     Wire, model_id, parse_base, url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
-use parallax_protocol::Object;
-use parallax_protocol::model::{ModelCatalog, ModelError, Request};
+use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
 use parallax_protocol::secret::Secret;
+use parallax_protocol::{BoxFuture, Object};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 use crate::chat_request::{self, ChatFormat};
 use crate::chat_response::ChatDecoder;
@@ -23,6 +24,7 @@ use crate::generation::Generation;
 use crate::listing;
 use crate::ollama_request::{self, OllamaFormat};
 use crate::ollama_response::OllamaDecoder;
+use crate::probe::{ServerFacts, probe};
 use crate::responses_request::{self, ResponsesFormat};
 use crate::responses_response::ResponsesDecoder;
 
@@ -60,6 +62,8 @@ pub struct OpenAiOptions {
     pub quirks: Quirks,
     /// `provider` of OpenRouter's requests.
     pub routing: Option<Object>,
+    /// Whether the service is a local server, which can be asked about itself.
+    pub is_local: bool,
     /// Identifies the session for the service's prompt cache.
     pub cache_key: Option<String>,
     /// Proxies, attempts, and timeouts.
@@ -84,6 +88,7 @@ pub fn model(
         catalog: catalog.clone(),
         declarations: DeclarationCache::default(),
         uses_chat: AtomicBool::new(options.api == Api::Chat),
+        facts: OnceCell::new(),
         no_stream_options: AtomicBool::new(false),
         other_max_tokens: AtomicBool::new(false),
         no_sampling: AtomicBool::new(false),
@@ -101,6 +106,8 @@ struct OpenAiWire {
     declarations: DeclarationCache,
     /// The server does not have the Responses API.
     uses_chat: AtomicBool,
+    /// What a local server says of itself, asked once.
+    facts: OnceCell<ServerFacts>,
     /// What the server rejected: it is not sent again.
     no_stream_options: AtomicBool,
     other_max_tokens: AtomicBool,
@@ -206,6 +213,22 @@ impl Wire for OpenAiWire {
         _attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.options;
+        let facts = self.facts.get().copied().unwrap_or_default();
+        if facts.lacks_tools && matches!(request.tools, ToolSet::Functions(_)) {
+            return Err(ModelError::BadRequest {
+                status: 400,
+                code: None,
+                message: format!(
+                    "the chat template of the model at `{}` has no tools, so an agent cannot work \
+                        with it: start the server with `--jinja --chat-template-file FILE` and a \
+                        template that has them, or use another model",
+                    self.base
+                ),
+            });
+        }
+        if let Some(tokens) = facts.context {
+            self.catalog.note_context(&request.model, tokens);
+        }
         let path = match self.api() {
             Api::Responses => "responses",
             Api::Chat => "chat/completions",
@@ -225,6 +248,16 @@ impl Wire for OpenAiWire {
             headers,
             body: self.body(request).into(),
         })
+    }
+
+    fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
+        if !self.options.is_local || self.options.api == Api::Ollama {
+            return None;
+        }
+        Some(Box::pin(async {
+            self.facts.get_or_init(|| probe(&self.base)).await;
+            Ok(HeaderMap::new())
+        }))
     }
 
     fn listing(&self) -> Option<(Url, HeaderMap)> {

@@ -12,6 +12,7 @@ mod generation;
 mod listing;
 mod ollama_request;
 mod ollama_response;
+mod probe;
 mod responses_request;
 mod responses_response;
 mod tagged_thought;

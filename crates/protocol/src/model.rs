@@ -528,6 +528,9 @@ pub trait ModelCatalog: Send + Sync {
         name.to_owned()
     }
 
+    /// A service stated the context window of a model, in tokens.
+    fn note_context(&self, _model: &str, _tokens: u64) {}
+
     /// Which tools the provider of a model runs itself.
     fn hosted_tools(&self, _model: &str) -> HostedTools {
         HostedTools { search: true, page_reader: true }

@@ -167,7 +167,7 @@ impl ProviderModels {
         if transport.idle_timeout == TransportOptions::default().idle_timeout {
             transport.idle_timeout = IDLE_LIMIT;
         }
-        if !provider.needs_key {
+        if provider.is_local() {
             // A server on this machine is there or not.
             transport.connect_attempts = 1;
         }
@@ -206,6 +206,7 @@ impl ProviderModels {
             version,
             quirks: provider.quirks.clone(),
             routing: provider.routing.clone().or_else(|| is_router.then(Object::new)),
+            is_local: provider.is_local(),
             cache_key: Some(self.session.clone()),
             transport,
         };

@@ -12,6 +12,7 @@ pub(crate) struct WireEvents {
     reply: usize,
     /// Blocks or items that were opened.
     opened: usize,
+    sequence: usize,
     /// The open text block, by its kind.
     block: Option<&'static str>,
     calls: usize,
@@ -29,6 +30,7 @@ impl WireEvents {
             wire,
             reply,
             opened: 0,
+            sequence: 0,
             block: None,
             calls: 0,
             output: Vec::new(),
@@ -103,9 +105,11 @@ impl WireEvents {
             }
             WireFormat::Responses => {
                 let kind = if cut { "incomplete" } else { "completed" };
-                let mut response = json!({"id": format!("resp_{}", self.reply), "status": kind,
-                    "output": self.output, "usage": {"input_tokens": prompt,
-                    "output_tokens": output, "total_tokens": prompt + output}});
+                let mut response = self.response(kind);
+                response["output"] = json!(self.output);
+                response["usage"] = json!({"input_tokens": prompt, "output_tokens": output,
+                    "total_tokens": prompt + output, "input_tokens_details": {"cached_tokens": 0},
+                    "output_tokens_details": {"reasoning_tokens": 0}});
                 if cut {
                     response["incomplete_details"] = json!({"reason": "max_output_tokens"});
                 }
@@ -146,13 +150,15 @@ impl WireEvents {
         }
         match self.wire {
             WireFormat::Messages => {
-                let message = json!({"id": format!("msg_{}", self.reply), "role": "assistant",
+                let message = json!({"id": format!("msg_{}", self.reply), "type": "message",
+                    "role": "assistant", "model": "scripted", "content": [],
+                    "stop_reason": null, "stop_sequence": null,
                     "usage": {"input_tokens": 100, "output_tokens": 1}});
                 self.push(events, &json!({"type": "message_start", "message": message}));
                 self.push(events, &json!({"type": "ping"}));
             }
             WireFormat::Responses => {
-                let response = json!({"id": format!("resp_{}", self.reply)});
+                let response = self.response("in_progress");
                 self.push(events, &json!({"type": "response.created", "response": response}));
             }
             WireFormat::Chat => {
@@ -191,10 +197,24 @@ impl WireEvents {
             }
             WireFormat::Responses => {
                 let id = format!("msg_{}_{}", self.reply, self.opened);
+                let index = self.output.len() - usize::from(self.block.is_some());
                 if self.block.is_none() {
                     self.block = Some("text");
+                    let empty = json!({"type": "message", "id": id, "role": "assistant",
+                        "status": "in_progress", "content": []});
+                    self.push(
+                        events,
+                        &json!({"type": "response.output_item.added", "output_index": index,
+                        "item": empty}),
+                    );
+                    let part = json!({"type": "output_text", "text": "", "annotations": []});
+                    self.push(
+                        events,
+                        &json!({"type": "response.content_part.added", "item_id": id,
+                        "output_index": index, "content_index": 0, "part": part}),
+                    );
                     self.output.push(json!({"type": "message", "id": id, "role": "assistant",
-                        "content": [{"type": "output_text", "text": ""}]}));
+                        "status": "completed", "content": [part]}));
                 }
                 if let Some(Value::String(whole)) =
                     self.output.last_mut().and_then(|item| item.pointer_mut("/content/0/text"))
@@ -204,7 +224,7 @@ impl WireEvents {
                 self.push(
                     events,
                     &json!({"type": "response.output_text.delta", "item_id": id,
-                    "delta": text}),
+                    "output_index": index, "content_index": 0, "delta": text, "logprobs": []}),
                 );
             }
             WireFormat::Messages => {
@@ -234,8 +254,24 @@ impl WireEvents {
         }
         match self.wire {
             WireFormat::Responses => {
+                let index = self.output.len().saturating_sub(1);
                 let item = self.output.last().cloned().unwrap_or_default();
-                self.push(events, &json!({"type": "response.output_item.done", "item": item}));
+                let (id, part) = (&item["id"], &item["content"][0]);
+                let at = |kind: &str, key: &str, value: &Value| {
+                    let mut event = json!({"type": kind, "item_id": id, "output_index": index,
+                        "content_index": 0, "logprobs": []});
+                    event[key] = value.clone();
+                    event
+                };
+                let text = at("response.output_text.done", "text", &part["text"]);
+                let whole = at("response.content_part.done", "part", part);
+                self.push(events, &text);
+                self.push(events, &whole);
+                self.push(
+                    events,
+                    &json!({"type": "response.output_item.done", "output_index": index,
+                    "item": item}),
+                );
             }
             WireFormat::Messages => {
                 self.push(events, &json!({"type": "content_block_stop", "index": self.opened}));
@@ -266,13 +302,28 @@ impl WireEvents {
                 let item = json!({"type": "reasoning", "id": format!("rs_{}_{}", self.reply, self.opened),
                     "summary": [{"type": "summary_text", "text": text}],
                     "encrypted_content": signature, "later_field": 1.5});
-                if !text.is_empty() {
-                    self.push(
-                        events,
-                        &json!({"type": "response.reasoning_summary_text.delta", "delta": text}),
-                    );
+                let index = self.output.len();
+                // The item is incomplete until it is done.
+                let mut empty = item.clone();
+                (empty["summary"], empty["encrypted_content"]) = (json!([]), json!("c2hvcnQ="));
+                let events_of = |event: &str, key: &str, value: Value| {
+                    let mut event = json!({"type": format!("response.{event}"),
+                        "item_id": item["id"], "output_index": index, "summary_index": 0});
+                    event[key] = value;
+                    event
+                };
+                let part = json!({"type": "summary_text", "text": text});
+                let nothing = json!({"type": "summary_text", "text": ""});
+                for event in [
+                    json!({"type": "response.output_item.added", "output_index": index, "item": empty}),
+                    events_of("reasoning_summary_part.added", "part", nothing),
+                    events_of("reasoning_summary_text.delta", "delta", json!(text)),
+                    events_of("reasoning_summary_text.done", "text", json!(text)),
+                    events_of("reasoning_summary_part.done", "part", part),
+                    json!({"type": "response.output_item.done", "output_index": index, "item": item}),
+                ] {
+                    self.push(events, &event);
                 }
-                self.push(events, &json!({"type": "response.output_item.done", "item": item}));
                 self.output.push(item.clone());
                 self.opaque.push((None, item));
                 self.opened += 1;
@@ -344,13 +395,20 @@ impl WireEvents {
             }
             WireFormat::Responses => {
                 let item = json!({"type": "function_call", "id": format!("fc_{}_{number}", self.reply),
-                    "call_id": id, "name": name, "arguments": arguments});
-                self.push(
-                    events,
-                    &json!({"type": "response.function_call_arguments.delta",
-                    "item_id": item["id"], "delta": arguments}),
-                );
-                self.push(events, &json!({"type": "response.output_item.done", "item": item}));
+                    "call_id": id, "name": name, "arguments": arguments, "status": "completed"});
+                let index = self.output.len();
+                let mut empty = item.clone();
+                (empty["arguments"], empty["status"]) = (json!(""), json!("in_progress"));
+                for event in [
+                    json!({"type": "response.output_item.added", "output_index": index, "item": empty}),
+                    json!({"type": "response.function_call_arguments.delta",
+                        "item_id": item["id"], "output_index": index, "delta": arguments}),
+                    json!({"type": "response.function_call_arguments.done", "name": name,
+                        "item_id": item["id"], "output_index": index, "arguments": arguments}),
+                    json!({"type": "response.output_item.done", "output_index": index, "item": item}),
+                ] {
+                    self.push(events, &event);
+                }
                 self.output.push(item);
                 self.opened += 1;
             }
@@ -374,7 +432,32 @@ impl WireEvents {
         }
     }
 
-    fn push(&self, events: &mut Vec<String>, event: &Value) {
+    /// The response object of the Responses API.
+    fn response(&self, status: &str) -> Value {
+        json!({"id": format!("resp_{}", self.reply), "object": "response", "created_at": 0,
+            "model": "scripted", "status": status, "output": [], "parallel_tool_calls": true,
+            "tool_choice": "auto", "tools": [], "error": null, "incomplete_details": null})
+    }
+
+    fn push(&mut self, events: &mut Vec<String>, event: &Value) {
+        let mut event = event.clone();
+        match self.wire {
+            WireFormat::Responses => {
+                event["sequence_number"] = json!(self.sequence);
+                self.sequence += 1;
+            }
+            WireFormat::Chat if event.get("choices").is_some() => {
+                for (key, value) in [
+                    ("id", json!(format!("chatcmpl_{}", self.reply))),
+                    ("object", json!("chat.completion.chunk")),
+                    ("created", json!(0)),
+                    ("model", json!("scripted")),
+                ] {
+                    event[key] = value;
+                }
+            }
+            _ => {}
+        }
         events.push(match self.wire {
             WireFormat::Ollama => format!("{event}\n"),
             WireFormat::Messages => {
