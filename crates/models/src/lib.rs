@@ -5,6 +5,7 @@
 
 mod catalog;
 mod fallback_chains;
+mod listed_models;
 mod prices;
 mod provider_models;
 mod providers;

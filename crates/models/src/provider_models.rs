@@ -2,6 +2,7 @@
 
 use parallax_protocol::model::Limits;
 
+use crate::listed_models::listed_model;
 use crate::providers::{DEFAULT_SOURCE, Provider, ProviderModel, WireKind};
 
 /// The window of models that are not known: most hosted ones have more, and a request that is too
@@ -35,13 +36,16 @@ impl Provider {
 /// The limits of a model.
 pub(crate) fn provider_limits(provider: &Provider, id: &str) -> Limits {
     let known = provider.model(id);
-    let window = match provider.needs_key {
-        true => hosted_window(provider, id),
-        false => LOCAL_WINDOW,
+    let listed = listed_model(&provider.name, id);
+    let window = match (listed, provider.needs_key) {
+        (Some(listed), _) => listed.context,
+        (None, true) => hosted_window(provider, id),
+        (None, false) => LOCAL_WINDOW,
     };
+    let output = listed.map(|listed| listed.output).filter(|output| *output > 0);
     Limits {
         context: known.and_then(|model| model.context_window).unwrap_or(window),
-        output: known.and_then(|model| model.max_output).unwrap_or(OUTPUT),
+        output: known.and_then(|model| model.max_output).or(output).unwrap_or(OUTPUT),
         // The adapters put media where the wire wants them.
         multimodal_tool_results: true,
     }

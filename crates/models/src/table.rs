@@ -9,6 +9,7 @@ use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::{Value, json};
 
+use crate::listed_models::listed_model;
 use crate::provider_models::provider_limits;
 use crate::providers::Providers;
 use crate::settings::{Definition, ModelConfigError, ModelConfigs};
@@ -262,8 +263,18 @@ impl ModelTable {
     /// The price of the model: the user's, else the built-in one.
     pub fn price(&self, model: &str) -> Option<Price> {
         let price = crate::prices::price(model, &self.configs.prices);
-        let provider = || self.providers.split(model).and_then(|(it, id)| it.model(id)?.price);
+        let provider = || {
+            let (provider, id) = self.providers.split(model)?;
+            let own = provider.model(id).and_then(|model| model.price);
+            own.or_else(|| listed_model(&provider.name, id)?.price)
+        };
         price.or_else(provider)
+    }
+
+    /// Whether the limits of a model of another provider are in the built-in table.
+    pub fn is_listed(&self, model: &str) -> bool {
+        let split = self.providers.split(model);
+        split.is_some_and(|(provider, id)| listed_model(&provider.name, id).is_some())
     }
 
     /// The limits of the model.

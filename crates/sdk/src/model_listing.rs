@@ -80,7 +80,7 @@ impl Launch {
             provider: provider.to_owned(),
             description,
             context_window: window.unwrap_or(limits.context),
-            context_is_known: window.is_some() || provider == "gemini",
+            context_is_known: window.is_some() || provider == "gemini" || table.is_listed(&name),
             max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
             price: table.price(&name).map(|price| (price.short.input, price.short.output)),
             name,
