@@ -1,4 +1,7 @@
-//! Takes out of foreign text what a terminal would obey instead of show.
+//! Keeps foreign text from controlling the terminal: removes control sequences from the
+//! model's prose, and makes them visible in messages.
+
+use parallax_protocol::code_text::{is_deceptive, prose_text};
 
 /// Characters after which an unfinished control string (OSC, DCS, …) is taken
 /// for an accident and the text counts again. Without an end, one stray
@@ -107,7 +110,7 @@ impl Sanitizer {
             '\u{9b}' => self.enter(State::Csi),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter(State::ControlString),
             '\n' | '\t' => out.push(char),
-            _ if is_hidden(char) => {}
+            _ if is_deceptive(char) => {}
             _ => out.push(char),
         }
     }
@@ -129,38 +132,35 @@ impl Sanitizer {
     }
 }
 
-/// Controls and reordering characters that are dropped alone.
-fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
-}
-
-/// How many bytes from the start are surely harmless. Stops at a character
-/// border: at controls and at the lead bytes of C1 and of U+2000..U+2FFF.
+/// How many bytes from the start are surely harmless. Stops at a character border: at
+/// controls and at the lead bytes of all characters that are removed.
 fn plain_prefix(bytes: &[u8]) -> usize {
     bytes
         .iter()
         .position(|&byte| {
             (byte < 0x20 && byte != b'\n' && byte != b'\t')
-                || byte == 0x7f
-                || byte == 0xc2
-                || byte == 0xe2
+                || matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xef | 0xf3)
         })
         .unwrap_or(bytes.len())
 }
 
-/// A foreign text as one harmless line of bounded length, for messages.
+/// A foreign text as one line of bounded length, for messages. Whitespace is joined;
+/// nothing else is removed, so that no name in it passes for another one.
 pub fn one_line(text: &str) -> String {
     const MAX_CHARS: usize = 2000;
     // The input is limited, too: a message of megabytes is of no use.
     let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(at, _)| at);
-    let clean = Sanitizer::clean(text.get(..end).unwrap_or(text));
-    let mut line = String::with_capacity(clean.len().min(256));
-    for (count, word) in clean.split_whitespace().enumerate() {
-        if count > 0 {
+    let text = text.get(..end).unwrap_or(text);
+    let mut line = String::with_capacity(text.len().min(256));
+    // U+0085 is whitespace, and a control character that is shown.
+    for word in text.split(|char: char| char.is_whitespace() && char != '\u{85}') {
+        if word.is_empty() {
+            continue;
+        }
+        if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&prose_text(word));
     }
     if let Some((at, _)) = line.char_indices().nth(MAX_CHARS) {
         line.truncate(at);
@@ -200,8 +200,17 @@ mod tests {
 
     #[test]
     fn a_message_is_one_bounded_line() {
-        assert_eq!(one_line("a\r\n b\x1b[2J\tc"), "a b c");
+        assert_eq!(one_line("a\r\n b\tc"), "a b c");
         assert!(one_line(&"x".repeat(1_000_000)).len() < 2100);
+    }
+
+    #[test]
+    fn a_message_removes_nothing_between_control_characters() {
+        assert_eq!(one_line("`echo\x1b]0; touch X\x07`"), "`echo␛]0; touch X␇`");
+        assert_eq!(one_line("a\u{9b}2Jb\u{85}c\u{202e}"), "a\\u{9b}2Jb\\u{85}c\\u{202e}");
+        assert_eq!(one_line("a\u{200b}b\u{feff}\u{e0041}"), "a\\u{200b}b\\u{feff}\\u{e0041}");
+        let line = one_line(&"\u{1b}\u{202e}\u{9b} ".repeat(5000));
+        assert!(line.chars().all(|char| !is_deceptive(char)) && line.chars().count() <= 2001);
     }
 
     fn dirty() -> impl Strategy<Value = String> {
@@ -231,7 +240,7 @@ mod tests {
                 from = at;
             }
             prop_assert_eq!(&out, &whole);
-            prop_assert!(whole.chars().all(|c| c == '\n' || c == '\t' || !is_hidden(c)));
+            prop_assert!(whole.chars().all(|c| c == '\n' || c == '\t' || !is_deceptive(c)));
             prop_assert_eq!(Sanitizer::clean(&whole), whole);
         }
     }

@@ -88,7 +88,8 @@ impl TextFace {
 
     fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
         if let Some(line) = tool_error(done) {
-            self.say(Tone::Note, &line, pending);
+            // What a program printed may be colored.
+            self.say(Tone::Note, &Sanitizer::clean(&line), pending);
         }
     }
 }

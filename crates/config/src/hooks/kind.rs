@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use parallax_protocol::code_text::check_command;
+use parallax_protocol::code_text::{check_command, code_text};
 use serde_json::Value;
 
 /// How a hook is run.
@@ -45,7 +45,7 @@ impl HookKind {
             true => Err("its `command` is missing".to_owned()),
             false => match check_command(&command) {
                 Ok(()) => Ok(command.clone()),
-                Err(why) => Err(format!("its `command` {why}")),
+                Err(why) => Err(format!("its command `{}` {why}", code_text(&command))),
             },
         };
         match written.get("type").and_then(Value::as_str) {

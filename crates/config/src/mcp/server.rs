@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use parallax_protocol::Object;
-use parallax_protocol::code_text::{check_command, code_text};
+use parallax_protocol::code_text::{check_command, check_name, code_text};
 use serde_json::Value;
 
 use super::confinement::{SandboxGrants, sandbox};
@@ -238,6 +238,7 @@ impl McpServer {
         if name.trim().is_empty() {
             return Err(failed("it has no name"));
         }
+        check_name(name).map_err(|why| failed(&format!("its name {why}")))?;
         let fields = value.as_object().ok_or_else(|| failed("it must be an object"))?;
         let mut notes = Vec::new();
         let endpoint = endpoint(fields, &source, &mut notes).map_err(|why| failed(&why))?;
@@ -341,6 +342,7 @@ fn endpoint(
 }
 
 fn checked(url: String) -> Result<String, String> {
+    check_name(&url).map_err(|why| format!("its URL `{}` {why}", code_text(&url)))?;
     let lower = url.to_ascii_lowercase();
     match lower.starts_with("http://") || lower.starts_with("https://") {
         true => Ok(url),

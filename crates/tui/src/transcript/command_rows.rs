@@ -29,8 +29,9 @@ pub(super) fn rows(
     let indent = around.before.width();
     let room = columns.saturating_sub(indent).max(8);
     let mut rows = Vec::new();
-    for line in clean::lines(command.trim_matches('\n')).lines() {
-        let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+    for line in command.trim_matches('\n').lines() {
+        let line = clean::line_in_full(line);
+        let line = Line::styled(clean::expand_tabs(&line, &mut 0).into_owned(), style);
         rows.extend(wrap(&line, room, &[]));
         if rows.len() > most {
             break;

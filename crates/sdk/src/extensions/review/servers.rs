@@ -2,6 +2,7 @@
 
 use parallax_config::mcp::is_refused;
 use parallax_protocol::Object;
+use parallax_protocol::code_text::{check_command, check_name, code_text};
 use serde_json::Value;
 
 use super::Review;
@@ -18,6 +19,19 @@ pub(super) fn servers(
     for (name, server) in servers {
         let whose = agent.map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let text = |key: &str| server.get(key).and_then(Value::as_str);
+        let shown = code_text(name);
+        let refused =
+            |why: String| format!("its MCP server `{shown}`{whose} is not accepted: {why}");
+        check_name(name).map_err(|why| refused(format!("its name {why}")))?;
+        for url in [text("httpUrl"), text("url")].into_iter().flatten() {
+            check_name(url)
+                .map_err(|why| refused(format!("its URL `{}` {why}", code_text(url))))?;
+        }
+        let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
+        for word in text("command").into_iter().chain(args.filter_map(Value::as_str)) {
+            check_command(word)
+                .map_err(|why| refused(format!("its command `{}` {why}", code_text(word))))?;
+        }
         let line = match (text("command"), text("httpUrl").or_else(|| text("url"))) {
             (_, Some(url)) => format!("MCP server `{name}`{whose}: connects to {url}"),
             (Some(command), None) => {
