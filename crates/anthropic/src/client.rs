@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
-    BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
-    HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt, TransportOptions,
-    Wire, model_id, parse_base, url_with_path,
+    BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
+    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt,
+    TransportOptions, Wire, model_id, parse_base, url_with_path,
 };
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
@@ -123,6 +123,8 @@ impl Wire for AnthropicWire {
         let model = model_id(&request.model);
         let rejected = self.rejected();
         let headers = self.headers(model)?;
+        let dialogue = Dialogue::new(&request.contents, &request.model)
+            .reading(|mime| self.catalog.reads(&request.model, mime));
         let format = RequestFormat {
             model,
             generation: self.generation(request, &rejected),
@@ -132,7 +134,7 @@ impl Wire for AnthropicWire {
         Ok(HttpRequest {
             url: url_with_path(&self.base, &self.path("messages")),
             headers,
-            body: request::body(request, format).into(),
+            body: request::body(request, dialogue, format).into(),
         })
     }
 

@@ -67,8 +67,12 @@ impl Block {
 }
 
 /// The body of a request.
-pub(crate) fn body(request: &Request, mut format: RequestFormat<'_>) -> Vec<u8> {
-    let mut messages = messages(request, format.rejected);
+pub(crate) fn body(
+    request: &Request,
+    dialogue: Dialogue,
+    mut format: RequestFormat<'_>,
+) -> Vec<u8> {
+    let mut messages = messages(request, dialogue, format.rejected);
     let declared = format.declarations.list.iter();
     let mut tools: Vec<Value> =
         declared.filter(|it| !format.rejected.has_tool(&it.name)).map(tool).collect();
@@ -125,7 +129,7 @@ fn is_budget(generation: &Object) -> bool {
 }
 
 /// Models with a thinking budget must have begun a turn with thinking to continue it with thinking.
-/// Another model, or thinking that is no longer valid, began this one.
+/// Another model, or thinking whose signature became invalid, began this one.
 fn continues_without_thinking(messages: &[Message]) -> bool {
     let [.., model, user] = messages else { return false };
     let has_results = matches!(user.content.first(),
@@ -133,8 +137,8 @@ fn continues_without_thinking(messages: &[Message]) -> bool {
     has_results && !model.content.first().is_some_and(Block::is_thinking)
 }
 
-fn messages(request: &Request, rejected: &Rejected) -> Vec<Message> {
-    let mut turns = Dialogue::new(&request.contents, &request.model).turns;
+fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<Message> {
+    let mut turns = dialogue.turns;
     // A turn with hosted tools that the service paused goes back as it is: the user did not reply.
     let is_hosted = matches!(request.tools, ToolSet::WebSearch | ToolSet::UrlContext);
     let is_continued = is_hosted
@@ -181,7 +185,11 @@ fn placeholder() -> Message {
 /// The images and documents of a request: the indices of the message and of its block, and the data.
 pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usize), String)> {
     let mut found = Vec::new();
-    for (at, message) in messages(request, rejected).into_iter().enumerate() {
+    for (at, message) in
+        messages(request, Dialogue::new(&request.contents, &request.model), rejected)
+            .into_iter()
+            .enumerate()
+    {
         for (index, block) in message.content.into_iter().enumerate() {
             let Block::Own(mut block) = block else { continue };
             let nested = match block["content"].take() {

@@ -68,7 +68,7 @@ pub fn stored_provider_key(
         return match keychain.get(secret_name(provider)) {
             Ok(Some(key)) => Ok(Some(key)),
             Ok(None) => Err(failed(format!(
-                "the key of `{provider}` is no longer in the keychain: run `parallax auth add {provider}`"
+                "the key of `{provider}` is missing from the keychain: run `parallax auth add {provider}`"
             ))),
             Err(error) => Err(failed(format!("the key of `{provider}` cannot be read: {error}"))),
         };

@@ -154,6 +154,33 @@ impl Dialogue {
         conversation
     }
 
+    /// Replaces media that the model cannot read with a text that says so.
+    #[must_use]
+    pub fn reading(mut self, can_read: impl Fn(&str) -> bool) -> Self {
+        for turn in &mut self.turns {
+            let Turn::User { results, pieces } = turn else { continue };
+            for result in results {
+                let (kept, omitted): (Vec<Media>, Vec<Media>) =
+                    result.media.drain(..).partition(|media| can_read(&media.mime));
+                result.media = kept;
+                for media in omitted {
+                    if !result.text.is_empty() {
+                        result.text.push('\n');
+                    }
+                    result.text.push_str(&media.omitted());
+                }
+            }
+            for piece in pieces {
+                if let UserPiece::Media(media) = piece
+                    && !can_read(&media.mime)
+                {
+                    *piece = UserPiece::Text(media.omitted());
+                }
+            }
+        }
+        self
+    }
+
     fn model(
         &mut self,
         content: Content,

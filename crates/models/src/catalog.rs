@@ -30,6 +30,11 @@ impl ModelCatalog for ModelTable {
     fn configured_generation(&self, request: &Request) -> Object {
         let mut settings = self.configured(request);
         merge(&mut settings, &request.generation);
+        if let Some((provider, id)) = self.providers.split(&request.model)
+            && let Some(model) = provider.model(id)
+        {
+            model.drop_unlisted_level(&mut settings);
+        }
         settings
     }
 
@@ -39,6 +44,11 @@ impl ModelCatalog for ModelTable {
 
     fn utility_alias(&self, name: &str, main: &str) -> String {
         self.utility_alias(name, main)
+    }
+
+    fn reads(&self, model: &str, mime: &str) -> bool {
+        let described = self.providers.split(model).and_then(|(it, id)| it.model(id));
+        described.is_none_or(|model| model.reads(mime))
     }
 
     fn note_context(&self, model: &str, tokens: u64) {

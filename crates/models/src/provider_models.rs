@@ -1,6 +1,8 @@
 //! The limits of models of other providers.
 
+use parallax_protocol::Object;
 use parallax_protocol::model::Limits;
+use serde_json::Value;
 
 use crate::listed_models::listed_model;
 use crate::providers::{DEFAULT_SOURCE, Provider, ProviderModel, WireKind};
@@ -33,6 +35,32 @@ impl Provider {
     }
 }
 
+impl ProviderModel {
+    /// Whether it reads data of this MIME type: one of `input` names its kind, or nothing is
+    /// stated.
+    pub(crate) fn reads(&self, mime: &str) -> bool {
+        let kind = match mime.split_once('/') {
+            Some((_, "pdf")) => "pdf",
+            Some((kind, _)) => kind,
+            None => mime,
+        };
+        self.input.is_empty() || self.input.iter().any(|it| it == kind || it == mime)
+    }
+
+    /// Removes a thinking level that it does not have, so that the service chooses one.
+    pub(crate) fn drop_unlisted_level(&self, generation: &mut Object) {
+        let Some(Value::Object(config)) = generation.get_mut("thinkingConfig") else { return };
+        let level = config.get("thinkingLevel").and_then(Value::as_str);
+        let is_unlisted = |level: &str| {
+            !self.thinking.is_empty()
+                && !self.thinking.iter().any(|it| it.eq_ignore_ascii_case(level))
+        };
+        if level.is_some_and(is_unlisted) {
+            config.remove("thinkingLevel");
+        }
+    }
+}
+
 /// The limits of a model.
 pub(crate) fn provider_limits(provider: &Provider, id: &str) -> Limits {
     let known = provider.model(id);
@@ -60,5 +88,32 @@ fn hosted_window(provider: &Provider, id: &str) -> u64 {
         _ if name.starts_with("gpt-5") || name.starts_with("gpt-6") => 400_000,
         _ if name.starts_with("gemini") => 1_048_576,
         _ => HOSTED_WINDOW,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn input_and_levels_of_settings_limit_what_is_sent() {
+        let model = ProviderModel {
+            id: "m".to_owned(),
+            input: vec!["text".to_owned(), "image".to_owned()],
+            thinking: vec!["low".to_owned(), "high".to_owned()],
+            ..ProviderModel::default()
+        };
+        assert!(model.reads("image/png") && !model.reads("application/pdf"));
+        assert!(!model.reads("audio/wav") && ProviderModel::default().reads("application/pdf"));
+        let after = |level: &str| {
+            let settings = json!({"thinkingConfig": {"thinkingLevel": level}});
+            let mut settings = settings.as_object().cloned().unwrap_or_default();
+            model.drop_unlisted_level(&mut settings);
+            settings["thinkingConfig"].get("thinkingLevel").cloned()
+        };
+        assert_eq!(after("MEDIUM"), None);
+        assert_eq!(after("HIGH"), Some(json!("HIGH")));
     }
 }

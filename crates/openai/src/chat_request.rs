@@ -26,9 +26,8 @@ pub(crate) struct ChatFormat<'a> {
 }
 
 /// The body of a request.
-pub(crate) fn body(request: &Request, format: &ChatFormat<'_>) -> Value {
+pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> Value {
     let quirks = format.quirks;
-    let dialogue = Dialogue::new(&request.contents, &request.model);
     let has_calls = dialogue.turns.iter().any(|turn| match turn {
         Turn::Model(pieces) => pieces.iter().any(|it| matches!(it, ModelPiece::Call { .. })),
         Turn::User { .. } => false,

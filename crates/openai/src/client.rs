@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
-    BaseUrlError, DeclarationCache, Decoder, Delivery, ErrorClass, ErrorResponse, HeaderError,
-    HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt, TransportOptions,
-    Wire, model_id, parse_base, url_with_path,
+    BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
+    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RequestHeaders, SendAttempt,
+    TransportOptions, Wire, model_id, parse_base, url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
 use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
@@ -158,12 +158,15 @@ impl OpenAiWire {
             generation.effort = None;
         }
         let declarations = self.declarations.get(&request.tools);
+        let dialogue = Dialogue::new(&request.contents, &request.model)
+            .reading(|mime| self.catalog.reads(&request.model, mime));
         let cache_key = self.options.cache_key.as_deref();
         let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));
         let body = match self.api() {
             Api::Responses => {
                 return responses_request::body(
                     request,
+                    dialogue,
                     &ResponsesFormat {
                         model,
                         quirks: &quirks,
@@ -175,6 +178,7 @@ impl OpenAiWire {
             }
             Api::Chat => chat_request::body(
                 request,
+                dialogue,
                 &ChatFormat {
                     model,
                     quirks: &quirks,
@@ -187,6 +191,7 @@ impl OpenAiWire {
             ),
             Api::Ollama => ollama_request::body(
                 request,
+                dialogue,
                 &OllamaFormat {
                     model,
                     generation: &generation,

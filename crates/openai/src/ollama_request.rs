@@ -20,7 +20,7 @@ pub(crate) struct OllamaFormat<'a> {
 }
 
 /// The body of a request.
-pub(crate) fn body(request: &Request, format: &OllamaFormat<'_>) -> Value {
+pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &OllamaFormat<'_>) -> Value {
     let generation = format.generation;
     let mut options = json!({"num_ctx": format.context});
     for (key, value) in [
@@ -54,16 +54,16 @@ pub(crate) fn body(request: &Request, format: &OllamaFormat<'_>) -> Value {
         });
         body["tools"] = tools.collect();
     }
-    body["messages"] = Value::Array(messages(request));
+    body["messages"] = Value::Array(messages(request, dialogue));
     body
 }
 
-fn messages(request: &Request) -> Vec<Value> {
+fn messages(request: &Request, dialogue: Dialogue) -> Vec<Value> {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
         messages.push(json!({"role": "system", "content": &*request.system}));
     }
-    for turn in Dialogue::new(&request.contents, &request.model).turns {
+    for turn in dialogue.turns {
         match turn {
             Turn::Model(pieces) => messages.push(assistant(pieces)),
             Turn::User { results, pieces } => {

@@ -32,8 +32,7 @@ struct ResponsesBody<'a> {
 }
 
 /// The body of a request.
-pub(crate) fn body(request: &Request, format: &ResponsesFormat<'_>) -> Vec<u8> {
-    let dialogue = Dialogue::new(&request.contents, &request.model);
+pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ResponsesFormat<'_>) -> Vec<u8> {
     let body = ResponsesBody {
         settings: settings(request, format),
         instructions: &request.system,
@@ -95,49 +94,40 @@ fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
 
 fn input(dialogue: Dialogue) -> Vec<Box<RawValue>> {
     let mut items = Vec::new();
-    let mut push = |item: &Value| items.extend(to_raw_value(item).ok());
-    let mut raw = Vec::new();
+    // A value cannot fail to serialize into memory.
+    let push = |items: &mut Vec<Box<RawValue>>, item: &Value| items.extend(to_raw_value(item).ok());
     for turn in dialogue.turns {
         match turn {
             Turn::User { results, pieces } => {
-                results.into_iter().for_each(|result| push(&output_item(result)));
+                results.into_iter().for_each(|result| push(&mut items, &output_item(result)));
                 let content: Vec<Value> = pieces.into_iter().map(user_item).collect();
                 if !content.is_empty() {
-                    push(&json!({"type": "message", "role": "user", "content": content}));
+                    let item = json!({"type": "message", "role": "user", "content": content});
+                    push(&mut items, &item);
                 }
             }
             Turn::Model(pieces) => {
                 for piece in pieces {
                     match piece {
-                        ModelPiece::Opaque(data) => {
-                            // Marked, so that the order holds.
-                            push(&Value::Null);
-                            raw.push(data);
-                        }
+                        ModelPiece::Opaque(data) => items.push(data),
                         ModelPiece::Text { text, opaque } => {
                             let content =
                                 json!([{"type": "output_text", "text": text, "annotations": []}]);
                             let item =
                                 json!({"type": "message", "role": "assistant", "content": content});
-                            push(&with_fields(item, opaque.as_deref()));
+                            push(&mut items, &with_fields(item, opaque.as_deref()));
                         }
                         ModelPiece::Call { id, name, arguments, opaque } => {
                             let item = json!({"type": "function_call", "call_id": id,
                                 "name": wire_name(&name), "arguments": arguments});
-                            push(&with_fields(item, opaque.as_deref()));
+                            push(&mut items, &with_fields(item, opaque.as_deref()));
                         }
                     }
                 }
             }
         }
     }
-    let mut raw = raw.into_iter();
     items
-        .into_iter()
-        .filter_map(
-            |item: Box<RawValue>| if item.get() == "null" { raw.next() } else { Some(item) },
-        )
-        .collect()
 }
 
 /// Adds the fields that the service sent with an item (`id`, `phase`).

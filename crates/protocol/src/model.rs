@@ -528,6 +528,11 @@ pub trait ModelCatalog: Send + Sync {
         name.to_owned()
     }
 
+    /// Whether a model reads data of this MIME type, as far as the user's settings say.
+    fn reads(&self, _model: &str, _mime: &str) -> bool {
+        true
+    }
+
     /// A service stated the context window of a model, in tokens.
     fn note_context(&self, _model: &str, _tokens: u64) {}
 

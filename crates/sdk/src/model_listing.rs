@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use parallax_model_http::ListedModel;
 use parallax_models::Provider;
-use parallax_protocol::event::Failure;
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 
 use crate::credential::model_failure;
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
 use crate::providers::ProviderModels;
 
 /// A model that can be chosen.
@@ -106,14 +106,20 @@ impl Launch {
             None => true,
         };
         let asked = table.providers().iter().filter(wanted).map(|provider| {
-            let client = clients.http_model(provider);
+            let (clients, owned) = (clients.clone(), provider.clone());
+            // A keychain or a command may have to be asked for the key.
+            let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
             async move {
-                let models = match client {
-                    Ok(Some(client)) => client.list(limit).await.map_err(model_failure),
-                    Ok(None) => Ok(Vec::new()),
-                    // It is not set up.
-                    Err(_) if only.is_none() => return None,
-                    Err(failure) => Err(failure),
+                let opened = tokio::time::timeout(limit, opening).await;
+                let models = match opened.unwrap_or_else(|_| Ok(Err(no_key_in_time(limit)))) {
+                    Err(stopped) => Err(failure(FailureKind::Config, stopped.to_string())),
+                    Ok(client) => match client {
+                        Ok(Some(client)) => client.list(limit).await.map_err(model_failure),
+                        Ok(None) => Ok(Vec::new()),
+                        // It is not set up.
+                        Err(_) if only.is_none() => return None,
+                        Err(failure) => Err(failure),
+                    },
                 };
                 // A local server at its default address may not exist.
                 if only.is_none() && models.is_err() && !provider.is_configured() {
@@ -136,4 +142,9 @@ impl Launch {
         });
         join_all(asked).await.into_iter().flatten().collect()
     }
+}
+
+fn no_key_in_time(limit: Duration) -> Failure {
+    let seconds = limit.as_secs_f32();
+    failure(FailureKind::Auth, format!("its key could not be read within {seconds} s"))
 }

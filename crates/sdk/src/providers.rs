@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt as _, StreamExt as _};
 use parallax_anthropic::AnthropicOptions;
 use parallax_gemini::{Auth, AuthKind, Gemini, GeminiOptions};
 use parallax_model_http::{HttpModel, TransportOptions};
@@ -34,13 +34,14 @@ const MAX_KEY: u64 = 64 * 1024;
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
 
 /// The models of all providers.
+#[derive(Clone)]
 pub(crate) struct ProviderModels {
-    launch: Launch,
+    launch: Arc<Launch>,
     table: Arc<ModelTable>,
     /// Identifies the session for prompt caches.
     session: String,
-    open: Mutex<BTreeMap<String, Arc<dyn Model>>>,
-    secrets: Mutex<Vec<Secret>>,
+    open: Arc<Mutex<BTreeMap<String, Arc<dyn Model>>>>,
+    secrets: Arc<Mutex<Vec<Secret>>>,
 }
 
 /// A key, and how it is sent.
@@ -53,11 +54,11 @@ pub(crate) struct ProviderKey {
 impl ProviderModels {
     pub(crate) fn new(launch: Launch, table: Arc<ModelTable>, session: &SessionId) -> Self {
         Self {
-            launch,
+            launch: Arc::new(launch),
             table,
             session: session.to_string(),
-            open: Mutex::default(),
-            secrets: Mutex::default(),
+            open: Arc::default(),
+            secrets: Arc::default(),
         }
     }
 
@@ -88,16 +89,16 @@ impl ProviderModels {
         let is_vertex = name.starts_with(VERTEX_PREFIX);
         let google = if is_vertex { VERTEX } else { GEMINI };
         let key = provider.map_or(google, |provider| provider.name.as_str());
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = open.get(key) {
+        let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = open().get(key) {
             return Ok(model.clone());
         }
+        // Not under the lock: a command that prints one provider's key does not stop another's.
         let model = match provider {
             Some(provider) => self.provider(provider)?,
             None => self.gemini(is_vertex)?,
         };
-        open.insert(key.to_owned(), model.clone());
-        Ok(model)
+        Ok(open().entry(key.to_owned()).or_insert(model).clone())
     }
 
     fn transport(&self) -> TransportOptions {
@@ -218,11 +219,22 @@ impl ProviderModels {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(key.cloned());
     }
 
-    /// The client for a request, off the async threads where it has to be opened.
-    fn client(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
-        self.model(name).map_err(|failed| match failed.kind {
+    /// The client for a request. A keychain or a command may have to be asked for the key, so it is
+    /// opened on a thread that may block.
+    async fn client(
+        self,
+        name: String,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<dyn Model>, ModelError> {
+        let opening = tokio::task::spawn_blocking(move || self.model(&name));
+        let opened = tokio::select! {
+            opened = opening => opened,
+            () = cancel.cancelled() => return Err(ModelError::Cancelled),
+        };
+        let stopped = |message: String| ModelError::BadRequest { status: 400, code: None, message };
+        opened.map_err(|error| stopped(error.to_string()))?.map_err(|failed| match failed.kind {
             FailureKind::Auth => ModelError::Auth { status: None, message: failed.message },
-            _ => ModelError::BadRequest { status: 400, code: None, message: failed.message },
+            _ => stopped(failed.message),
         })
     }
 }
@@ -233,10 +245,14 @@ impl Model for ProviderModels {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        match self.client(&request.model) {
-            Ok(model) => model.stream(request, cancel),
-            Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
-        }
+        let models = self.clone();
+        let events = async move {
+            match models.client(request.model.clone(), &cancel).await {
+                Ok(model) => model.stream(request, cancel),
+                Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
+            }
+        };
+        events.into_stream().flatten().boxed()
     }
 
     fn generate(
@@ -244,10 +260,11 @@ impl Model for ProviderModels {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        match self.client(&request.model) {
-            Ok(model) => model.generate(request, cancel),
-            Err(error) => Box::pin(async move { Err(error) }),
-        }
+        let models = self.clone();
+        Box::pin(async move {
+            let model = models.client(request.model.clone(), &cancel).await?;
+            model.generate(request, cancel).await
+        })
     }
 
     fn catalog(&self) -> &dyn ModelCatalog {
@@ -283,7 +300,7 @@ impl Launch {
     /// The key of a provider: from the environment, from its command, or stored. Blocking.
     ///
     /// # Errors
-    /// When it needs a key and there is none, or the command fails.
+    /// When it needs a key and has none, or the command fails.
     pub(crate) fn provider_key(&self, provider: &Provider) -> Result<Option<ProviderKey>, Failure> {
         let variable = |name: &String| {
             let value = self.config.environment.get(name).map(str::trim);

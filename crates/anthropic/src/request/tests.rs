@@ -62,7 +62,8 @@ fn sent(contents: Vec<Sealed>) -> Value {
         declarations: &Declarations::default(),
         rejected: &Rejected::default(),
     };
-    serde_json::from_slice(&body(&request, format)).unwrap_or_default()
+    let dialogue = Dialogue::new(&request.contents, &request.model);
+    serde_json::from_slice(&body(&request, dialogue, format)).unwrap_or_default()
 }
 
 /// What the API demands of messages.

@@ -186,6 +186,27 @@ fn image_is_sent() {
 }
 
 #[test]
+fn image_is_omitted_for_a_model_whose_input_is_text() {
+    let dot = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dot = std::fs::read(dot.join("../../tests/scenarios/read-image/input/dot.png"));
+    let dot = dot.expect("an image");
+    let read = call("read_file", json!({"file_path": "dot.png"}));
+    on_every_wire(json!([read, {"text": "no eyes"}]), |it| {
+        std::fs::write(it.world.home.project().join("dot.png"), &dot).expect("file");
+        let path = it.world.home.parallax().join("settings.json");
+        let settings = std::fs::read_to_string(&path).expect("settings");
+        let model =
+            "\"apiKeyEnv\":\"WIRE_KEY\",\"models\":[{\"id\":\"test-model\",\"input\":[\"text\"]}]";
+        let settings = settings.replace("\"apiKeyEnv\":\"WIRE_KEY\"", model);
+        std::fs::write(&path, settings).expect("settings");
+        it.run_well(&["-p", "look"]);
+        let body = it.body(1);
+        assert!(!body.contains("iVBORw0KGgo"), "{:?}", it.wire);
+        assert!(body.contains("omitted: data of type `image/png`"), "{:?}: {body}", it.wire);
+    });
+}
+
+#[test]
 fn errors_are_retried_or_explained() {
     let error = |code: u16, message: &str| json!({"error": {"code": code, "message": message}});
     let script = json!([error(503, "busy"), error(429, "slow down"), {"text": "at last"},

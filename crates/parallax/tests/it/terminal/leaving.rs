@@ -185,3 +185,19 @@ fn the_last_words_are_whole_in_a_narrow_window_and_the_title_is_given_back() {
     );
     assert_eq!(seat.terminal.look(|shown| shown.title().trim().to_owned()), "");
 }
+
+#[test]
+fn ctrl_c_at_a_hidden_prompt_gives_the_terminal_back() {
+    let before = {
+        let fresh = Seat::running(World::new("[]"), Path::new("/bin/cat"), &[], &Start::default());
+        fresh.terminal.line_discipline()
+    };
+    let start = Start::default();
+    let seat =
+        Seat::running(World::new("[]"), Path::new(PROGRAM), &["auth", "add", "openai"], &start);
+    seat.sees("API key of openai");
+    until("hidden input", || seat.terminal.line_discipline() != before);
+    seat.terminal.send(b"\x03").expect("Ctrl-C");
+    assert_eq!(seat.ends(), Ended { code: 130, signal: None });
+    assert_eq!(seat.terminal.line_discipline(), before);
+}
