@@ -300,6 +300,14 @@ pub(crate) struct SessionArguments {
     #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt_interactive: Option<String>,
 
+    /// Serve an editor as its agent over stdin and stdout (Agent Client Protocol)
+    #[arg(long, alias = "experimental-acp")]
+    pub(crate) acp: bool,
+
+    /// Choose a provider and enter its key
+    #[arg(long)]
+    pub(crate) setup: bool,
+
     /// Print plain lines for screen readers
     #[arg(long)]
     pub(crate) screen_reader: bool,

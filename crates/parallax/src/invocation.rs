@@ -29,6 +29,10 @@ use crate::usage::{self, Usage};
 /// What to do.
 #[derive(Debug)]
 pub(crate) enum Invocation {
+    /// Serve an editor over stdin and stdout.
+    Acp {
+        settings: Settings,
+    },
     /// Print this text.
     Help(String),
     /// Print the completion script for a shell.
@@ -322,6 +326,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     let delete = session.delete_session.take();
     let list = session.list_sessions;
     let streams = typed.printing.input_format == Some(InputFormat::StreamJson);
+    let (is_acp, is_setup) = (session.acp, session.setup);
     let mut settings = settings(session, typed.doubles, around)?;
     let mut printing = printing;
     if settings.allowed_tools.is_some() {
@@ -335,6 +340,26 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     if let Some(session) = delete {
         let format = printing.format;
         return Ok(Invocation::DeleteSession { session, settings, format });
+    }
+    if is_setup {
+        let prompt = Some("/auth".to_owned());
+        return Ok(Invocation::Interactive {
+            prompt,
+            screen_reader: false,
+            settings,
+            warnings: printing.warnings,
+        });
+    }
+    if is_acp {
+        if prompt.is_some() {
+            return Err(Usage::new(
+                "`--acp` reads its prompts from stdin",
+                "Omit the prompt or the option.",
+            )
+            .into());
+        }
+        settings.interactive = true;
+        return Ok(Invocation::Acp { settings });
     }
     if streams {
         if prompt.is_some() {

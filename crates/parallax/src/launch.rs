@@ -19,7 +19,7 @@ use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
 use crate::{
-    auth_command, demo, interactive, log, mcp_command, models_command, policy_command,
+    acp_command, auth_command, demo, interactive, log, mcp_command, models_command, policy_command,
     sandbox_command, sessions_command, trust_command, undo_command,
 };
 
@@ -184,6 +184,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
                 delete_session(&session, &launch).map_err(|failure| early(failure, format))?;
             return Ok(print(&said));
         }
+        Invocation::Acp { settings } => return Ok(acp_command::run(settings).await),
         Invocation::Demo => return Ok(demo::run().await),
         Invocation::Interactive { prompt, screen_reader, settings, warnings } => {
             let options = interactive::Typed { prompt, screen_reader, settings, warnings };

@@ -1,6 +1,7 @@
 //! The program `parallax`: reads the command line, decides what is meant, and
 //! hands it to a face. It holds no logic of the agent.
 
+mod acp_command;
 mod agents_command;
 mod arguments;
 mod auth_command;

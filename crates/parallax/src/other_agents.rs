@@ -2,8 +2,6 @@
 
 /// Flags of other agents that have no alias here, and what to do in their place.
 const FLAGS: &[(&str, &str)] = &[
-    ("--acp", "the Agent Client Protocol is not supported yet"),
-    ("--experimental-acp", "the Agent Client Protocol is not supported yet"),
     ("--all-files", "name files and directories in the prompt: `@src`"),
     ("--ask-for-approval", APPROVAL),
     ("-a", APPROVAL),

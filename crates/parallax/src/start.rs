@@ -47,6 +47,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         plan_exit_mode: settings.plan_exit_mode,
         include_directories: settings.include_directories.clone(),
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
+        mcp_servers: parallax_protocol::Object::new(),
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
         allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
         append_system_prompt: settings.append_system_prompt.clone(),

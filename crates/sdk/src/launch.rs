@@ -122,6 +122,8 @@ pub struct LaunchOptions {
     pub exclude_tools: Vec<String>,
     /// `--allowed-mcp-server-names`.
     pub allowed_mcp_servers: Vec<String>,
+    /// MCP servers of the program that embeds the session, as entries of `mcpServers`.
+    pub mcp_servers: parallax_protocol::Object,
     /// `--append-system-prompt`.
     pub append_system_prompt: Option<String>,
     /// `-e`: only these extensions; `none`: none; empty: as they are switched.

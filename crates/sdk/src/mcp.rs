@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_config::mcp::{
-    Endpoint, Gate, McpChoice, McpServer, McpServers, is_refused, names_in, same_name,
+    Endpoint, ExtensionServers, Gate, McpChoice, McpServer, McpServers, is_refused, names_in,
+    same_name,
 };
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
@@ -22,6 +23,8 @@ use crate::versions::Versions;
 
 /// How long a server may take when it is only tried.
 const PROBE: Duration = Duration::from_secs(5);
+/// The source of servers that an editor passes to a session.
+const EMBEDDER: &str = "editor";
 /// Which variables of which servers were told of.
 const TOLD: &str = ".told-of-server-variables";
 
@@ -33,7 +36,14 @@ impl Launch {
     pub fn mcp_servers(&self) -> McpServers {
         let allowed = self.options.allowed_mcp_servers.clone();
         let choice = McpChoice { allowed, disabled: Vec::new() };
-        self.config.mcp_servers(&self.extensions().servers(), &choice)
+        let mut servers = self.extensions().servers();
+        if !self.options.mcp_servers.is_empty() {
+            servers.push(ExtensionServers {
+                extension: EMBEDDER.to_owned(),
+                servers: self.options.mcp_servers.clone(),
+            });
+        }
+        self.config.mcp_servers(&servers, &choice)
     }
 
     /// Servers whose tools do not ask: trusted ones, and those that are allowed

@@ -1,0 +1,162 @@
+//! The client's end of the line: messages to it, and requests that wait for its answer.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::rpc::RpcError;
+
+/// Maximum bytes of a message.
+const MAX_LINE: usize = 64 * 1024 * 1024;
+/// Messages that may wait for a slow client. More make the sessions wait.
+const WAITING: usize = 256;
+
+type AnswerSender = oneshot::Sender<Result<Value, RpcError>>;
+
+/// Where messages to the client go. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ClientConnection {
+    lines: mpsc::Sender<Vec<u8>>,
+    pending: Arc<Mutex<HashMap<u64, AnswerSender>>>,
+    next_id: Arc<AtomicU64>,
+}
+
+impl ClientConnection {
+    /// Writes messages to `output` on a task, which ends when the last clone is gone.
+    pub(crate) fn new(
+        mut output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> (Self, JoinHandle<()>) {
+        let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING);
+        let writer = tokio::spawn(async move {
+            while let Some(line) = waiting.recv().await {
+                let written = output.write_all(&line).await;
+                // Several that wait are flushed once.
+                let flushed = match waiting.is_empty() {
+                    true => output.flush().await,
+                    false => Ok(()),
+                };
+                if written.and(flushed).is_err() {
+                    // The client is gone, which the end of its input also says.
+                    return;
+                }
+            }
+        });
+        let connection = Self { lines, pending: Arc::default(), next_id: Arc::default() };
+        (connection, writer)
+    }
+
+    async fn send(&self, message: &Value) {
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        // Fails only if the client is gone.
+        let _ = self.lines.send(line).await;
+    }
+
+    pub(crate) async fn respond(&self, id: Value, result: Result<Value, RpcError>) {
+        self.send(&match result {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error.to_json()}),
+        })
+        .await;
+    }
+
+    pub(crate) async fn notify(&self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+    }
+
+    /// A change of a session.
+    pub(crate) async fn update(&self, session: &str, update: Value) {
+        self.notify("session/update", json!({"sessionId": session, "update": update})).await;
+    }
+
+    /// Asks the client and waits for its answer, for as long as it takes.
+    ///
+    /// # Errors
+    /// The client's error, or that it is gone.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (answered, answer) = oneshot::channel();
+        let pending = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending().insert(id, answered);
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(&message).await;
+        answer.await.unwrap_or_else(|_| Err(RpcError::internal("the client is gone")))
+    }
+
+    /// The client answered a request. Answers to requests that do not wait are ignored.
+    pub(crate) fn answered(&self, id: u64, result: Result<Value, RpcError>) {
+        let waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Some(waiting) = waiting {
+            // The session may have given up.
+            let _ = waiting.send(result);
+        }
+    }
+
+    /// Ends all requests that wait: no answer will come.
+    pub(crate) fn hang_up(&self) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A line of the client.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Line {
+    Text(Vec<u8>),
+    /// It was longer than a message may be, and was skipped.
+    TooLong,
+}
+
+/// Reads a line; `None` at the end of the input. Empty lines are skipped.
+pub(crate) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Line> {
+    let mut line = Vec::new();
+    let mut is_too_long = false;
+    loop {
+        // An unreadable input is one that has ended.
+        let buffer = input.fill_buf().await.ok()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(buffer.len());
+        let is_at_end = buffer.is_empty();
+        if line.len() + taken > MAX_LINE {
+            is_too_long = true;
+            line = Vec::new();
+        } else if !is_too_long {
+            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+        }
+        input.consume(taken + usize::from(end.is_some()));
+        if end.is_none() && !is_at_end {
+            continue;
+        }
+        if is_too_long {
+            return Some(Line::TooLong);
+        }
+        if !line.trim_ascii().is_empty() {
+            return Some(Line::Text(line));
+        }
+        if is_at_end {
+            return None;
+        }
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_are_read_to_the_end_and_long_ones_are_skipped() {
+        let mut input = b"\n  \r\none\n".to_vec();
+        input.extend(std::iter::repeat_n(b'x', MAX_LINE + 1));
+        input.extend_from_slice(b"\ntwo");
+        let mut input = &input[..];
+        assert_eq!(read_line(&mut input).await, Some(Line::Text(b"one".to_vec())));
+        assert_eq!(read_line(&mut input).await, Some(Line::TooLong));
+        assert_eq!(read_line(&mut input).await, Some(Line::Text(b"two".to_vec())));
+        assert_eq!(read_line(&mut input).await, None);
+    }
+}

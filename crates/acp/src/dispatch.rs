@@ -1,0 +1,478 @@
+//! The methods of the protocol, and the sessions of the process.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
+use parallax_protocol::secret::Secret;
+use parallax_protocol::{BoxFuture, Object};
+use parallax_sdk::credential::Credential;
+use parallax_sdk::{EventReader, Launch, OpenSession, SessionChoice};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::connection::{ClientConnection, Line, read_line};
+use crate::mcp_servers;
+use crate::rpc::{self, Incoming, RpcError, text};
+use crate::session::{EditorSession, Order};
+use crate::updates::ClientOffers;
+
+/// Orders that may wait for a session.
+const ORDERS: usize = 64;
+/// Sessions of a page of `session/list`.
+const PAGE: usize = 50;
+/// How long all sessions may take to end when the client is gone.
+const FAREWELL: Duration = Duration::from_millis(1700);
+
+/// A session to be opened.
+#[derive(Debug)]
+pub struct OpenRequest {
+    /// The working directory, absolute.
+    pub directory: PathBuf,
+    /// More directories of the workspace.
+    pub additional: Vec<PathBuf>,
+    /// Which session.
+    pub session: SessionChoice,
+    /// MCP servers of the client, as entries of the setting `mcpServers`.
+    pub mcp_servers: Object,
+    /// Whether the client can ask its user the questions of the model.
+    pub asks_user: bool,
+}
+
+/// The text that a slash command replies with; `None`: it is a prompt.
+pub type SlashReply<'a> = BoxFuture<'a, Result<Option<String>, Failure>>;
+
+/// What the program supplies.
+pub trait Host: Send + Sync + 'static {
+    /// The version of the program.
+    fn version(&self) -> &str;
+
+    /// Reads the settings for a session. Blocking.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    fn prepare(&self, request: OpenRequest) -> Result<Launch, Failure>;
+
+    /// Makes a prompt of a text: reads files that it names, expands custom commands.
+    fn expand(
+        &self,
+        session: &OpenSession,
+    ) -> Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
+
+    /// Runs a built-in slash command.
+    fn slash<'a>(
+        &'a self,
+        session: &'a OpenSession,
+        events: &'a mut EventReader,
+        text: &'a str,
+    ) -> SlashReply<'a>;
+
+    /// The built-in slash commands: names, descriptions, argument hints.
+    fn commands(&self) -> &'static [(&'static str, &'static str, &'static str)];
+}
+
+/// A session that runs.
+struct Handle {
+    orders: mpsc::Sender<Order>,
+    task: JoinHandle<()>,
+}
+
+type Sessions = Arc<Mutex<HashMap<String, Handle>>>;
+
+/// Serves a client until its input ends; then all sessions are saved and closed.
+pub async fn serve(
+    host: Arc<dyn Host>,
+    mut input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    stopped: impl Future<Output = ()>,
+) {
+    let (connection, writer) = ClientConnection::new(output);
+    let mut agent = Agent {
+        host,
+        connection,
+        sessions: Sessions::default(),
+        opening: Vec::new(),
+        offers: None,
+    };
+    tokio::pin!(stopped);
+    loop {
+        let line = tokio::select! {
+            line = read_line(&mut input) => line,
+            () = &mut stopped => None,
+        };
+        match line {
+            None => break,
+            Some(Line::Text(line)) => agent.line(&line).await,
+            Some(Line::TooLong) => {
+                let error = RpcError::invalid_request("the message is longer than 64 MiB");
+                agent.connection.respond(Value::Null, Err(error)).await;
+            }
+        }
+    }
+    agent.close().await;
+    // What was written last may wait for a client that reads no more.
+    let _ = tokio::time::timeout(Duration::from_millis(200), writer).await;
+}
+
+struct Agent {
+    host: Arc<dyn Host>,
+    connection: ClientConnection,
+    sessions: Sessions,
+    /// Sessions that are being opened, and requests that look something up.
+    opening: Vec<JoinHandle<()>>,
+    /// Set by `initialize`.
+    offers: Option<ClientOffers>,
+}
+
+impl Agent {
+    async fn line(&mut self, line: &[u8]) {
+        match rpc::parse(line) {
+            Err((id, error)) => self.connection.respond(id, Err(error)).await,
+            Ok(Incoming::Response { id, result }) => self.connection.answered(id, result),
+            Ok(Incoming::Notification { method, params }) => self.notification(&method, &params),
+            Ok(Incoming::Request { id, method, params }) => {
+                if let Err(error) = self.request(id.clone(), &method, params).await {
+                    self.connection.respond(id, Err(error)).await;
+                }
+            }
+        }
+    }
+
+    fn notification(&self, method: &str, params: &Object) {
+        let sessions = self.sessions();
+        match method {
+            "session/cancel" => {
+                if let Some(handle) = text(params, "sessionId").ok().and_then(|id| sessions.get(id))
+                {
+                    order(handle, Order::Cancel { request: None });
+                }
+            }
+            "$/cancel_request" => {
+                if let Some(id) = params.get("requestId") {
+                    for handle in sessions.values() {
+                        order(handle, Order::Cancel { request: Some(id.clone()) });
+                    }
+                }
+            }
+            // Notifications are never answered.
+            _ => tracing::debug!("ignored the notification `{method}`"),
+        }
+    }
+
+    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handles a request; what takes time goes on behind it.
+    async fn request(&mut self, id: Value, method: &str, params: Object) -> Result<(), RpcError> {
+        if method == "initialize" {
+            let result = self.initialize(&params)?;
+            self.connection.respond(id, Ok(result)).await;
+            return Ok(());
+        }
+        let Some(offers) = self.offers else {
+            return Err(RpcError::invalid_request("send `initialize` first"));
+        };
+        self.opening.retain(|task| !task.is_finished());
+        match method {
+            "session/new" | "session/load" | "session/resume" => {
+                self.open(id, method, &params, offers)
+            }
+            "session/prompt" => {
+                let blocks = rpc::list(&params, "prompt")?.to_vec();
+                self.order(&params, Order::Prompt { id, blocks })
+            }
+            "session/set_mode" => {
+                let mode = text(&params, "modeId")?.to_owned();
+                self.order(&params, Order::SetMode { id, mode })
+            }
+            "session/set_model" => {
+                let model = text(&params, "modelId")?.to_owned();
+                self.order(&params, Order::SetModel { id, model })
+            }
+            "session/set_config_option" => {
+                let option = text(&params, "configId")?.to_owned();
+                let value = text(&params, "value")?.to_owned();
+                self.order(&params, Order::SetOption { id, option, value })
+            }
+            "session/close" => self.close_session(id, &params),
+            "session/list" => self.list(id, &params),
+            "session/delete" => self.delete(id, &params),
+            "authenticate" => self.authenticate(id, &params),
+            "logout" => {
+                self.look_up(id, None, |launch| launch.forget_key().map(|_| json!({})));
+                Ok(())
+            }
+            other => Err(RpcError::method_not_found(other)),
+        }
+    }
+
+    fn initialize(&mut self, params: &Object) -> Result<Value, RpcError> {
+        match params.get("protocolVersion") {
+            Some(Value::Number(_)) => {}
+            Some(Value::String(text)) if text.parse::<u16>().is_ok() => {}
+            _ => return Err(RpcError::invalid_params("`protocolVersion` must be a number")),
+        }
+        let capabilities = params.get("clientCapabilities").unwrap_or(&Value::Null);
+        self.offers = Some(ClientOffers::read(capabilities));
+        Ok(json!({
+            "protocolVersion": 1,
+            "agentInfo": {"name": "parallax", "title": "Parallax", "version": self.host.version()},
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": true, "audio": true, "embeddedContext": true},
+                "mcpCapabilities": {"http": true, "sse": true},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+                "auth": {"logout": {}},
+            },
+            "authMethods": [
+                {"id": "gemini-api-key", "name": "Gemini API key",
+                    "description": "Use an API key of the Gemini API",
+                    "_meta": {"api-key": {"provider": "google"}}},
+                {"id": "setup", "name": "Set up in the terminal",
+                    "description": "Choose a provider and enter its key", "type": "terminal",
+                    "args": ["--setup"]},
+            ],
+        }))
+    }
+
+    fn order(&self, params: &Object, it: Order) -> Result<(), RpcError> {
+        let id = text(params, "sessionId")?;
+        let sessions = self.sessions();
+        let handle = sessions.get(id).ok_or_else(|| RpcError::unknown_session(id))?;
+        match order(handle, it) {
+            true => Ok(()),
+            false => Err(RpcError::internal("the session has ended or takes no more orders now")),
+        }
+    }
+
+    /// Opens a session and answers behind the history of it.
+    fn open(
+        &mut self,
+        id: Value,
+        method: &str,
+        params: &Object,
+        offers: ClientOffers,
+    ) -> Result<(), RpcError> {
+        let directory = directory(params)?;
+        let session = match method {
+            "session/new" => SessionChoice::New,
+            _ => SessionChoice::Resume(text(params, "sessionId")?.to_owned()),
+        };
+        if let SessionChoice::Resume(open) = &session
+            && self.sessions().contains_key(open)
+        {
+            return Err(RpcError::invalid_params(format!("the session `{open}` is open already")));
+        }
+        let additional = rpc::list(params, "additionalDirectories")?;
+        let request = OpenRequest {
+            directory,
+            additional: additional.iter().filter_map(Value::as_str).map(PathBuf::from).collect(),
+            session,
+            mcp_servers: mcp_servers::read(params)?,
+            asks_user: offers.elicitation,
+        };
+        let with_history = method == "session/load";
+        let is_new = method == "session/new";
+        let (host, connection) = (self.host.clone(), self.connection.clone());
+        let sessions = self.sessions.clone();
+        self.opening.push(tokio::spawn(async move {
+            let opener = host.clone();
+            let opened = tokio::task::spawn_blocking(move || opener.prepare(request)?.open()).await;
+            let opened = match opened {
+                Ok(Ok(opened)) => opened,
+                Ok(Err(failure)) => return connection.respond(id, Err(failure.into())).await,
+                Err(error) => {
+                    let error = RpcError::internal(error.to_string());
+                    return connection.respond(id, Err(error)).await;
+                }
+            };
+            let session = EditorSession::new(opened, host, connection.clone(), offers);
+            let name = session.id().to_owned();
+            if with_history {
+                for update in session.history() {
+                    connection.update(&name, update).await;
+                }
+            }
+            let mut result = session.state_json();
+            if is_new {
+                result["sessionId"] = json!(name);
+            }
+            let (orders, waiting) = mpsc::channel(ORDERS);
+            // Known before the client can name it.
+            let begin = {
+                let (begin, begun) = oneshot::channel::<()>();
+                let task = tokio::spawn(async move {
+                    if begun.await.is_ok() {
+                        session.run(waiting).await;
+                    }
+                });
+                let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                sessions.insert(name, Handle { orders, task });
+                begin
+            };
+            connection.respond(id, Ok(result)).await;
+            // The task waits for it.
+            let _ = begin.send(());
+        }));
+        Ok(())
+    }
+
+    fn close_session(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
+        let name = text(params, "sessionId")?;
+        let handle = self.sessions().remove(name);
+        let handle = handle.ok_or_else(|| RpcError::unknown_session(name))?;
+        let connection = self.connection.clone();
+        self.opening.push(tokio::spawn(async move {
+            let (done, is_done) = oneshot::channel();
+            // Fails only if the session has ended, which is what is wanted.
+            let _ = handle.orders.send(Order::Close { done }).await;
+            let _ = is_done.await;
+            connection.respond(id, Ok(json!({}))).await;
+        }));
+        Ok(())
+    }
+
+    fn list(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
+        let cwd = match params.get("cwd") {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(directory(params)?),
+        };
+        let cursor = match params.get("cursor") {
+            None | Some(Value::Null) => 0,
+            Some(cursor) => {
+                let start = cursor.as_str().and_then(|text| text.parse::<usize>().ok());
+                start.ok_or_else(|| RpcError::invalid_params("`cursor` is not one of ours"))?
+            }
+        };
+        let is_filtered = cwd.is_some();
+        self.look_up(id, cwd, move |launch| {
+            let mut all = match is_filtered {
+                true => launch.sessions(),
+                false => launch.all_sessions(),
+            };
+            all.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
+            let page = all.iter().skip(cursor).take(PAGE).map(|entry| {
+                json!({"sessionId": entry.id, "cwd": entry.project, "title": entry.title,
+                    "updatedAt": entry.last_used.to_string()})
+            });
+            let mut result = json!({"sessions": page.collect::<Vec<_>>()});
+            if cursor + PAGE < all.len() {
+                result["nextCursor"] = json!((cursor + PAGE).to_string());
+            }
+            Ok(result)
+        });
+        Ok(())
+    }
+
+    fn delete(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
+        let name = text(params, "sessionId")?.to_owned();
+        if self.sessions().contains_key(&name) {
+            return Err(RpcError::invalid_params("the session is open: close it first"));
+        }
+        self.look_up(id, None, move |launch| {
+            let entry = launch.all_sessions().into_iter().find(|entry| entry.id == name);
+            match entry {
+                Some(entry) => launch.delete_session(&entry.id).map(|_| json!({})),
+                None => Err(invalid(format!("unknown session `{name}`"))),
+            }
+        });
+        Ok(())
+    }
+
+    fn authenticate(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
+        let method = text(params, "methodId")?;
+        if method != "gemini-api-key" {
+            let message = format!("unknown method `{method}`: use `gemini-api-key` or `setup`");
+            return Err(RpcError::invalid_params(message));
+        }
+        let meta = params.get("_meta").unwrap_or(&Value::Null);
+        let key = meta.get("api-key").and_then(Value::as_str).map(Secret::new);
+        self.look_up(id, None, move |launch| match &key {
+            Some(key) => {
+                launch.store_key(parallax_sdk::credential::KeyKind::GeminiApi, key)?;
+                Ok(json!({}))
+            }
+            None if !matches!(launch.credential(), Credential::Missing { .. }) => Ok(json!({})),
+            None => Err(Failure {
+                kind: FailureKind::Auth,
+                message: "no API key: set `GEMINI_API_KEY`, pass `_meta.api-key`, or run \
+                          `parallax --setup`"
+                    .to_owned(),
+                status: None,
+            }),
+        });
+        Ok(())
+    }
+
+    /// Answers a request with what the settings of a directory say. Reading them is blocking.
+    fn look_up(
+        &mut self,
+        id: Value,
+        directory: Option<PathBuf>,
+        look: impl FnOnce(&Launch) -> Result<Value, Failure> + Send + 'static,
+    ) {
+        let (host, connection) = (self.host.clone(), self.connection.clone());
+        self.opening.push(tokio::spawn(async move {
+            let looked = tokio::task::spawn_blocking(move || {
+                let directory = directory.or_else(|| std::env::current_dir().ok());
+                let launch = host.prepare(OpenRequest {
+                    directory: directory.unwrap_or_default(),
+                    additional: Vec::new(),
+                    session: SessionChoice::New,
+                    mcp_servers: Object::new(),
+                    asks_user: false,
+                })?;
+                look(&launch)
+            });
+            let result = match looked.await {
+                Ok(result) => result.map_err(RpcError::from),
+                Err(error) => Err(RpcError::internal(error.to_string())),
+            };
+            connection.respond(id, result).await;
+        }));
+    }
+
+    /// Ends everything: the client is gone.
+    async fn close(self) {
+        self.connection.hang_up();
+        for task in &self.opening {
+            task.abort();
+        }
+        let handles: Vec<Handle> = self.sessions().drain().map(|(_, handle)| handle).collect();
+        let ending = async {
+            for Handle { orders, task } in handles {
+                // The session ends with the last sender.
+                drop(orders);
+                let _ = task.await;
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, ending).await;
+    }
+}
+
+/// Gives an order to a session; `false`: it has ended, or too many wait.
+fn order(handle: &Handle, order: Order) -> bool {
+    handle.orders.try_send(order).is_ok()
+}
+
+fn directory(params: &Object) -> Result<PathBuf, RpcError> {
+    let directory = PathBuf::from(text(params, "cwd")?);
+    match (directory.is_absolute(), directory.is_dir()) {
+        (false, _) => Err(RpcError::invalid_params("`cwd` must be an absolute path")),
+        (true, false) => {
+            let shown = directory.display();
+            Err(RpcError::invalid_params(format!("the directory `{shown}` does not exist")))
+        }
+        (true, true) => Ok(directory),
+    }
+}
+
+fn invalid(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}

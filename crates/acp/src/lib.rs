@@ -1,0 +1,19 @@
+//! The Agent Client Protocol, version 1: editors run Parallax as their agent over stdin and stdout.
+//!
+//! Messages are JSON-RPC 2.0, one per line. [`serve`] answers `initialize` before it reads any
+//! settings; each session is a task with its own directory, settings, and MCP servers. Format:
+//! <https://agentclientprotocol.com>.
+
+mod connection;
+mod dispatch;
+mod history;
+mod mcp_servers;
+mod options;
+mod permission;
+mod prompt_blocks;
+mod rpc;
+mod session;
+mod tool_updates;
+mod updates;
+
+pub use dispatch::{Host, OpenRequest, SlashReply, serve};

@@ -1,0 +1,107 @@
+//! Modes, models, and configuration options of a session.
+
+use parallax_protocol::policy::ApprovalMode;
+use parallax_sdk::Launch;
+use serde_json::{Value, json};
+
+/// A mode as clients see it.
+struct ModeEntry {
+    mode: ApprovalMode,
+    name: &'static str,
+    description: &'static str,
+}
+
+const MODES: &[ModeEntry] = &[
+    ModeEntry {
+        mode: ApprovalMode::Default,
+        name: "Default",
+        description: "Asks before edits and commands",
+    },
+    ModeEntry {
+        mode: ApprovalMode::AutoEdit,
+        name: "Auto edit",
+        description: "Edits files without asking",
+    },
+    ModeEntry {
+        mode: ApprovalMode::Yolo,
+        name: "YOLO",
+        description: "Runs everything but destructive calls without asking",
+    },
+    ModeEntry { mode: ApprovalMode::Plan, name: "Plan", description: "Reads and plans only" },
+];
+
+/// What can be chosen in a session.
+pub(crate) struct Choices {
+    modes: Vec<&'static ModeEntry>,
+    /// Names and descriptions.
+    models: Vec<(String, String)>,
+}
+
+/// The id of a mode. Clients know these names.
+pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::AutoEdit => "autoEdit",
+        mode => mode.as_str(),
+    }
+}
+
+impl Choices {
+    pub(crate) fn new(launch: &Launch) -> Self {
+        let is_offered = |entry: &&ModeEntry| match entry.mode {
+            ApprovalMode::Yolo => launch.yolo_refusal().is_none(),
+            ApprovalMode::Plan => launch.has_plan_mode(),
+            _ => true,
+        };
+        let models = launch.known_models().into_iter().map(|it| (it.name, it.description));
+        Self { modes: MODES.iter().filter(is_offered).collect(), models: models.collect() }
+    }
+
+    /// The mode of an id, if it is offered.
+    pub(crate) fn mode(&self, id: &str) -> Option<ApprovalMode> {
+        // Some clients send the name of the setting.
+        let id = if id == "auto_edit" { "autoEdit" } else { id };
+        self.modes.iter().map(|entry| entry.mode).find(|mode| mode_id(*mode) == id)
+    }
+
+    pub(crate) fn modes_json(&self, current: ApprovalMode) -> Value {
+        let modes = self.modes.iter().map(|entry| {
+            json!({"id": mode_id(entry.mode), "name": entry.name,
+                "description": entry.description})
+        });
+        json!({"availableModes": modes.collect::<Vec<_>>(), "currentModeId": mode_id(current)})
+    }
+
+    /// The models, with the current one even if it is not in the list.
+    fn models<'a>(&'a self, current: &'a str) -> Vec<(&'a str, &'a str)> {
+        let known = self.models.iter().map(|(name, doc)| (name.as_str(), doc.as_str()));
+        let mut models: Vec<_> = known.collect();
+        if !models.iter().any(|(name, _)| *name == current) {
+            models.insert(0, (current, ""));
+        }
+        models
+    }
+
+    pub(crate) fn models_json(&self, current: &str) -> Value {
+        let models = self.models(current).into_iter().map(|(name, description)| {
+            json!({"modelId": name, "name": name, "description": description})
+        });
+        json!({"availableModels": models.collect::<Vec<_>>(), "currentModelId": current})
+    }
+
+    /// The full list of configuration options.
+    pub(crate) fn config_json(&self, mode: ApprovalMode, model: &str) -> Value {
+        let modes = self.modes.iter().map(|entry| {
+            json!({"value": mode_id(entry.mode), "name": entry.name,
+                "description": entry.description})
+        });
+        let models = self.models(model).into_iter().map(
+            |(name, description)| json!({"value": name, "name": name, "description": description}),
+        );
+        json!([
+            {"id": "mode", "name": "Approval mode", "category": "mode", "type": "select",
+                "currentValue": mode_id(mode), "options": modes.collect::<Vec<_>>()},
+            {"id": "model", "name": "Model", "category": "model", "type": "select",
+                "currentValue": model, "options": models.collect::<Vec<_>>()},
+        ])
+    }
+}

@@ -1,0 +1,120 @@
+//! Questions to the user as `session/request_permission` and `elicitation/create`.
+
+use parallax_protocol::Object;
+use parallax_protocol::event::{Ask, Question};
+use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::question::QuestionKind;
+use parallax_protocol::tool::Preview;
+use serde_json::{Value, json};
+
+use crate::rpc::RpcError;
+use crate::tool_updates;
+
+/// The always-options, in the order in which clients show them.
+const ALWAYS: &[(AskOutcome, &str, &str)] = &[
+    (AskOutcome::ProceedAlways, "proceed_always", "Allow for this session"),
+    (AskOutcome::ProceedAlwaysServer, "proceed_always_server", "Allow all tools of this server"),
+    (AskOutcome::ProceedAlwaysTool, "proceed_always_tool", "Allow this tool for this session"),
+    (AskOutcome::ProceedAlwaysAndSave, "proceed_always_and_save", "Allow always"),
+];
+
+/// The parameters of a request for permission.
+pub(crate) fn request(session: &str, ask: &Ask, call: &str, locations: &Value) -> Value {
+    let mut options: Vec<Value> = Vec::new();
+    for (outcome, id, name) in ALWAYS {
+        if ask.outcomes.contains(outcome) {
+            options.push(json!({"optionId": id, "name": name, "kind": "allow_always"}));
+        }
+    }
+    options.push(json!({"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"}));
+    options.push(json!({"optionId": "cancel", "name": "Reject", "kind": "reject_once"}));
+    let mut content = ask.preview.as_ref().map(tool_updates::preview).unwrap_or_default();
+    if !ask.verdict.sensitive.is_empty() {
+        let paths = ask.verdict.sensitive.join(", ");
+        content.insert(0, tool_updates::text_content(&format!("Uses secrets: {paths}")));
+    }
+    json!({
+        "sessionId": session,
+        "toolCall": {
+            "toolCallId": call,
+            "status": "pending",
+            "title": tool_updates::title(&ask.title, &ask.name),
+            "kind": tool_updates::kind(ask.kind),
+            "content": content,
+            "locations": locations,
+        },
+        "options": options,
+        "_meta": {"policy": {"rule": ask.verdict.rule, "reason": ask.verdict.why}},
+    })
+}
+
+/// What the client's answer means. Whatever is not a known option of this question refuses.
+pub(crate) fn decision(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
+    let option = answer.as_ref().ok().and_then(|answer| {
+        let outcome = answer.get("outcome")?;
+        let is_selected = outcome.get("outcome")?.as_str()? == "selected";
+        is_selected.then(|| outcome.get("optionId")?.as_str())?
+    });
+    let outcome = match option {
+        Some("proceed_once") => AskOutcome::ProceedOnce,
+        Some(option) => ALWAYS
+            .iter()
+            .find(|(outcome, id, _)| *id == option && ask.outcomes.contains(outcome))
+            .map_or(AskOutcome::Cancel, |(outcome, _, _)| *outcome),
+        None => AskOutcome::Cancel,
+    };
+    Decide::new(ask.id.clone(), outcome)
+}
+
+/// The parameters of `elicitation/create` for questions of the model's; `None` for others.
+pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
+    let Some(Preview::Questions { questions }) = &ask.preview else { return None };
+    if ask.question != Question::AskUser {
+        return None;
+    }
+    let mut properties = Object::new();
+    for (index, question) in questions.iter().enumerate() {
+        let labels: Vec<&str> = question.options.iter().map(|it| it.label.as_str()).collect();
+        let mut field = match question.kind {
+            QuestionKind::YesNo => json!({"type": "string", "enum": ["yes", "no"]}),
+            QuestionKind::Choice if !labels.is_empty() && question.multi_select => {
+                json!({"type": "array", "items": {"type": "string", "enum": labels}})
+            }
+            QuestionKind::Choice if !labels.is_empty() => {
+                json!({"type": "string", "enum": labels})
+            }
+            _ => json!({"type": "string"}),
+        };
+        field["title"] = json!(question.header);
+        field["description"] = json!(question.question);
+        properties.insert(index.to_string(), field);
+    }
+    let required: Vec<String> = (0..questions.len()).map(|index| index.to_string()).collect();
+    let first = questions.first().map_or("", |it| it.question.as_str());
+    Some(json!({"sessionId": session, "mode": "form", "message": first,
+        "requestedSchema": {"type": "object", "properties": properties, "required": required}}))
+}
+
+/// What the client's answer to an elicitation means.
+pub(crate) fn answers(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
+    let content = answer.as_ref().ok().and_then(|answer| {
+        // The action is a field of the answer, or an object with its content.
+        let action = answer.get("action")?;
+        let name = action.as_str().or_else(|| action.get("action")?.as_str())?;
+        let content = answer.get("content").or_else(|| action.get("content"));
+        (name == "accept").then(|| content?.as_object())?
+    });
+    let Some(content) = content else { return Decide::new(ask.id.clone(), AskOutcome::Cancel) };
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    };
+    let answers = content.iter().map(|(index, value)| (index.clone(), json!(text(value))));
+    Decide {
+        answers: Some(answers.collect()),
+        ..Decide::new(ask.id.clone(), AskOutcome::ProceedOnce)
+    }
+}

@@ -1,0 +1,491 @@
+//! A session: a task that takes orders of the client and passes on what happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Failure, FailureKind};
+use parallax_protocol::model::Usage;
+use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_sdk::{EventReader, OpenSession};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::connection::ClientConnection;
+use crate::dispatch::Host;
+use crate::options::Choices;
+use crate::permission;
+use crate::prompt_blocks::{self, ReadPrompt};
+use crate::rpc::RpcError;
+use crate::updates::{ClientOffers, Updates, chunk};
+
+/// How long a session may take to end.
+const FAREWELL: Duration = Duration::from_millis(1200);
+/// Decisions of the client that may wait.
+const DECISIONS: usize = 32;
+/// Maximum characters of a title.
+const MAX_TITLE: usize = 80;
+
+/// An order of the client.
+pub(crate) enum Order {
+    Prompt {
+        id: Value,
+        blocks: Vec<Value>,
+    },
+    /// Cancels the running prompt: all, or the one of this request.
+    Cancel {
+        request: Option<Value>,
+    },
+    SetMode {
+        id: Value,
+        mode: String,
+    },
+    SetModel {
+        id: Value,
+        model: String,
+    },
+    SetOption {
+        id: Value,
+        option: String,
+        value: String,
+    },
+    Close {
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// A prompt that is answered when its turn ends.
+struct Running {
+    id: Value,
+    is_started: bool,
+    usage: BTreeMap<String, Usage>,
+}
+
+/// A prompt whose files and commands are being read.
+type Preparing = JoinHandle<Result<Prompt, Failure>>;
+
+pub(crate) struct EditorSession {
+    id: String,
+    open: OpenSession,
+    events: EventReader,
+    host: Arc<dyn Host>,
+    connection: ClientConnection,
+    offers: ClientOffers,
+    choices: Choices,
+    updates: Updates,
+    running: Option<Running>,
+    preparing: Option<Preparing>,
+    /// The prompt that follows the one being cancelled.
+    queued: Option<(Value, Vec<Value>)>,
+    decided: mpsc::Sender<Decide>,
+    decisions: mpsc::Receiver<Decide>,
+    has_title: bool,
+}
+
+impl EditorSession {
+    pub(crate) fn new(
+        (open, events): (OpenSession, EventReader),
+        host: Arc<dyn Host>,
+        connection: ClientConnection,
+        offers: ClientOffers,
+    ) -> Self {
+        let launch = open.launch();
+        let directory = launch.options().directory.clone();
+        let choices = Choices::new(launch);
+        let (decided, decisions) = mpsc::channel(DECISIONS);
+        Self {
+            id: open.id.to_string(),
+            updates: Updates::new(directory, offers, open.mode, open.model.clone()),
+            open,
+            events,
+            host,
+            connection,
+            offers,
+            choices,
+            running: None,
+            preparing: None,
+            queued: None,
+            decided,
+            decisions,
+            has_title: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The session's records so far, as updates.
+    pub(crate) fn history(&self) -> Vec<Value> {
+        let items = parallax_sdk::past::items(&self.open.past());
+        let numbered = items.iter().enumerate();
+        numbered.filter_map(|(number, item)| crate::history::update(item, number)).collect()
+    }
+
+    /// Modes, models, and options, as the results of opening have them.
+    pub(crate) fn state_json(&self) -> Value {
+        let (mode, model) = (self.updates.mode, &self.updates.model);
+        json!({"modes": self.choices.modes_json(mode), "models": self.choices.models_json(model),
+            "configOptions": self.choices.config_json(mode, model)})
+    }
+
+    /// Runs until the client closes the session or is gone.
+    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        self.announce_commands().await;
+        for warning in self.open.warnings.clone() {
+            tracing::warn!("{warning}");
+        }
+        let mut closed = None;
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None => break,
+                    Some(Order::Close { done }) => {
+                        closed = Some(done);
+                        break;
+                    }
+                    Some(order) => self.order(order).await,
+                },
+                event = self.events.next() => match event {
+                    None => break,
+                    Some(event) => self.event(event).await,
+                },
+                Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
+                prompt = prepared(&mut self.preparing) => self.prepared(prompt).await,
+            }
+        }
+        if let Some(preparing) = self.preparing.take() {
+            preparing.abort();
+        }
+        self.answer(Ok(json!("cancelled"))).await;
+        if let Some((id, _)) = self.queued.take() {
+            self.connection.respond(id, Ok(json!({"stopReason": "cancelled"}))).await;
+        }
+        self.send(Op::Interrupt).await;
+        for told in self.open.close_until(tokio::time::sleep(FAREWELL)).await {
+            tracing::warn!("{told}");
+        }
+        if let Some(done) = closed {
+            // The request may be cancelled.
+            let _ = done.send(());
+        }
+    }
+
+    async fn send(&self, op: Op) {
+        if self.open.ops().send(op).await.is_err() {
+            tracing::warn!("the session `{}` takes no orders: it has ended", self.id);
+        }
+    }
+
+    async fn announce_commands(&self) {
+        let mut commands: Vec<Value> = Vec::new();
+        for (name, description, hint) in self.host.commands() {
+            commands.push(command_json(name, description, hint));
+        }
+        let custom = self.open.commands.clone();
+        let listed = tokio::task::spawn_blocking(move || custom.catalog()).await;
+        if let Ok(catalog) = listed {
+            commands.extend(
+                catalog
+                    .commands()
+                    .iter()
+                    .map(|it| command_json(&it.name, &it.description, &it.argument_hint)),
+            );
+        }
+        for prompt in self.open.commands.prompts() {
+            commands.push(command_json(&prompt.name, &prompt.description, ""));
+        }
+        let update = json!({"sessionUpdate": "available_commands_update",
+            "availableCommands": commands});
+        self.connection.update(&self.id, update).await;
+    }
+
+    async fn order(&mut self, order: Order) {
+        match order {
+            Order::Prompt { id, blocks } => self.prompt(id, blocks).await,
+            Order::Cancel { request } => self.cancel(request).await,
+            Order::SetMode { id, mode } => {
+                let result = self.set_mode(&mode).await.map(|()| json!({}));
+                self.connection.respond(id, result).await;
+            }
+            Order::SetModel { id, model } => {
+                self.send(Op::SetModel(model.clone())).await;
+                self.updates.model = model;
+                self.connection.respond(id, Ok(json!({}))).await;
+                self.announce_options().await;
+            }
+            Order::SetOption { id, option, value } => {
+                let result = match option.as_str() {
+                    "mode" => self.set_mode(&value).await,
+                    "model" => {
+                        self.send(Op::SetModel(value.clone())).await;
+                        self.updates.model = value;
+                        Ok(())
+                    }
+                    other => {
+                        let message = format!("unknown option `{other}`: use `mode` or `model`");
+                        Err(RpcError::invalid_params(message))
+                    }
+                };
+                let result = result.map(|()| json!({"configOptions": self.config_json()}));
+                self.connection.respond(id, result).await;
+            }
+            // The loop ends at it.
+            Order::Close { .. } => {}
+        }
+    }
+
+    fn config_json(&self) -> Value {
+        self.choices.config_json(self.updates.mode, &self.updates.model)
+    }
+
+    async fn announce_options(&self) {
+        if self.offers.config_options {
+            let update = json!({"sessionUpdate": "config_option_update",
+                "configOptions": self.config_json()});
+            self.connection.update(&self.id, update).await;
+        }
+    }
+
+    async fn set_mode(&mut self, id: &str) -> Result<(), RpcError> {
+        let mode = self.choices.mode(id).ok_or_else(|| {
+            RpcError::invalid_params(format!("the mode `{id}` is unknown or disabled"))
+        })?;
+        self.send(Op::SetMode(mode)).await;
+        Ok(())
+    }
+
+    async fn prompt(&mut self, id: Value, blocks: Vec<Value>) {
+        if self.running.is_some() {
+            // The new prompt replaces the running one.
+            if let Some((earlier, _)) = self.queued.replace((id, blocks)) {
+                self.connection.respond(earlier, Ok(json!({"stopReason": "cancelled"}))).await;
+            }
+            return self.interrupt().await;
+        }
+        let read = match prompt_blocks::read(&blocks) {
+            Ok(read) => read,
+            Err(error) => return self.connection.respond(id, Err(error)).await,
+        };
+        self.running = Some(Running { id, is_started: false, usage: BTreeMap::new() });
+        if read.text.starts_with('/') {
+            let host = self.host.clone();
+            let reply = host.slash(&self.open, &mut self.events, &read.text).await;
+            match reply {
+                Ok(None) => {}
+                Ok(Some(text)) => {
+                    self.connection.update(&self.id, chunk("agent_message_chunk", &text)).await;
+                    return self.answer(Ok(json!("end_turn"))).await;
+                }
+                Err(failure) => return self.refuse(failure).await,
+            }
+        }
+        self.preparing = Some(self.prepare(read));
+    }
+
+    /// A command or a file that cannot be used is answered in words.
+    async fn refuse(&mut self, failure: Failure) {
+        if failure.kind == FailureKind::Input {
+            let text = failure.message;
+            self.connection.update(&self.id, chunk("agent_message_chunk", &text)).await;
+            return self.answer(Ok(json!("end_turn"))).await;
+        }
+        self.answer(Err(failure.into())).await;
+    }
+
+    /// Reads the files that a prompt names. Those outside of the workspace need the user's consent.
+    fn prepare(&self, read: ReadPrompt) -> Preparing {
+        let (connection, id) = (self.connection.clone(), self.id.clone());
+        let expander = self.open.expander.clone();
+        let expand = self.host.expand(&self.open);
+        tokio::spawn(async move {
+            for path in expander.outside(&read.text) {
+                let title = format!("Read {}", path.display());
+                let request = json!({
+                    "sessionId": id,
+                    "toolCall": {"toolCallId": format!("read-{}", path.display()), "title": title,
+                        "kind": "read", "status": "pending", "locations": [{"path": path}]},
+                    "options": [
+                        {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"},
+                        {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
+                    ],
+                });
+                let answer = connection.request("session/request_permission", request).await;
+                let is_allowed =
+                    answer.is_ok_and(|it| it["outcome"]["optionId"] == json!("proceed_once"));
+                if is_allowed {
+                    expander.allow(&path);
+                }
+            }
+            let mut prompt = match read.text.trim().is_empty() {
+                true => Prompt::default(),
+                false => expand(read.text).await?,
+            };
+            prompt.attachments.extend(read.attachments);
+            Ok(prompt)
+        })
+    }
+
+    async fn prepared(&mut self, prompt: Result<Prompt, Failure>) {
+        self.preparing = None;
+        match prompt {
+            Ok(prompt) => {
+                if !self.has_title {
+                    self.has_title = true;
+                    let title: String = prompt
+                        .typed
+                        .as_deref()
+                        .unwrap_or(&prompt.text)
+                        .lines()
+                        .next()
+                        .unwrap_or_default()
+                        .chars()
+                        .take(MAX_TITLE)
+                        .collect();
+                    let update = json!({"sessionUpdate": "session_info_update", "title": title});
+                    self.connection.update(&self.id, update).await;
+                }
+                if let Some(running) = &mut self.running {
+                    running.is_started = true;
+                }
+                self.send(Op::Prompt(prompt)).await;
+            }
+            Err(failure) => self.refuse(failure).await,
+        }
+    }
+
+    async fn cancel(&mut self, request: Option<Value>) {
+        let is_meant = |id: &Value| request.as_ref().is_none_or(|request| request == id);
+        if let Some((id, _)) = self.queued.take_if(|(id, _)| is_meant(id)) {
+            self.connection.respond(id, Ok(json!({"stopReason": "cancelled"}))).await;
+        }
+        if self.running.as_ref().is_some_and(|running| is_meant(&running.id)) {
+            self.interrupt().await;
+        }
+    }
+
+    async fn interrupt(&mut self) {
+        if self.running.as_ref().is_some_and(|running| running.is_started) {
+            return self.send(Op::Interrupt).await;
+        }
+        if let Some(preparing) = self.preparing.take() {
+            preparing.abort();
+        }
+        self.answer(Ok(json!("cancelled"))).await;
+        self.next_prompt().await;
+    }
+
+    /// Answers the running prompt with a stop reason or an error.
+    async fn answer(&mut self, result: Result<Value, RpcError>) {
+        let Some(running) = self.running.take() else { return };
+        let result = result
+            .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&running.usage)}}));
+        self.connection.respond(running.id, result).await;
+    }
+
+    async fn next_prompt(&mut self) {
+        if let Some((id, blocks)) = self.queued.take() {
+            Box::pin(self.prompt(id, blocks)).await;
+        }
+    }
+
+    async fn event(&mut self, event: Event) {
+        let mode = self.updates.mode;
+        for update in self.updates.of(&event) {
+            self.connection.update(&self.id, update).await;
+        }
+        if mode != self.updates.mode {
+            self.announce_options().await;
+        }
+        match event.body {
+            EventBody::ModelCall(call) => {
+                if let Some(running) = &mut self.running {
+                    running.usage.entry(call.model).or_default().add(&call.usage);
+                }
+            }
+            EventBody::Ask(ask) => self.ask(*ask),
+            EventBody::TurnEnded(ended) => {
+                self.turn_ended(ended.reason).await;
+                self.next_prompt().await;
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the client on a task of its own, so that the session goes on meanwhile.
+    fn ask(&self, ask: Ask) {
+        let (connection, decided) = (self.connection.clone(), self.decided.clone());
+        let form = permission::elicitation(&self.id, &ask);
+        let offers_form = self.offers.elicitation;
+        let request = permission::request(
+            &self.id,
+            &ask,
+            ask.call.as_str(),
+            &self.updates.locations(&ask.call),
+        );
+        tokio::spawn(async move {
+            let decide = match form {
+                Some(form) if offers_form => {
+                    let answer = connection.request("elicitation/create", form).await;
+                    permission::answers(&ask, &answer)
+                }
+                // The client has no way to answer.
+                Some(_) => Decide::new(ask.id.clone(), AskOutcome::Cancel),
+                None => {
+                    let answer = connection.request("session/request_permission", request).await;
+                    permission::decision(&ask, &answer)
+                }
+            };
+            // The session may have ended.
+            let _ = decided.send(decide).await;
+        });
+    }
+
+    async fn turn_ended(&mut self, reason: EndReason) {
+        let (stop, text) = match reason {
+            EndReason::Done => ("end_turn", None),
+            EndReason::Cancelled => ("cancelled", None),
+            EndReason::MaxTurns { limit } => {
+                ("max_turn_requests", Some(format!("Stopped after {limit} turns.")))
+            }
+            EndReason::Budget(spent) => ("max_turn_requests", Some(spent.to_string())),
+            EndReason::Loop { detail } => ("end_turn", Some(detail)),
+            EndReason::Stopped { reason, .. } => ("end_turn", Some(reason)),
+            EndReason::Failed(failure) if failure.kind == FailureKind::Blocked => {
+                ("refusal", Some(failure.message))
+            }
+            EndReason::Failed(failure) => return self.answer(Err(failure.into())).await,
+        };
+        if let Some(text) = text {
+            self.connection.update(&self.id, chunk("agent_message_chunk", &text)).await;
+        }
+        self.answer(Ok(json!(stop))).await;
+    }
+}
+
+async fn prepared(preparing: &mut Option<Preparing>) -> Result<Prompt, Failure> {
+    match preparing {
+        Some(preparing) => preparing.await.unwrap_or_else(|error| {
+            Err(Failure { kind: FailureKind::Internal, message: error.to_string(), status: None })
+        }),
+        None => std::future::pending().await,
+    }
+}
+
+fn command_json(name: &str, description: &str, hint: &str) -> Value {
+    let mut command = json!({"name": name, "description": description});
+    if !hint.is_empty() {
+        command["input"] = json!({"hint": hint});
+    }
+    command
+}
+
+fn quota(usage: &BTreeMap<String, Usage>) -> Value {
+    let count = |usage: &Usage| json!({"input_tokens": usage.prompt, "output_tokens": usage.output + usage.thought});
+    let mut total = Usage::default();
+    usage.values().for_each(|it| total.add(it));
+    let models =
+        usage.iter().map(|(model, usage)| json!({"model": model, "token_count": count(usage)}));
+    json!({"token_count": count(&total), "model_usage": models.collect::<Vec<_>>()})
+}

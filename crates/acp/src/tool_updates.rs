@@ -1,0 +1,129 @@
+//! Tool calls as `tool_call` and `tool_call_update`.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::Object;
+use parallax_protocol::event::{ToolDone, ToolStatus};
+use parallax_protocol::tool::{Display, FileDiff, Preview, Todo, TodoStatus, ToolKind};
+use serde_json::{Value, json};
+
+/// Maximum bytes of text in a call's content; the end is kept.
+const MAX_TEXT: usize = 64 * 1024;
+/// Names of arguments that are paths.
+const PATH_ARGUMENTS: &[&str] = &["file_path", "absolute_path", "path", "dir_path"];
+
+/// The kind of a tool.
+pub(crate) fn kind(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Read => "read",
+        ToolKind::Edit => "edit",
+        ToolKind::Delete => "delete",
+        ToolKind::Move => "move",
+        ToolKind::Search => "search",
+        ToolKind::Execute => "execute",
+        ToolKind::Think | ToolKind::Agent => "think",
+        ToolKind::Fetch => "fetch",
+        ToolKind::SwitchMode => "switch_mode",
+        ToolKind::Communicate | ToolKind::Plan | ToolKind::Other => "other",
+    }
+}
+
+/// The files that a call is about.
+pub(crate) fn locations(arguments: &Object, directory: &Path) -> Value {
+    let paths = PATH_ARGUMENTS.iter().filter_map(|name| arguments.get(*name)?.as_str());
+    let line = arguments.get("start_line").or_else(|| arguments.get("offset"));
+    let line = line.and_then(Value::as_u64);
+    let locations = paths.map(|path| {
+        let mut location = json!({"path": directory.join(path)});
+        if let Some(line) = line {
+            location["line"] = json!(line);
+        }
+        location
+    });
+    Value::Array(locations.collect())
+}
+
+/// The fields of a finished call.
+pub(crate) fn finished(done: &ToolDone) -> Value {
+    let mut update = json!({
+        "status": if done.status == ToolStatus::Success { "completed" } else { "failed" },
+        "title": title(&done.title, &done.name),
+    });
+    if let Some(tool) = done.kind {
+        update["kind"] = json!(kind(tool));
+    }
+    let text = match (&done.error, &done.display) {
+        (Some((_, error)), _) => Some(error.clone()),
+        (None, Some(Display::Text { text })) => Some(text.clone()),
+        (None, Some(Display::Diff(diff))) => {
+            update["content"] = json!([diff_content(diff)]);
+            None
+        }
+        (None, Some(Display::Todos { .. } | Display::Topic { .. })) => None,
+        (None, Some(Display::Agent(_)) | None) => Some(done.for_model.clone()),
+    };
+    if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
+        update["content"] = json!([text_content(&text)]);
+    }
+    if let Some(verdict) = &done.verdict {
+        update["_meta"] = json!({"policy": {"rule": verdict.rule, "reason": verdict.why}});
+    }
+    update
+}
+
+/// What a request for approval shows.
+pub(crate) fn preview(preview: &Preview) -> Vec<Value> {
+    match preview {
+        Preview::Diff(diff) => vec![diff_content(diff)],
+        Preview::Command { command, .. } => vec![text_content(command)],
+        Preview::Urls { urls, .. } => vec![text_content(&urls.join("\n"))],
+        Preview::Mcp { server, tool, arguments, .. } => {
+            let arguments = Value::Object(arguments.clone());
+            vec![text_content(&format!("{server}: {tool} {arguments}"))]
+        }
+        Preview::Skill { description, .. } => vec![text_content(description)],
+        Preview::Plan { text, .. } => vec![text_content(text)],
+        Preview::Questions { questions } => {
+            questions.iter().map(|it| text_content(&it.question)).collect()
+        }
+        Preview::Budget(_) => Vec::new(),
+    }
+}
+
+/// A title is never empty.
+pub(crate) fn title<'a>(title: &'a str, name: &'a str) -> &'a str {
+    if title.trim().is_empty() { name } else { title }
+}
+
+/// Text in the content of a call.
+pub(crate) fn text_content(text: &str) -> Value {
+    json!({"type": "content", "content": {"type": "text", "text": last_bytes(text)}})
+}
+
+/// The end of a text that is too long.
+pub(crate) fn last_bytes(text: &str) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT));
+    text.get(start..).unwrap_or(text)
+}
+
+fn diff_content(diff: &FileDiff) -> Value {
+    let path: &PathBuf = &diff.file_path;
+    let Some(texts) = &diff.texts else { return text_content(&diff.diff) };
+    let change = if diff.is_new_file { "add" } else { "modify" };
+    let old = (!diff.is_new_file).then_some(&texts.old);
+    json!({"type": "diff", "path": path, "oldText": old, "newText": texts.new,
+        "_meta": {"kind": change}})
+}
+
+/// The todo list as a plan.
+pub(crate) fn plan(todos: &[Todo]) -> Value {
+    let entries = todos.iter().map(|todo| {
+        let status = match todo.status {
+            TodoStatus::InProgress => "in_progress",
+            TodoStatus::Completed | TodoStatus::Cancelled => "completed",
+            _ => "pending",
+        };
+        json!({"content": todo.description, "priority": "medium", "status": status})
+    });
+    json!({"sessionUpdate": "plan", "entries": entries.collect::<Vec<_>>()})
+}

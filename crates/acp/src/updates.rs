@@ -1,0 +1,283 @@
+//! Events of a session as `session/update`s.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use parallax_protocol::Object;
+use parallax_protocol::event::{CallPhase, Event, EventBody, ItemDone, ItemStart, Level};
+use parallax_protocol::ids::{CallId, ItemId};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::Display;
+use serde_json::{Value, json};
+
+use crate::options::mode_id;
+use crate::tool_updates;
+
+/// How often the output of a running command is sent.
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// What the client offered beyond the basics.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClientOffers {
+    pub(crate) config_options: bool,
+    pub(crate) notices: bool,
+    pub(crate) elicitation: bool,
+}
+
+impl ClientOffers {
+    /// Reads `clientCapabilities`.
+    pub(crate) fn read(capabilities: &Value) -> Self {
+        let offers = |value: &Value| !value.is_null() && *value != json!(false);
+        Self {
+            config_options: offers(&capabilities["session"]["configOptions"]),
+            notices: offers(&capabilities["session"]["notices"]),
+            elicitation: offers(&capabilities["elicitation"]["form"]),
+        }
+    }
+}
+
+/// An item that is in progress.
+enum OpenItem {
+    Text { has_deltas: bool },
+    Thought { has_deltas: bool },
+    Call(CallId),
+}
+
+/// A call that is in progress.
+struct Call {
+    name: String,
+    arguments: Object,
+    is_announced: bool,
+    output: String,
+    sent_at: Option<Instant>,
+}
+
+/// The fold over the events of a session.
+pub(crate) struct Updates {
+    directory: PathBuf,
+    offers: ClientOffers,
+    items: HashMap<ItemId, OpenItem>,
+    calls: HashMap<CallId, Call>,
+    pub(crate) mode: ApprovalMode,
+    pub(crate) model: String,
+    /// US dollars, as far as prices are known.
+    cost: Option<f64>,
+}
+
+/// A piece of a message.
+pub(crate) fn chunk(kind: &str, text: &str) -> Value {
+    json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+}
+
+impl Updates {
+    pub(crate) fn new(
+        directory: PathBuf,
+        offers: ClientOffers,
+        mode: ApprovalMode,
+        model: String,
+    ) -> Self {
+        Self {
+            directory,
+            offers,
+            items: HashMap::new(),
+            calls: HashMap::new(),
+            mode,
+            model,
+            cost: None,
+        }
+    }
+
+    /// The files that a call is about.
+    pub(crate) fn locations(&self, call: &CallId) -> Value {
+        let call = self.calls.get(call);
+        call.map_or_else(
+            || json!([]),
+            |call| tool_updates::locations(&call.arguments, &self.directory),
+        )
+    }
+
+    /// The updates for an event.
+    pub(crate) fn of(&mut self, event: &Event) -> Vec<Value> {
+        match &event.body {
+            EventBody::ItemStarted { item, start } => self.started(item, start),
+            EventBody::ItemDelta { item, text } => self.delta(item, text),
+            EventBody::ItemDone { item, done } => self.done(item, done),
+            EventBody::CallState(state) => self.call_state(
+                &state.call,
+                state.phase,
+                state.title.as_deref(),
+                state.kind.map(tool_updates::kind),
+            ),
+            EventBody::ContextUsed(used) => {
+                let mut update = json!({"sessionUpdate": "usage_update", "used": used.tokens, "size": used.window});
+                if let Some(cost) = self.cost {
+                    update["cost"] = json!({"amount": cost, "currency": "USD"});
+                }
+                vec![update]
+            }
+            EventBody::ModelCall(call) => {
+                if let Some(cost) = &call.cost {
+                    *self.cost.get_or_insert(0.0) += cost.total();
+                }
+                Vec::new()
+            }
+            EventBody::Retry(retry) => self.notice(Level::Warning, &retry.message),
+            EventBody::Aside { text } => self.notice(Level::Warning, text),
+            EventBody::StateChanged { model, mode } => self.changed(model, *mode),
+            _ => Vec::new(),
+        }
+    }
+
+    fn started(&mut self, item: &ItemId, start: &ItemStart) -> Vec<Value> {
+        let entry = match start {
+            ItemStart::Text => OpenItem::Text { has_deltas: false },
+            ItemStart::Thought => OpenItem::Thought { has_deltas: false },
+            ItemStart::Tool(tool) => {
+                let call = Call {
+                    name: tool.name.clone(),
+                    arguments: tool.args.clone(),
+                    is_announced: false,
+                    output: String::new(),
+                    sent_at: None,
+                };
+                self.calls.insert(tool.call.clone(), call);
+                OpenItem::Call(tool.call.clone())
+            }
+            // The client shows what its user typed.
+            ItemStart::User { .. } | ItemStart::Shell(_) => return Vec::new(),
+        };
+        self.items.insert(item.clone(), entry);
+        Vec::new()
+    }
+
+    fn delta(&mut self, item: &ItemId, text: &str) -> Vec<Value> {
+        match self.items.get_mut(item) {
+            Some(OpenItem::Text { has_deltas }) => {
+                *has_deltas = true;
+                vec![chunk("agent_message_chunk", text)]
+            }
+            Some(OpenItem::Thought { has_deltas }) => {
+                *has_deltas = true;
+                vec![chunk("agent_thought_chunk", text)]
+            }
+            Some(OpenItem::Call(id)) => {
+                let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
+                call.output.push_str(text);
+                let kept = tool_updates::last_bytes(&call.output);
+                if kept.len() * 2 < call.output.len() {
+                    call.output = kept.to_owned();
+                }
+                let is_due = call.sent_at.is_none_or(|at| at.elapsed() >= OUTPUT_INTERVAL);
+                if !call.is_announced || !is_due {
+                    return Vec::new();
+                }
+                call.sent_at = Some(Instant::now());
+                vec![json!({"sessionUpdate": "tool_call_update", "toolCallId": id.as_str(),
+                    "content": [tool_updates::text_content(&call.output)]})]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn done(&mut self, item: &ItemId, done: &ItemDone) -> Vec<Value> {
+        let entry = self.items.remove(item);
+        match (done, entry) {
+            (
+                ItemDone::Text { text, dropped: false },
+                Some(OpenItem::Text { has_deltas: false }),
+            ) => {
+                vec![chunk("agent_message_chunk", text)]
+            }
+            (ItemDone::Thought { text }, Some(OpenItem::Thought { has_deltas: false })) => {
+                vec![chunk("agent_thought_chunk", text)]
+            }
+            (ItemDone::Tool(done), _) => {
+                let mut updates = self.announce(&done.call, "pending", Some(&done.title), None);
+                let mut update = tool_updates::finished(done);
+                update["sessionUpdate"] = json!("tool_call_update");
+                update["toolCallId"] = json!(done.call.as_str());
+                updates.push(update);
+                if let Some(Display::Todos { todos }) = &done.display {
+                    updates.push(tool_updates::plan(todos));
+                }
+                self.calls.remove(&done.call);
+                updates
+            }
+            (ItemDone::Notice { level, text }, _) => self.notice(*level, text),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first message about a call.
+    fn announce(
+        &mut self,
+        id: &CallId,
+        status: &str,
+        title: Option<&str>,
+        kind: Option<&str>,
+    ) -> Vec<Value> {
+        let directory = &self.directory;
+        let Some(call) = self.calls.get_mut(id).filter(|call| !call.is_announced) else {
+            return Vec::new();
+        };
+        call.is_announced = true;
+        let title = tool_updates::title(title.unwrap_or_default(), &call.name);
+        vec![json!({"sessionUpdate": "tool_call", "toolCallId": id.as_str(), "title": title,
+            "kind": kind.unwrap_or("other"), "status": status, "content": [],
+            "locations": tool_updates::locations(&call.arguments, directory),
+            "rawInput": call.arguments})]
+    }
+
+    fn call_state(
+        &mut self,
+        id: &CallId,
+        phase: CallPhase,
+        title: Option<&str>,
+        kind: Option<&str>,
+    ) -> Vec<Value> {
+        let status = match phase {
+            CallPhase::Validating | CallPhase::AwaitingApproval => "pending",
+            CallPhase::Executing => "in_progress",
+        };
+        // The title is known once the arguments are checked.
+        if phase == CallPhase::Validating && title.is_none() {
+            return Vec::new();
+        }
+        let announced = self.announce(id, status, title, kind);
+        if !announced.is_empty() || phase == CallPhase::Validating {
+            return announced;
+        }
+        vec![json!({"sessionUpdate": "tool_call_update", "toolCallId": id.as_str(),
+            "status": status})]
+    }
+
+    /// Clients without notices show it among the thoughts.
+    fn notice(&self, level: Level, text: &str) -> Vec<Value> {
+        if self.offers.notices {
+            let severity = match level {
+                Level::Info => "info",
+                Level::Warning => "warning",
+                Level::Error => "error",
+            };
+            return vec![json!({"sessionUpdate": "notice", "severity": severity, "title": text})];
+        }
+        match level {
+            Level::Info => Vec::new(),
+            Level::Warning | Level::Error => {
+                vec![chunk("agent_thought_chunk", &format!("{text}\n"))]
+            }
+        }
+    }
+
+    fn changed(&mut self, model: &str, mode: ApprovalMode) -> Vec<Value> {
+        let has_new_mode = self.mode != mode;
+        self.mode = mode;
+        model.clone_into(&mut self.model);
+        match has_new_mode {
+            true => vec![json!({"sessionUpdate": "current_mode_update",
+                "currentModeId": mode_id(mode)})],
+            false => Vec::new(),
+        }
+    }
+}

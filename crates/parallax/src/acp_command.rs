@@ -1,0 +1,97 @@
+//! `parallax --acp`: an editor's agent over stdin and stdout.
+
+use std::sync::Arc;
+
+use parallax_acp::{Host, OpenRequest, SlashReply};
+use parallax_headless::{ExitCode, Expand, Signals};
+use parallax_protocol::event::Failure;
+use parallax_sdk::trust::{Prepared, TrustAnswer};
+use parallax_sdk::{EventReader, Launch, OpenSession, SessionChoice};
+
+use crate::invocation::Settings;
+use crate::start;
+
+/// Serves until stdin ends or a signal comes.
+pub(crate) async fn run(settings: Settings) -> ExitCode {
+    let host = Arc::new(Editor { settings });
+    let mut signals = Signals::listen();
+    let (stopped, mut signal) = tokio::sync::oneshot::channel();
+    let stopping = async move {
+        // Once stdin has ended, it is not awaited.
+        let _ = stopped.send(signals.next().await);
+    };
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    parallax_acp::serve(host, input, tokio::io::stdout(), stopping).await;
+    signal.try_recv().map_or(ExitCode::SUCCESS, ExitCode::signal)
+}
+
+/// The program behind the sessions of an editor.
+struct Editor {
+    settings: Settings,
+}
+
+impl Host for Editor {
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    fn prepare(&self, request: OpenRequest) -> Result<Launch, Failure> {
+        let mut options = start::options(&self.settings)?;
+        options.directory = request.directory;
+        options.include_directories.extend(request.additional);
+        if request.session != SessionChoice::New {
+            options.session = request.session;
+        }
+        options.mcp_servers = request.mcp_servers;
+        if !request.asks_user {
+            options.exclude_tools.push("ask_user".to_owned());
+        }
+        match Launch::prepare_or_ask(options)? {
+            Prepared::Ready(launch) => Ok(*launch),
+            // The protocol has no such question: nothing of the directory counts.
+            Prepared::NeedsTrust(question) => question.answer(TrustAnswer::NotNow),
+        }
+    }
+
+    fn expand(&self, session: &OpenSession) -> Expand {
+        start::expand(session)
+    }
+
+    fn slash<'a>(
+        &'a self,
+        session: &'a OpenSession,
+        events: &'a mut EventReader,
+        text: &'a str,
+    ) -> SlashReply<'a> {
+        Box::pin(async move {
+            if let Some(asked) = start::asked(session, events, text).await? {
+                return Ok(Some(asked.0.text));
+            }
+            Ok(start::told(session, text).await?.map(|told| told.text))
+        })
+    }
+
+    fn commands(&self) -> &'static [(&'static str, &'static str, &'static str)] {
+        COMMANDS
+    }
+}
+
+/// The built-in commands that answer without a terminal.
+const COMMANDS: &[(&str, &str, &str)] = &[
+    ("about", "Show the version and the environment", ""),
+    ("agents", "List subagents", ""),
+    ("compress", "Summarize the conversation to free context", "what matters"),
+    ("context", "Show what fills the context", ""),
+    ("extensions", "List extensions", ""),
+    ("help", "List commands", ""),
+    ("hooks", "List hooks", ""),
+    ("init", "Write a GEMINI.md for the project", ""),
+    ("mcp", "List MCP servers and their tools", "list | desc | schema"),
+    ("memory show", "Show the loaded context files", ""),
+    ("memory list", "List the loaded context files", ""),
+    ("plan", "Plan a task without changing anything", "task"),
+    ("policies", "List policy rules", ""),
+    ("skills", "List skills", ""),
+    ("stats", "Show tokens, time, and cost", ""),
+    ("tools", "List tools", ""),
+];
