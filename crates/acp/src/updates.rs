@@ -163,7 +163,7 @@ impl Updates {
             }
             Some(OpenItem::Call(id)) => {
                 let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
-                call.output.push_str(text);
+                call.output.push_str(&text.replace("\r\n", "\n"));
                 let kept = tool_updates::last_bytes(&call.output);
                 if kept.len() * 2 < call.output.len() {
                     call.output = kept.to_owned();

@@ -102,7 +102,9 @@ impl Session {
             not_undoable: irreversible_changes,
         };
         self.notify_hooks_of_approval(&asked);
-        if let Some(Preview::Diff(diff)) = &mut asked.preview {
+        if !self.keeps_file_texts
+            && let Some(Preview::Diff(diff)) = &mut asked.preview
+        {
             diff.texts = None;
         }
         self.hub.send(EventBody::Ask(Box::new(asked)));

@@ -75,6 +75,8 @@ pub struct SessionOptions {
     pub mode: ApprovalMode,
     /// Whether a user can respond.
     pub interactive: bool,
+    /// Whether events keep whole files beside the diffs of edits, for editors.
+    pub keeps_file_texts: bool,
     /// Whether it replaces a session that was cleared ([`Op::Clear`]).
     pub replaces: bool,
     /// Whether the folder is trusted.
@@ -173,6 +175,7 @@ pub(crate) struct Session {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) judge: Arc<dyn Judge>,
     pub(crate) interactive: bool,
+    pub(crate) keeps_file_texts: bool,
     pub(crate) replaces: bool,
     pub(crate) trusted: bool,
     pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
@@ -309,6 +312,7 @@ pub(crate) fn launch(
         model: options.model,
         judge: options.judge,
         interactive: options.interactive,
+        keeps_file_texts: options.keeps_file_texts,
         replaces: options.replaces,
         trusted: options.trusted,
         workspace: options.workspace,

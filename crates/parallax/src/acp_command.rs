@@ -42,6 +42,7 @@ impl Host for Editor {
         if request.session != SessionChoice::New {
             options.session = request.session;
         }
+        options.keeps_file_texts = true;
         options.mcp_servers = request.mcp_servers;
         if !request.asks_user {
             options.exclude_tools.push("ask_user".to_owned());

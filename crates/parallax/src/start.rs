@@ -66,6 +66,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         },
         interactive: settings.interactive,
         budget_questions: false,
+        keeps_file_texts: false,
         answers: match &settings.source {
             ModelSource::Live => Answers::Service,
             ModelSource::Fake { file, strict: true } => Answers::Fake(file.clone()),

@@ -115,6 +115,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         store: Arc::new(NoStore),
         mode: ApprovalMode::Default,
         interactive: true,
+        keeps_file_texts: false,
         replaces: false,
         trusted: true,
         workspace: Arc::new(Vec::<PathBuf>::new),

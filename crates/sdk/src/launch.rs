@@ -141,6 +141,8 @@ pub struct LaunchOptions {
     /// Whether a person is there who is asked when a budget is spent; else the
     /// turn ends.
     pub budget_questions: bool,
+    /// Whether events keep whole files beside the diffs of edits, for editors.
+    pub keeps_file_texts: bool,
     /// Where answers come from.
     pub answers: Answers,
     /// Where the model's side is recorded.

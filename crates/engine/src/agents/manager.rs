@@ -254,6 +254,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         store: Arc::new(NoStore),
         mode,
         interactive,
+        keeps_file_texts: false,
         replaces: false,
         trusted,
         workspace: Arc::clone(&workspace),

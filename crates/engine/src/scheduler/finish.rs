@@ -103,7 +103,7 @@ impl Session {
         match &mut outcome.for_user {
             Some(Display::Text { text }) => self.redact(text),
             // Hooks have read them; full files are not kept.
-            Some(Display::Diff(diff)) => diff.texts = None,
+            Some(Display::Diff(diff)) if !self.keeps_file_texts => diff.texts = None,
             _ => {}
         }
         if let Some(error) = &mut outcome.error {

@@ -402,6 +402,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             store: store.clone(),
             mode: setup.mode,
             interactive: !setup.unattended,
+            keeps_file_texts: false,
             replaces: false,
             trusted: true,
             workspace: Arc::new(move || {

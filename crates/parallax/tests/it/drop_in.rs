@@ -218,7 +218,7 @@ fn words_of_other_agents_are_errors_with_a_hint() {
         assert_eq!(done.code(), 1, "{words:?}: {}", done.err());
         assert!(done.err().contains(hint), "{words:?}: {}", done.err());
     }
-    for words in [&["--foo"][..], &["--yoloo"], &["--skip-trus"], &["--acpt"], &["--raw-outputs"]] {
+    for words in [&["--foo"][..], &["--yoloo"], &["--skip-trus"], &["--raw-outputs"]] {
         let done = world.run(words);
         assert!(!done.err().contains("Did you mean"), "{words:?}: {}", done.err());
     }

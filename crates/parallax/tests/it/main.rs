@@ -9,6 +9,7 @@
     reason = "a test says what it expects, and what it leaves out"
 )]
 
+mod acp;
 mod administrator;
 mod agents;
 mod agents_resumed;

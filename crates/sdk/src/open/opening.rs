@@ -386,6 +386,7 @@ impl Launch {
                 store,
                 mode: self.mode,
                 interactive: self.options.interactive,
+                keeps_file_texts: self.options.keeps_file_texts,
                 replaces: self.options.session == SessionChoice::Clear,
                 trusted: self.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
