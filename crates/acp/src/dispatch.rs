@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::secret::Secret;
@@ -16,6 +17,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::client_files::ClientFiles;
 use crate::connection::{ClientConnection, Line, read_line};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
@@ -42,6 +44,8 @@ pub struct OpenRequest {
     pub mcp_servers: Object,
     /// Whether the client can ask its user the questions of the model.
     pub asks_user: bool,
+    /// The client's files.
+    pub editor: SessionEditor,
 }
 
 /// The text that a slash command replies with; `None`: it is a prompt.
@@ -269,6 +273,7 @@ impl Agent {
         {
             return Err(RpcError::invalid_params(format!("the session `{open}` is open already")));
         }
+        let files = Arc::new(ClientFiles::new(self.connection.clone(), offers));
         let additional = rpc::list(params, "additionalDirectories")?;
         let request = OpenRequest {
             directory,
@@ -276,6 +281,10 @@ impl Agent {
             session,
             mcp_servers: mcp_servers::read(params)?,
             asks_user: offers.elicitation,
+            editor: match offers.reads_files || offers.writes_files {
+                true => SessionEditor::new(files.clone()),
+                false => SessionEditor::default(),
+            },
         };
         let with_history = method == "session/load";
         let is_new = method == "session/new";
@@ -292,8 +301,10 @@ impl Agent {
                     return connection.respond(id, Err(error)).await;
                 }
             };
-            let session = EditorSession::new(opened, host, connection.clone(), offers);
+            let session = EditorSession::new(opened, host, connection.clone(), offers, &files);
             let name = session.id().to_owned();
+            // Set once.
+            let _ = files.session.set(name.clone());
             if with_history {
                 for update in session.history() {
                     connection.update(&name, update).await;
@@ -427,6 +438,7 @@ impl Agent {
                     session: SessionChoice::New,
                     mcp_servers: Object::new(),
                     asks_user: false,
+                    editor: SessionEditor::default(),
                 })?;
                 look(&launch)
             });

@@ -4,6 +4,7 @@
 //! settings; each session is a task with its own directory, settings, and MCP servers. Format:
 //! <https://agentclientprotocol.com>.
 
+mod client_files;
 mod connection;
 mod dispatch;
 mod history;

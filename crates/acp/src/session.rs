@@ -9,9 +9,10 @@ use parallax_protocol::model::Usage;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpenSession};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::client_files::ClientFiles;
 use crate::connection::ClientConnection;
 use crate::dispatch::Host;
 use crate::options::Choices;
@@ -81,6 +82,8 @@ pub(crate) struct EditorSession {
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
+    /// Ends requests for files that the client does not answer.
+    files_cancelled: Arc<Notify>,
 }
 
 impl EditorSession {
@@ -89,6 +92,7 @@ impl EditorSession {
         host: Arc<dyn Host>,
         connection: ClientConnection,
         offers: ClientOffers,
+        files: &ClientFiles,
     ) -> Self {
         let launch = open.launch();
         let directory = launch.options().directory.clone();
@@ -109,6 +113,7 @@ impl EditorSession {
             decided,
             decisions,
             has_title: false,
+            files_cancelled: files.cancelled.clone(),
         }
     }
 
@@ -366,6 +371,7 @@ impl EditorSession {
     }
 
     async fn interrupt(&mut self) {
+        self.files_cancelled.notify_waiters();
         if self.running.as_ref().is_some_and(|running| running.is_started) {
             return self.send(Op::Interrupt).await;
         }

@@ -23,6 +23,8 @@ pub(crate) struct ClientOffers {
     pub(crate) config_options: bool,
     pub(crate) notices: bool,
     pub(crate) elicitation: bool,
+    pub(crate) reads_files: bool,
+    pub(crate) writes_files: bool,
 }
 
 impl ClientOffers {
@@ -32,6 +34,8 @@ impl ClientOffers {
         Self {
             config_options: offers(&capabilities["session"]["configOptions"]),
             notices: offers(&capabilities["session"]["notices"]),
+            reads_files: offers(&capabilities["fs"]["readTextFile"]),
+            writes_files: offers(&capabilities["fs"]["writeTextFile"]),
             elicitation: offers(&capabilities["elicitation"]["form"]),
         }
     }

@@ -1,5 +1,6 @@
 //! A checked path, and the only ways to open it.
 
+use parallax_protocol::editor_files::{EditorFiles, SessionEditor};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -116,18 +117,29 @@ pub struct Confined {
     /// Whether the directory that it is opened from belongs to the program, so that a write may
     /// create it.
     own: bool,
+    /// The editor that has the file.
+    editor: SessionEditor,
 }
 
 impl Confined {
     /// `None` when the path is not below the anchor.
     pub(crate) fn new(shown: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
         let relative = path.strip_prefix(&anchor).ok()?.to_path_buf();
-        Some(Self { shown, path, anchor, relative, own: false })
+        Some(Self { shown, path, anchor, relative, own: false, editor: SessionEditor::default() })
     }
 
     /// Marks a path in a directory of the program that may not exist yet.
     pub(crate) fn own(self, own: bool) -> Self {
         Self { own, ..self }
+    }
+
+    /// Marks a path that an editor reads and writes.
+    pub(crate) fn in_editor(self, editor: SessionEditor) -> Self {
+        Self { editor, ..self }
+    }
+
+    pub(crate) fn editor(&self) -> Option<&dyn EditorFiles> {
+        self.editor.get()
     }
 
     /// The real path: absolute, links resolved. For effects, keys, and rules.

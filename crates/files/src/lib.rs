@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod hidden_file_tracker;
 mod ignore_rules;
+mod in_editor;
 mod lines;
 mod open;
 mod protected_names;

@@ -5,6 +5,7 @@ use std::io::Read;
 use crate::confined::{Confined, FileMetadata};
 use crate::encoding::{EncodingSniffer, TextEncoding};
 use crate::error::FileError;
+use crate::in_editor::replace_by_editor;
 use crate::seen_files::{HASHED_SIZE, Hasher, Snapshot};
 
 /// Bytes per read.
@@ -315,6 +316,10 @@ impl LineSplitter {
 /// # Errors
 /// When it cannot be read or is larger.
 pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
+    replace_by_editor(path, limit, read_from_disk(path, limit))
+}
+
+fn read_from_disk(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
     let (file, metadata) = path.open()?;
     let too_large = |size| FileError::TooLarge { path: path.shown().to_path_buf(), size, limit };
     if metadata.size > limit {

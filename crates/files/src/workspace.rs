@@ -1,5 +1,6 @@
 //! The directories that a session may access, and checks of paths against them.
 
+use parallax_protocol::editor_files::SessionEditor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
@@ -56,6 +57,8 @@ pub struct WorkspaceOptions {
     pub filtering: Filtering,
     /// Hidden files, which stay denied where they were moved.
     pub hidden_files: HiddenFileTracker,
+    /// The editor that reads and writes the text files of the workspace directories.
+    pub editor: SessionEditor,
 }
 
 /// The access that is requested.
@@ -95,6 +98,7 @@ pub struct Workspace {
     allow_node_modules: bool,
     filtering: Filtering,
     hidden_files: HiddenFileTracker,
+    editor: SessionEditor,
     ignore_cache: Arc<IgnoreCache>,
 }
 
@@ -143,6 +147,7 @@ impl Workspace {
             allow_node_modules: options.allow_node_modules,
             filtering: options.filtering,
             hidden_files: options.hidden_files,
+            editor: options.editor,
             ignore_cache: Arc::default(),
             folders: RwLock::new(vec![root]),
             root: real_root.clone(),
@@ -250,7 +255,11 @@ impl Workspace {
         let anchor = anchor.ok_or_else(outside)?;
         let own = self.temp.iter().chain(&self.notes).any(|place| place.real == anchor);
         let confined = Confined::new(shown.clone(), real, anchor).ok_or_else(outside)?;
-        Ok(confined.own(own))
+        let editor = match self.contains(confined.path()) {
+            true => self.editor.clone(),
+            false => SessionEditor::default(),
+        };
+        Ok(confined.own(own).in_editor(editor))
     }
 
     /// Whether a path is inside the workspace directories.

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::confined::{Confined, FileMetadata};
 use crate::error::FileError;
+use crate::in_editor::write_in_editor;
 use crate::open::open_leaf;
 use crate::seen_files::{Hash, Hasher, Snapshot, hash};
 
@@ -59,6 +60,9 @@ pub fn atomic_write(
     bytes: &[u8],
     expected: ExpectedState,
 ) -> Result<WriteResult, FileError> {
+    if let Some(written) = write_in_editor(target, bytes, expected) {
+        return written;
+    }
     let (folder, name) = target.parent(true)?;
     let write = WriteJob { target, folder: &folder, name: &name, bytes, expected };
     let metadata = match target.metadata_in(&folder, &name) {

@@ -43,6 +43,7 @@ impl Host for Editor {
             options.session = request.session;
         }
         options.keeps_file_texts = true;
+        options.editor = request.editor;
         options.mcp_servers = request.mcp_servers;
         if !request.asks_user {
             options.exclude_tools.push("ask_user".to_owned());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::CancellationToken;
+use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
@@ -67,6 +68,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         interactive: settings.interactive,
         budget_questions: false,
         keeps_file_texts: false,
+        editor: SessionEditor::default(),
         answers: match &settings.source {
             ModelSource::Live => Answers::Service,
             ModelSource::Fake { file, strict: true } => Answers::Fake(file.clone()),

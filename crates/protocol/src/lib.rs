@@ -10,6 +10,7 @@ pub mod code_text;
 pub mod coerce;
 pub mod content;
 pub mod context;
+pub mod editor_files;
 pub mod event;
 pub mod excerpt;
 pub mod hooks;

@@ -143,6 +143,8 @@ pub struct LaunchOptions {
     pub budget_questions: bool,
     /// Whether events keep whole files beside the diffs of edits, for editors.
     pub keeps_file_texts: bool,
+    /// The editor that reads and writes the text files of the workspace.
+    pub editor: parallax_protocol::editor_files::SessionEditor,
     /// Where answers come from.
     pub answers: Answers,
     /// Where the model's side is recorded.

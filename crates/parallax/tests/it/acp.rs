@@ -307,3 +307,87 @@ fn commands_are_answered_without_the_model() {
     }
     assert!(world.server.requests().is_empty());
 }
+
+/// A client that offers its file system and has started a session.
+fn with_files(world: &World) -> (Editor, String) {
+    let mut editor = Editor::start(world, &[]);
+    let capabilities = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
+    editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities}));
+    let session = editor.open(world);
+    (editor, session)
+}
+
+impl Editor {
+    /// Answers requests for files until the prompt is over; `buffer` is the only file it has open.
+    /// Returns what was written.
+    fn serve_files(&mut self, prompt: u64, buffer: Option<&str>) -> Vec<(String, String)> {
+        let mut written = Vec::new();
+        loop {
+            let message = self.next();
+            let (id, path) = (&message["id"], &message["params"]["path"]);
+            let result = match message["method"].as_str() {
+                Some("fs/read_text_file") => buffer.map(|text| json!({"content": text})),
+                Some("fs/write_text_file") => {
+                    let content = message["params"]["content"].as_str().expect("content");
+                    let path = path.as_str().expect("a path");
+                    std::fs::write(path, content).expect("the client writes");
+                    written.push((path.to_owned(), content.to_owned()));
+                    Some(json!({}))
+                }
+                Some("session/request_permission") => {
+                    Some(json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}}))
+                }
+                None if *id == json!(prompt) => return written,
+                _ => continue,
+            };
+            let answer = match result {
+                Some(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+                None => json!({"jsonrpc": "2.0", "id": id, "error":
+                    {"code": -32002, "message": "Resource not found"}}),
+            };
+            self.write(&answer.to_string());
+        }
+    }
+}
+
+#[test]
+fn new_file_is_written_through_the_client() {
+    let world = World::new(WRITE);
+    let (mut editor, session) = with_files(&world);
+    let id = editor.prompt(&session, "write it");
+    let written = editor.serve_files(id, None);
+    let file = world.home.project().join("b.txt").display().to_string();
+    assert_eq!(written, [(file, "hello\n".to_owned())]);
+    let done = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
+    assert_eq!(done["status"], "completed", "{done}");
+}
+
+#[test]
+fn unsaved_text_is_read_and_edited() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},
+        {"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"unsaved","new_string":"changed"}}]},
+        {"text":"Done"}]"#,
+    );
+    std::fs::write(world.home.project().join("a.txt"), "saved\n").expect("file");
+    let (mut editor, session) = with_files(&world);
+    let id = editor.prompt(&session, "edit it");
+    let written = editor.serve_files(id, Some("unsaved line\n"));
+    let requests = world.server.requests();
+    let body = String::from_utf8_lossy(&requests[1].body).into_owned();
+    assert!(body.contains("unsaved line"), "the model reads the text of the editor");
+    assert_eq!(written.first().map(|(_, text)| text.as_str()), Some("changed line\n"));
+}
+
+#[test]
+fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
+    let world = World::new(WRITE);
+    let (mut editor, session) = with_files(&world);
+    let id = editor.prompt(&session, "write it");
+    editor.until(|it| it["method"] == "fs/read_text_file");
+    let begun = Instant::now();
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(!world.home.project().join("b.txt").exists());
+}

@@ -140,6 +140,7 @@ impl Launch {
                 custom_ignore_files: settings.custom_ignore_files(),
             },
             hidden_files: self.hidden_places(),
+            editor: self.options.editor.clone(),
         })
         .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
         Ok((workspace, artifacts.root().to_owned(), notices))

@@ -1,0 +1,75 @@
+//! The client's file system: text files with changes that the user has not saved.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parallax_protocol::editor_files::EditorFiles;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::connection::ClientConnection;
+use crate::rpc::RpcError;
+use crate::updates::ClientOffers;
+
+/// How long the client may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The files of a session in the client.
+pub(crate) struct ClientFiles {
+    connection: ClientConnection,
+    offers: ClientOffers,
+    runtime: tokio::runtime::Handle,
+    /// Known once the session is open; nothing is asked before.
+    pub(crate) session: OnceLock<String>,
+    /// The prompt was cancelled: nothing is awaited.
+    pub(crate) cancelled: Arc<Notify>,
+}
+
+impl ClientFiles {
+    /// For a client that connects on this runtime.
+    pub(crate) fn new(connection: ClientConnection, offers: ClientOffers) -> Self {
+        Self {
+            connection,
+            offers,
+            runtime: tokio::runtime::Handle::current(),
+            session: OnceLock::new(),
+            cancelled: Arc::default(),
+        }
+    }
+
+    fn ask(&self, method: &str, mut params: Value) -> Option<Result<Value, RpcError>> {
+        params["sessionId"] = json!(self.session.get()?);
+        let asking = async {
+            tokio::select! {
+                answer = self.connection.request(method, params) => answer,
+                () = self.cancelled.notified() => Err(RpcError::internal("cancelled")),
+                () = tokio::time::sleep(LIMIT) => {
+                    let seconds = LIMIT.as_secs();
+                    Err(RpcError::internal(format!("the editor did not answer within {seconds} s")))
+                }
+            }
+        };
+        // Tools read on threads that may block, and now and then on one of the runtime.
+        Some(tokio::task::block_in_place(|| self.runtime.block_on(asking)))
+    }
+}
+
+impl EditorFiles for ClientFiles {
+    fn read(&self, path: &Path) -> Option<String> {
+        if !self.offers.reads_files {
+            return None;
+        }
+        let answer = self.ask("fs/read_text_file", json!({"path": path}))?;
+        // What the client does not have may still be on disk.
+        answer.ok()?.get("content")?.as_str().map(str::to_owned)
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>> {
+        if !self.offers.writes_files {
+            return None;
+        }
+        let answer = self.ask("fs/write_text_file", json!({"path": path, "content": text}))?;
+        Some(answer.map(|_| ()).map_err(|error| error.message))
+    }
+}

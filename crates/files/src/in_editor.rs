@@ -1,0 +1,87 @@
+//! Files that an editor has open: what it shows counts, not what is saved.
+
+use std::io;
+
+use crate::confined::{Confined, EntryKind, FileMetadata};
+use crate::error::FileError;
+use crate::lines::read_capped;
+use crate::seen_files::{Snapshot, hash};
+use crate::write::{ExpectedState, WriteResult};
+
+/// Maximum size of a file that is written through an editor.
+const MAX_WRITTEN: u64 = 64 * 1024 * 1024;
+
+type ReadFile = (Vec<u8>, FileMetadata);
+
+/// The content in the editor in place of the one on disk, for text files.
+pub(crate) fn replace_by_editor(
+    path: &Confined,
+    limit: u64,
+    on_disk: Result<ReadFile, FileError>,
+) -> Result<ReadFile, FileError> {
+    let Some(editor) = path.editor() else { return on_disk };
+    let metadata = match &on_disk {
+        Ok((bytes, metadata)) if is_plain_text(bytes) => *metadata,
+        Err(FileError::NotFound { .. }) => unsaved(),
+        _ => return on_disk,
+    };
+    match editor.read(path.path()) {
+        Some(text) if text.len() as u64 <= limit => {
+            let size = text.len() as u64;
+            Ok((text.into_bytes(), FileMetadata { size, ..metadata }))
+        }
+        _ => on_disk,
+    }
+}
+
+/// Writes through the editor; `None`: the disk is to be written.
+pub(crate) fn write_in_editor(
+    target: &Confined,
+    bytes: &[u8],
+    expected: ExpectedState,
+) -> Option<Result<WriteResult, FileError>> {
+    let editor = target.editor()?;
+    let text = std::str::from_utf8(bytes).ok().filter(|_| is_plain_text(bytes))?;
+    let before = read_capped(target, MAX_WRITTEN);
+    let created = match &before {
+        Ok((before, _)) if is_plain_text(before) => false,
+        Err(FileError::NotFound { .. }) => true,
+        _ => return None,
+    };
+    let is_expected = match (expected, &before) {
+        (ExpectedState::Anything, _) | (ExpectedState::Absent, Err(_)) => true,
+        (ExpectedState::Content(wanted), Ok((before, _))) => hash(before) == wanted,
+        _ => false,
+    };
+    if !is_expected {
+        return Some(Err(FileError::Changed { path: target.shown().to_path_buf() }));
+    }
+    // Also creates missing directories.
+    if let Err(error) = target.parent(true) {
+        return Some(Err(error));
+    }
+    let failed = |message| FileError::from_io(target.shown(), "write", io::Error::other(message));
+    let written = editor.write(target.path(), text)?.map_err(failed);
+    Some(written.map(|()| {
+        let metadata = target.open().map_or_else(|_| unsaved(), |(_, metadata)| metadata);
+        WriteResult { created, in_place: true, snapshot: Snapshot::of(metadata, bytes) }
+    }))
+}
+
+/// UTF-8 without a byte-order mark, which editors hide.
+fn is_plain_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| !text.starts_with('\u{feff}'))
+}
+
+/// The metadata of a file that was not saved yet.
+fn unsaved() -> FileMetadata {
+    FileMetadata {
+        kind: EntryKind::File,
+        size: 0,
+        modified: (0, 0),
+        identity: (0, 0),
+        mode: 0o644,
+        links: 1,
+        owner: (0, 0),
+    }
+}
