@@ -3,6 +3,8 @@
 use std::io;
 
 use parallax_headless::ExitCode;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// While it lives, the terminal does not show what is typed. Ctrl-C ends the program.
 pub(crate) struct Silence {
@@ -11,14 +13,13 @@ pub(crate) struct Silence {
 
 impl Silence {
     pub(crate) fn begin() -> Self {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let before = tcgetattr(io::stdin()).ok();
         if let Some(before) = &before {
+            restore_on_interrupt(before.clone());
             let mut silent = before.clone();
             silent.local_modes.remove(LocalModes::ECHO);
             // A terminal that cannot hide it shows it.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &silent);
-            restore_on_interrupt(before.clone());
         }
         Self { before }
     }
@@ -26,24 +27,32 @@ impl Silence {
 
 impl Drop for Silence {
     fn drop(&mut self) {
-        use rustix::termios::{OptionalActions, tcsetattr};
         if let Some(before) = &self.before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }
     }
 }
 
-/// The thread that reads a line is blocked, so that another one waits for the signal.
+/// The thread that reads a line is blocked, so that another one waits for the signal. The signal is
+/// caught when this returns.
 fn restore_on_interrupt(before: rustix::termios::Termios) {
-    use rustix::termios::{OptionalActions, tcsetattr};
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return;
-    };
+    let (ready, is_ready) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        if runtime.is_ok_and(|runtime| runtime.block_on(interrupted(ready))) {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
             let _ = io::Write::write_all(&mut io::stderr(), b"\n");
             std::process::exit(i32::from(ExitCode::CANCELLED.0));
         }
     });
+    // Also ends when the signal cannot be caught.
+    let _ = is_ready.recv();
+}
+
+/// Waits for Ctrl-C; `false`: it cannot be caught. A message on `ready` says that it can.
+async fn interrupted(ready: std::sync::mpsc::Sender<()>) -> bool {
+    let Ok(mut interrupts) = signal(SignalKind::interrupt()) else { return false };
+    // The other end waits.
+    let _ = ready.send(());
+    interrupts.recv().await.is_some()
 }
