@@ -3,16 +3,14 @@
 usage: editor_schema.py PROGRAM MODEL_SERVER SCHEMA
 """
 import json
-import os
 import queue
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 
 import jsonschema
+
+from scripted_model import answer, call, scripted_model
 
 PROGRAM, SERVER, SCHEMA = sys.argv[1:4]
 with open(SCHEMA, encoding="utf-8") as schema_file:
@@ -34,18 +32,8 @@ PARAMETERS = {
     "fs/read_text_file": "ReadTextFileRequest", "fs/write_text_file": "WriteTextFileRequest",
 }
 
-
-def answer(*parts):
-    candidate = {"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP"}
-    return {"method": "streamGenerateContent", "chunks": [{"candidates": [candidate]}]}
-
-
-def call(name, **arguments):
-    return {"functionCall": {"name": name, "args": arguments}}
-
-
 COLORS = [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}]
-SCRIPT = {"replies": [
+REPLIES = [
     answer({"text": "**Plan**\nthinking", "thought": True},
            call("write_file", file_path="b.txt", content="hello\n"),
            call("run_shell_command", command="touch q; echo hi; sleep 0.6; echo ho"),
@@ -53,7 +41,7 @@ SCRIPT = {"replies": [
     answer(call("ask_user", questions=[{"question": "Which color?", "header": "Color",
                                         "type": "choice", "options": COLORS}])),
     answer({"text": "Done"}),
-]}
+]
 
 
 class Editor:
@@ -140,30 +128,12 @@ def talk(editor, project):
     assert expected <= editor.kinds, expected - editor.kinds
 
 
-def main():
-    with tempfile.TemporaryDirectory() as top:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        for folder in ("home", "project"):
-            os.mkdir(f"{top}/{folder}")
-        with open(top + "/script.json", "w", encoding="utf-8") as file:
-            json.dump(SCRIPT, file)
-        command = [SERVER, top + "/script.json", "--port", str(port)]
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        time.sleep(0.5)
-        env = {"PATH": os.environ["PATH"], "HOME": top + "/home", "GEMINI_API_KEY": "x",
-               "GEMINI_CLI_TRUST_WORKSPACE": "true",
-               "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}"}
-        editor = Editor(top + "/project", env)
-        try:
-            talk(editor, top + "/project")
-            editor.process.stdin.close()
-            assert editor.process.wait(5) == 0
-        finally:
-            editor.process.kill()
-            server.kill()
-    print(f"editor_schema: {editor.checked} messages are valid")
-
-
-main()
+with scripted_model(SERVER, REPLIES) as (directory, environment):
+    client = Editor(directory, environment)
+    try:
+        talk(client, directory)
+        client.process.stdin.close()
+        assert client.process.wait(5) == 0
+    finally:
+        client.process.kill()
+print(f"editor_schema: {client.checked} messages are valid")

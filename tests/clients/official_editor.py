@@ -3,35 +3,21 @@
 usage: official_editor.py PROGRAM MODEL_SERVER
 """
 import asyncio
-import json
-import os
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 
 import acp
 from acp import text_block
 from acp.schema import AllowedOutcome, ClientCapabilities, RequestPermissionResponse
 
+from scripted_model import answer, call, scripted_model
+
 PROGRAM, SERVER = sys.argv[1:3]
 
-
-def answer(*parts):
-    candidate = {"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP"}
-    return {"method": "streamGenerateContent", "chunks": [{"candidates": [candidate]}]}
-
-
-def call(name, arguments):
-    return {"functionCall": {"name": name, "args": arguments}}
-
-
-SCRIPT = {"replies": [
-    answer({"text": "I will."}, call("write_file", {"file_path": "b.txt", "content": "hello\n"})),
-    answer(call("write_todos", {"todos": [{"description": "a", "status": "in_progress"}]})),
+REPLIES = [
+    answer({"text": "I will."}, call("write_file", file_path="b.txt", content="hello\n")),
+    answer(call("write_todos", todos=[{"description": "a", "status": "in_progress"}])),
     answer({"text": "Done"}),
-]}
+]
 
 
 class Editor(acp.Client):
@@ -78,26 +64,6 @@ async def talk(editor, project, env):
         assert {"user_message_chunk", "agent_message_chunk", "tool_call"} <= kinds, kinds
 
 
-async def main():
-    with tempfile.TemporaryDirectory() as top:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        for folder in ("home", "project"):
-            os.mkdir(f"{top}/{folder}")
-        with open(top + "/script.json", "w", encoding="utf-8") as file:
-            json.dump(SCRIPT, file)
-        command = [SERVER, top + "/script.json", "--port", str(port)]
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        time.sleep(0.5)
-        env = {"PATH": os.environ["PATH"], "HOME": top + "/home", "GEMINI_API_KEY": "x",
-               "GEMINI_CLI_TRUST_WORKSPACE": "true",
-               "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}"}
-        try:
-            await asyncio.wait_for(talk(Editor(), top + "/project", env), 60)
-        finally:
-            server.kill()
-    print("official_editor: ok")
-
-
-asyncio.run(main())
+with scripted_model(SERVER, REPLIES) as (directory, environment):
+    asyncio.run(asyncio.wait_for(talk(Editor(), directory, environment), 60))
+print("official_editor: ok")

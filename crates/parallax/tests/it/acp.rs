@@ -298,7 +298,7 @@ fn commands_are_answered_without_the_model() {
     let world = World::new("[]");
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
-    for (command, expected) in [("/about", "version"), ("/nonsense", "There is no command")] {
+    for (command, expected) in [("/about", "version"), ("/nonsense", "`/nonsense`")] {
         let id = editor.prompt(&session, command);
         assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
         let chunks = editor.updates("agent_message_chunk");
