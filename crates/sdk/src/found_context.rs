@@ -39,8 +39,7 @@ impl FoundContext {
         hub: EventBus,
     ) -> Self {
         // Tools name files by where they really are.
-        let real = |path: PathBuf| parallax_files::real_path(&path).unwrap_or(path);
-        let begun_with = begun_with.into_iter().map(real).collect();
+        let begun_with = begun_with.iter().map(|path| real(path)).collect();
         let (found, told) = (Mutex::default(), Arc::default());
         Self { launch, workspace, begun_with, found, hub, told }
     }
@@ -68,10 +67,12 @@ impl FoundContext {
         let Some(folder) = folder else { return Vec::new() };
         let found = self.known().clone();
         let known = |path: &Path| {
-            self.begun_with.iter().any(|file| file == path)
-                || found.iter().any(|file| file.path == path)
+            // The name may be a link to one of them.
+            let file = real(path);
+            self.begun_with.contains(&file)
+                || found.iter().any(|known| known.path == path || real(&known.path) == file)
                 // Its text is what the tool gives.
-                || touched.iter().any(|file| file == path)
+                || touched.contains(&file)
         };
         let memory = with_options(&self.launch, &self.workspace, &Outside::default(), |options| {
             beneath(options, folder, root, &known)
@@ -89,6 +90,10 @@ impl FoundContext {
             }
         }
     }
+}
+
+fn real(path: &Path) -> PathBuf {
+    parallax_files::real_path(path).unwrap_or_else(|| path.to_owned())
 }
 
 impl FolderContext for FoundContext {

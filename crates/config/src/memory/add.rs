@@ -26,13 +26,14 @@ pub fn add_memory(homes: &Homes, names: &[String], fact: &str) -> Result<PathBuf
 /// The file for facts about the user: `~/.parallax/GEMINI.md`, or the first of
 /// `names` there. Blocking.
 pub fn user_memory_file(homes: &Homes, names: &[String]) -> PathBuf {
-    named(&homes.parallax, plain_names(names).next().unwrap_or("GEMINI.md"))
+    homes.parallax.join(plain_names(names).next().unwrap_or("GEMINI.md"))
 }
 
 /// The file for facts about the project: the first of `names` that is in the
 /// folder, or the first of them. Blocking.
 pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
-    let there = plain_names(names).map(|name| named(folder, name)).find(|file| file.is_file());
+    let there =
+        plain_names(names).filter_map(|name| named(folder, name)).find(|file| file.is_file());
     let first = || folder.join(plain_names(names).next().unwrap_or("GEMINI.md"));
     there.unwrap_or_else(first)
 }

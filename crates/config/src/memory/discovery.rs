@@ -20,7 +20,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     let mut global = Vec::new();
     for home in [&options.homes.gemini, &options.homes.parallax] {
         for name in options.names {
-            global.extend(reader.read(&named(home, name), home, &|_| false));
+            global.extend(named(home, name).and_then(|file| reader.read(&file, home, &|_| false)));
         }
     }
     let mut notes = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         let names = by_name(options.names);
         for (folder, root) in own.chain(more) {
             for name in &names {
-                let path = named(folder, name);
+                let Some(path) = named(folder, name) else { continue };
                 if !(options.ignored)(&path) && reader.is_inside(&path, root) {
                     project.extend(reader.read(&path, root, options.ignored));
                 }
@@ -73,8 +73,8 @@ pub fn beneath(
         let names = by_name(options.names);
         for folder in folders.into_iter().rev() {
             for name in &names {
-                let path = named(folder, name);
                 // Most folders have none: that is found out first.
+                let Some(path) = named(folder, name) else { continue };
                 if path.is_file()
                     && !known(&path)
                     && !(options.ignored)(&path)
@@ -96,17 +96,28 @@ fn by_name(names: &[String]) -> Vec<&String> {
     names
 }
 
-/// The file of that name in a folder; where it is absent, the one whose name is
-/// written in small letters. On a disk that takes both for one, the first is there.
+/// The file of exactly this name in a folder, if there is one. Where the disk ignores
+/// letter case, `agents.md` is not `AGENTS.md` either. A link counts by its own name.
 /// Blocking.
-pub(super) fn named(folder: &Path, name: &str) -> PathBuf {
-    let exact = folder.join(name);
-    let small = name.to_lowercase();
-    if small == name || std::fs::symlink_metadata(&exact).is_ok() {
-        return exact;
-    }
-    let other = folder.join(small);
-    if other.is_file() { other } else { exact }
+pub(super) fn named(folder: &Path, name: &str) -> Option<PathBuf> {
+    let file = folder.join(name);
+    let found = std::fs::symlink_metadata(&file).ok()?;
+    let lower = name.to_lowercase();
+    let other = if lower == name { name.to_uppercase() } else { lower };
+    // Two names for one file: only the entries say which is meant. Most folders are
+    // spared this.
+    let twin = folder.join(&other);
+    let ambiguous = other != name
+        && std::fs::symlink_metadata(&twin)
+            .is_ok_and(|metadata| identity(&twin, &metadata) == identity(&file, &found));
+    (!ambiguous || has_entry(&file)).then_some(file)
+}
+
+/// Whether the directory of a file lists it by exactly its name.
+fn has_entry(file: &Path) -> bool {
+    let entries = file.parent().and_then(|parent| std::fs::read_dir(parent).ok());
+    let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.any(|name| Some(name.as_os_str()) == file.file_name())
 }
 
 /// The folders from the top of the project down to `cwd`.

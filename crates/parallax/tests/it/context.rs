@@ -183,31 +183,32 @@ fn a_folder_tells_its_rules_when_it_is_first_touched() {
 }
 
 #[test]
-fn names_in_small_letters_are_read_where_the_others_are_absent() {
+fn only_files_of_exactly_these_names_are_instructions() {
     let world = World::new(
-        r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/a.txt"}},
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"docs/guide.md"}},
                      {"name":"save_memory","args":{"fact":"Built with make","scope":"project"}}]},
             {"text":"done"}]"#,
     );
-    world.home.write_home(".gemini/gemini.md", "global rule").expect("file");
-    world.home.write("gemini.md", "project rule").expect("file");
-    // Not beside the exact name, and one file under two names is one file.
-    world.home.write("AGENTS.md", "agents rule").expect("file");
-    world.home.write("agents.md", "another file").expect("file");
-    world.home.write("sub/a.txt", "text").expect("file");
-    world.home.write("sub/agents.md", "rule of sub").expect("file");
-    let sub = world.home.project().join("sub");
-    std::fs::hard_link(sub.join("agents.md"), sub.join("gemini.md")).expect("a second name");
+    world.home.write_home(".gemini/gemini.md", "lower global").expect("file");
+    for name in ["gemini.md", "agents.md", "Gemini.md", "Agents.MD", "docs/agents.md"] {
+        world.home.write(name, "another case").expect("file");
+    }
+    world.home.write("docs/guide.md", "text").expect("file");
+    world.home.write("rules.txt", "linked rule").expect("file");
+    let project = world.home.project();
+    std::os::unix::fs::symlink("rules.txt", project.join("AGENTS.md")).expect("link");
+    // A second name of the same file makes neither of them unreadable.
+    world.home.write("docs/GEMINI.md", "rule of docs").expect("file");
+    std::fs::hard_link(project.join("docs/GEMINI.md"), project.join("docs/gemini.md"))
+        .expect("a second name");
     world.run_well(&["-p", "go", "-y"]);
-    assert!(system(&body(&world, 0)).contains("global rule"));
+    assert!(!system(&body(&world, 0)).contains("lower global"));
     let text = raw_contents(&world.server.requests()[1]).join("\n");
-    for (words, times) in
-        [("project rule", 1), ("agents rule", 1), ("another file", 0), ("rule of sub", 1)]
-    {
+    for (words, times) in [("linked rule", 1), ("rule of docs", 1), ("another case", 0)] {
         assert_eq!(text.matches(words).count(), times, "{words}: {text}");
     }
-    assert!(world.read("gemini.md").contains("- Built with make"));
-    assert!(!world.home.project().join("GEMINI.md").exists(), "it would hide the other");
+    assert_eq!(world.read("gemini.md"), "another case");
+    assert!(world.read("rules.txt").contains("- Built with make"));
 }
 
 #[test]
