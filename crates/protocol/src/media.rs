@@ -4,20 +4,22 @@
 /// Bytes of a file that are enough to find its kind.
 pub const HEAD: usize = 4096;
 
-/// The MIME type of an image, a PDF, audio or video, by its first bytes.
+/// The MIME type of an image, a PDF, audio or video, by its first bytes. A file that
+/// ends with its signature, as an interrupted download does, has none.
 pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
     let starts = |with: &[u8]| head.starts_with(with);
     let at =
         |offset: usize, with: &[u8]| head.get(offset..).is_some_and(|rest| rest.starts_with(with));
+    let longer = |signature: usize| head.len() > signature;
     let found = match head {
-        _ if starts(b"\x89PNG\r\n\x1a\n") => "image/png",
-        _ if starts(b"\xff\xd8\xff") => "image/jpeg",
-        _ if starts(b"GIF87a") || starts(b"GIF89a") => "image/gif",
-        _ if starts(b"RIFF") && at(8, b"WEBP") => "image/webp",
+        _ if starts(b"\x89PNG\r\n\x1a\n") => longer(8).then_some("image/png")?,
+        _ if starts(b"\xff\xd8\xff") => longer(3).then_some("image/jpeg")?,
+        _ if starts(b"GIF87a") || starts(b"GIF89a") => longer(6).then_some("image/gif")?,
+        _ if starts(b"RIFF") && at(8, b"WEBP") => longer(12).then_some("image/webp")?,
         _ if starts(b"BM") && at(6, &[0, 0, 0, 0]) => "image/bmp",
         _ if starts(&[0, 0, 1, 0]) && head.get(4).is_some_and(|count| *count > 0) => "image/x-icon",
         _ if starts(b"II*\0") || starts(b"MM\0*") => "image/tiff",
-        _ if starts(b"%PDF-") => "application/pdf",
+        _ if starts(b"%PDF-") => longer(5).then_some("application/pdf")?,
         _ if starts(b"RIFF") && at(8, b"WAVE") => "audio/wav",
         _ if starts(b"RIFF") && at(8, b"AVI ") => "video/x-msvideo",
         _ if starts(b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC")) => "audio/aiff",
@@ -75,9 +77,13 @@ mod tests {
     fn kind_is_found_by_content() {
         for (head, kind) in [
             (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], Some("image/png")),
+            (b"\x89PNG\r\n\x1a\n", None),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", Some("image/jpeg")),
+            (b"\xff\xd8\xff", None),
             (b"GIF89a\x01\0", Some("image/gif")),
+            (b"GIF89a", None),
             (b"RIFF\x10\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"%PDF-", None),
             (b"RIFF\x10\0\0\0WAVEfmt ", Some("audio/wav")),
             (b"\0\0\0\x1cftypavif", Some("image/avif")),
             (b"\0\0\0\x1cftypisom", Some("video/mp4")),

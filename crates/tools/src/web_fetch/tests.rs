@@ -224,7 +224,7 @@ async fn the_call_names_hosts_and_plain_addresses() {
 async fn the_direct_mode_returns_text_media_and_errors() {
     let (base, _) = serve(|path| match path {
         "/page" => http("200 OK", "text/html", b"<p>see <a href=/y>that</a>"),
-        "/pic" => http("200 OK", "image/png", b"\x89PNG\r\n\x1a\n"),
+        "/pic" => http("200 OK", "image/png", b"\x89PNG\r\n\x1a\n\0"),
         _ => http("403 Forbidden", "text/plain", b"keep out"),
     })
     .await;
@@ -233,7 +233,7 @@ async fn the_direct_mode_returns_text_media_and_errors() {
     let page = run(&fetch, json!({"url": format!("{base}/page")})).await.for_model.output;
     assert_eq!(page, format!("<untrusted_context>\nsee [that]({base}/y)\n</untrusted_context>"));
     let picture = run(&fetch, json!({"url": format!("{base}/pic")})).await.for_model;
-    assert_eq!(picture.media, [Part::inline_data("image/png", "iVBORw0KGgo=")]);
+    assert_eq!(picture.media, [Part::inline_data("image/png", "iVBORw0KGgoA")]);
     let refused = run(&fetch, json!({"url": format!("{base}/no")})).await.for_model.output;
     assert!(refused.contains("status 403") && refused.contains("keep out"), "{refused}");
 }
