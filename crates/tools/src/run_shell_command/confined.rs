@@ -81,8 +81,8 @@ impl Entry {
             let near: Vec<PathBuf> = std::iter::once(&directory).chain(&places).cloned().collect();
             if let Some(PathRemote(path)) = git_path_remotes::find(&line, &near) {
                 return Err(format!(
-                    "git would run the hooks and programs of another repository on this machine \
-                     ({path}); ask the user to approve the command"
+                    "the sandbox does not let git run the hooks and programs of another \
+                     repository on this machine ({path}); ask the user to approve the command"
                 ));
             }
         }
