@@ -26,16 +26,19 @@ pub struct LooseSettings {
     pub file: PathBuf,
     /// The keys, as far as they loosen.
     pub keys: Vec<String>,
-    /// Whether the user said no to them as they are.
-    pub declined: bool,
+    /// What the user decided about them as they are now.
+    pub acceptance: Acceptance,
 }
 
-/// What was said of a file, as it is now.
+/// What the user decided about the loosening settings of a file, as they are now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    Yes,
-    No,
+pub enum Acceptance {
+    /// Nothing yet, or the file has changed since.
+    Undecided,
+    /// They count.
+    Accepted,
+    /// They do not count, and the user is not asked again.
+    Declined,
 }
 
 /// Before the hash of a file that was declined.
@@ -138,11 +141,11 @@ pub(crate) fn close(
             file.values = values;
             continue;
         }
-        let said = said(homes, file, &keys).unwrap_or_else(|error| {
+        let acceptance = acceptance(homes, file, &keys).unwrap_or_else(|error| {
             warnings.push(error.to_string());
-            Said::Nothing
+            Acceptance::Undecided
         });
-        if said == Said::Yes {
+        if acceptance == Acceptance::Accepted {
             continue;
         }
         file.values = values;
@@ -158,7 +161,7 @@ pub(crate) fn close(
              {names}{asks}; `parallax trust add --settings` accepts the file as it is now",
             file.path.display()
         ));
-        loose.push(LooseSettings { file: file.path.clone(), keys, declined: said == Said::No });
+        loose.push(LooseSettings { file: file.path.clone(), keys, acceptance });
     }
     loose
 }
@@ -178,7 +181,7 @@ pub fn accept_settings(
     outer: &OuterSettings,
     cwd: &Path,
 ) -> Result<Vec<LooseSettings>, ConfigError> {
-    remember(homes, outer, cwd, true)
+    remember(homes, outer, cwd, Acceptance::Accepted)
 }
 
 /// Remembers that the user does not want the settings of the project as they
@@ -191,25 +194,56 @@ pub fn decline_settings(
     outer: &OuterSettings,
     cwd: &Path,
 ) -> Result<Vec<LooseSettings>, ConfigError> {
-    remember(homes, outer, cwd, false)
+    remember(homes, outer, cwd, Acceptance::Declined)
+}
+
+/// The settings of the project that loosen what may happen, with what the user decided
+/// about each file: what a start rejects and [`accept_settings`] accepts. Blocking.
+///
+/// # Errors
+/// A file that cannot be used.
+pub fn loose_settings(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+) -> Result<Vec<LooseSettings>, ConfigError> {
+    let found = loosening_files(homes, outer, cwd)?.into_iter();
+    let state = |(file, keys): (LayerFile, Vec<String>)| {
+        let acceptance = acceptance(homes, &file, &keys)?;
+        Ok(LooseSettings { file: file.path, keys, acceptance })
+    };
+    found.map(state).collect()
 }
 
 fn remember(
     homes: &Homes,
     outer: &OuterSettings,
     cwd: &Path,
-    yes: bool,
+    acceptance: Acceptance,
 ) -> Result<Vec<LooseSettings>, ConfigError> {
+    let mut found = Vec::new();
+    for (file, keys) in loosening_files(homes, outer, cwd)? {
+        let hash = hash(&file, &keys);
+        let declined = acceptance == Acceptance::Declined;
+        write_down(homes, &file, if declined { format!("{DECLINED}{hash}") } else { hash })?;
+        found.push(LooseSettings { file: file.path, keys, acceptance });
+    }
+    Ok(found)
+}
+
+/// The files of a project with settings that loosen, and which.
+fn loosening_files(
+    homes: &Homes,
+    outer: &OuterSettings,
+    cwd: &Path,
+) -> Result<Vec<(LayerFile, Vec<String>)>, ConfigError> {
     let mut found = Vec::new();
     for mut file in layers::read_project(homes, cwd)? {
         migrate::migrate(&mut file.values, &file.path);
         let keys = loosening(&file.values, cwd, outer);
-        if keys.is_empty() {
-            continue;
+        if !keys.is_empty() {
+            found.push((file, keys));
         }
-        let hash = hash(&file, &keys);
-        write_down(homes, &file, if yes { hash } else { format!("{DECLINED}{hash}") })?;
-        found.push(LooseSettings { file: file.path, keys, declined: !yes });
     }
     Ok(found)
 }
@@ -217,7 +251,7 @@ fn remember(
 /// Whether the user accepted the file as it is.
 pub(crate) fn is_accepted_file(config: &Config, path: &Path) -> bool {
     read_file(config, path).is_some_and(|(file, keys)| {
-        said(&config.homes, &file, &keys).is_ok_and(|said| said == Said::Yes)
+        acceptance(&config.homes, &file, &keys).is_ok_and(|it| it == Acceptance::Accepted)
     })
 }
 
@@ -248,15 +282,15 @@ fn register(homes: &Homes) -> PathBuf {
     homes.parallax.join("accepted-settings.json")
 }
 
-fn said(homes: &Homes, file: &LayerFile, keys: &[String]) -> Result<Said, ConfigError> {
-    let Some(known) = jsonc::read_object(&register(homes))? else { return Ok(Said::Nothing) };
+fn acceptance(homes: &Homes, file: &LayerFile, keys: &[String]) -> Result<Acceptance, ConfigError> {
+    let known = jsonc::read_object(&register(homes))?.unwrap_or_default();
     let Some(known) = known.get(&name_of(file)).and_then(Value::as_str) else {
-        return Ok(Said::Nothing);
+        return Ok(Acceptance::Undecided);
     };
     Ok(match known.strip_prefix(DECLINED) {
-        Some(declined) if declined == hash(file, keys) => Said::No,
-        None if known == hash(file, keys) => Said::Yes,
-        _ => Said::Nothing,
+        Some(declined) if declined == hash(file, keys) => Acceptance::Declined,
+        None if known == hash(file, keys) => Acceptance::Accepted,
+        _ => Acceptance::Undecided,
     })
 }
 
@@ -328,10 +362,14 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         // of theirs would inherit what was meant for theirs.
         let theirs = |name: &str| {
             let below = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
-            below.filter_map(|file| file.values.get("mcpServers")?.get(name)).next_back()
+            let named = |file: &'_ LayerFile| -> Option<Value> {
+                let servers = file.values.get("mcpServers")?.as_object()?;
+                servers.iter().find(|(known, _)| same_name(known, name)).map(|it| it.1.clone())
+            };
+            below.filter_map(named).next_back()
         };
         let replaced = |name: &str, server: &Value| {
-            theirs(name).is_some_and(|own| own != server && !is_narrower_server(server, own))
+            theirs(name).is_some_and(|own| own != *server && !is_narrower_server(server, &own))
         };
         servers.retain(|name, server| {
             let replaces = replaced(name, server);

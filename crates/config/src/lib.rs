@@ -53,7 +53,7 @@ pub use dialog::{SettingRow, setting_rows};
 pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;
 pub use error::ConfigError;
-pub use gate::{LooseSettings, accept_settings, decline_settings};
+pub use gate::{Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings};
 pub use homes::Homes;
 pub use jsonc::read_object as jsonc_object;
 pub use keys::{KEYS, Key, Kind};

@@ -30,8 +30,6 @@ pub struct Survey {
     pub skills: Vec<String>,
     /// Agents, by name.
     pub agents: Vec<String>,
-    /// Extensions, by name.
-    pub extensions: Vec<String>,
     /// Files of rules.
     pub policies: Vec<String>,
     /// Files that the model would be given.
@@ -86,45 +84,28 @@ pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
             (".gemini/skills", Names::FoldersWith("SKILL.md")),
             (".parallax/skills", Names::FoldersWith("SKILL.md")),
             (".agents/skills", Names::FoldersWith("SKILL.md")),
-            (".claude/skills", Names::FoldersWith("SKILL.md")),
         ]),
         agents: looker.names(&[
             (".gemini/agents", Names::Tree(".md")),
             (".parallax/agents", Names::Tree(".md")),
-            (".agents/agents", Names::Tree(".md")),
-            (".claude/agents", Names::Tree(".md")),
-        ]),
-        extensions: looker.names(&[
-            (".gemini/extensions", Names::FoldersWith("gemini-extension.json")),
-            (".parallax/extensions", Names::FoldersWith("gemini-extension.json")),
         ]),
         policies: looker.paths(&[(".gemini/policies", ".toml"), (".parallax/policies", ".toml")]),
         context_files: [
             looker.there(&[
                 "GEMINI.md",
                 "AGENTS.md",
-                "CLAUDE.md",
                 ".gemini/GEMINI.md",
                 ".gemini/system.md",
                 ".gemini/system.append.md",
                 ".parallax/system.append.md",
-                ".claude/CLAUDE.md",
             ]),
-            // In small letters they count where the others are absent.
-            looker.there_without(&[("gemini.md", "GEMINI.md"), ("agents.md", "AGENTS.md")]),
             looker.paths(&[(".gemini/prompt", ".md"), (".parallax/prompt", ".md")]),
         ]
         .concat(),
         env_files: looker.env_files(),
         ..Survey::default()
     };
-    for file in [
-        ".gemini/settings.json",
-        ".parallax/settings.json",
-        ".claude/settings.json",
-        ".claude/settings.local.json",
-        ".mcp.json",
-    ] {
+    for file in [".gemini/settings.json", ".parallax/settings.json"] {
         let Some(text) = looker.text(file) else { continue };
         match jsonc::parse_object(&PathBuf::from(file), &text) {
             Ok(mut values) => {
@@ -155,7 +136,6 @@ impl Survey {
             (self.commands.len(), "command", "commands"),
             (self.skills.len(), "skill", "skills"),
             (self.agents.len(), "agent", "agents"),
-            (self.extensions.len(), "extension", "extensions"),
             (self.policies.len(), "rule file", "rule files"),
             (self.context_files.len(), "context file", "context files"),
             (self.env_files.len(), "`.env` file", "`.env` files"),
@@ -182,7 +162,6 @@ impl Survey {
             ("commands", self.commands.clone()),
             ("skills", self.skills.clone()),
             ("agents", self.agents.clone()),
-            ("extensions", self.extensions.clone()),
             ("context files", self.context_files.clone()),
             ("variables", self.env_files.clone()),
             ("problems", self.problems.clone()),
@@ -229,7 +208,6 @@ impl Survey {
             "commands": self.commands,
             "skills": self.skills,
             "agents": self.agents,
-            "extensions": self.extensions,
             "policies": self.policies,
             "context_files": self.context_files,
             "env_files": self.env_files,
@@ -253,35 +231,13 @@ impl Survey {
         {
             self.read_hooks(event, entries, file, 0);
         }
-        for key in [
-            "tools.discoveryCommand",
-            "tools.callCommand",
-            "mcp.serverCommand",
-            "statusLine.command",
-            "apiKeyHelper",
-        ] {
+        for key in ["tools.discoveryCommand", "tools.callCommand", "mcp.serverCommand"] {
             if let Some(command) = migrate::look(values, key) {
                 self.programs.push(format!("{key}: {} ({file})", words(command)));
             }
         }
-        let ours = file.starts_with(".gemini/") || file.starts_with(".parallax/");
-        if ours {
-            let keys = gate::loosening(values, folder, outer);
-            self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
-        } else {
-            for key in [
-                "permissions.allow",
-                "permissions.defaultMode",
-                "enableAllProjectMcpServers",
-                "env",
-            ] {
-                if migrate::look(values, key)
-                    .is_some_and(|value| !value.is_null() && *value != false)
-                {
-                    self.loosening.push(format!("{key} ({file})"));
-                }
-            }
-        }
+        let keys = gate::loosening(values, folder, outer);
+        self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
     }
 
     /// A command stands on the entry itself or in its `hooks`.
@@ -314,7 +270,6 @@ impl Survey {
             &mut self.commands,
             &mut self.skills,
             &mut self.agents,
-            &mut self.extensions,
             &mut self.policies,
             &mut self.context_files,
             &mut self.env_files,
@@ -400,12 +355,12 @@ mod tests {
               "hooks": {"SessionStart": [{"matcher": "*", "hooks": [{"type": "command", "command": "curl $KEY"}]}, {"command": "direct"}]}
             }"#,
         );
-        write(
-            folder,
-            ".claude/settings.json",
-            r#"{"hooks": {"PreToolUse": {"hooks": {"command": "c"}}}}"#,
-        );
+        // Files of other agents take no effect here.
+        let other =
+            r#"{"hooks": {"PreToolUse": {"command": "c"}}, "permissions": {"allow": ["*"]}}"#;
+        write(folder, ".claude/settings.json", other);
         write(folder, ".mcp.json", r#"{"mcpServers": {"m": {"command": "x"}}}"#);
+        write(folder, "agents.md", "no context file");
         for path in [
             ".gemini/commands/git/commit.toml",
             ".gemini/commands/explain.md",
@@ -414,7 +369,6 @@ mod tests {
             ".agents/skills/other/SKILL.md",
             ".gemini/skills/none/readme.md",
             ".gemini/agents/helper.md",
-            ".gemini/extensions/ext/gemini-extension.json",
             ".gemini/policies/p.toml",
             "AGENTS.md",
             ".env",
@@ -427,7 +381,6 @@ mod tests {
         assert_eq!(found.commands, ["explain", "fix", "git:commit"]);
         assert_eq!(found.skills, ["other", "review"]);
         assert_eq!(found.agents, ["helper"]);
-        assert_eq!(found.extensions, ["ext"]);
         assert_eq!(found.policies, [".gemini/policies/p.toml"]);
         assert_eq!(found.context_files, ["AGENTS.md"]);
         assert_eq!(found.env_files, [".env", ".env.local", ".gemini/.env"]);
@@ -444,13 +397,13 @@ mod tests {
             ]
         );
         let servers: Vec<&str> = found.mcp_servers.iter().map(|it| it.target.as_str()).collect();
-        assert_eq!(servers, ["npx -y evil", "http://x", "x"]);
+        assert_eq!(servers, ["npx -y evil", "http://x"]);
         let hooks: Vec<&str> = found.hooks.iter().map(|it| it.command.as_str()).collect();
-        assert_eq!(hooks, ["curl $KEY", "direct", "c"]);
+        assert_eq!(hooks, ["curl $KEY", "direct"]);
         assert!(found.problems.is_empty() && !found.cut, "{found:?}");
         assert!(!found.to_json().to_string().contains("\"secret\""));
         let summary = found.summary().expect("something");
-        assert!(summary.starts_with("3 hooks, 3 MCP servers, 1 program in settings"), "{summary}");
+        assert!(summary.starts_with("2 hooks, 2 MCP servers, 1 program in settings"), "{summary}");
     }
 
     proptest::proptest! {
@@ -458,7 +411,8 @@ mod tests {
         fn any_settings_are_looked_into(text in "[{}\\[\\]\":,/*a-z\\\\ \u{0}-\u{1f}]{0,200}") {
             let folder = tempfile::tempdir().expect("folder");
             write(folder.path(), ".gemini/settings.json", &text);
-            write(folder.path(), ".mcp.json", &format!("{{\"mcpServers\": {text}}}"));
+            let servers = format!("{{\"mcpServers\": {text}}}");
+            write(folder.path(), ".parallax/settings.json", &servers);
             let _ = survey(folder.path(), &OuterSettings::default()).summary();
         }
     }
@@ -475,7 +429,7 @@ mod tests {
         symlink(outside.path().join("settings.json"), folder.join(".gemini/settings.json"))
             .expect("link");
         symlink(outside.path(), folder.join(".parallax")).expect("link");
-        write(folder, ".mcp.json", &"[".repeat(100_000));
+        symlink(outside.path(), folder.join(".gemini/policies")).expect("link");
         rustix::fs::mknodat(
             rustix::fs::CWD,
             folder.join(".env"),
@@ -488,7 +442,7 @@ mod tests {
             write(folder, &format!(".claude/commands/c{number}.md"), "");
         }
         let deep: String = ["d"; 40].join("/");
-        write(folder, &format!(".claude/agents/{deep}/a.md"), "");
+        write(folder, &format!(".gemini/agents/{deep}/a.md"), "");
         let found = survey(folder, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, Standing, TrustLevel, TrustReason};
-use parallax_config::{LoadOptions, RulePlaces, Survey};
+use parallax_config::{Acceptance, LoadOptions, LooseSettings, RulePlaces, Survey};
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -94,6 +94,21 @@ impl Place {
         Ok(())
     }
 
+    /// The project's loosening settings about which the user decided so, as the survey
+    /// names them: `key (file)`.
+    fn loose_settings(&self, acceptance: Acceptance) -> Result<Vec<String>, Failure> {
+        let (homes, outer) = (&self.standing.homes, &self.standing.outer);
+        let files = parallax_config::loose_settings(homes, outer, &self.folder)
+            .map_err(|error| config(&error))?;
+        let wanted = files.iter().filter(|file| file.acceptance == acceptance);
+        Ok(wanted.flat_map(|file| self.named(file)).collect())
+    }
+
+    fn named(&self, file: &LooseSettings) -> Vec<String> {
+        let path = file.file.strip_prefix(&self.folder).unwrap_or(&file.file);
+        file.keys.iter().map(|key| format!("{key} ({})", path.display())).collect()
+    }
+
     fn name(&self) -> String {
         one_line(&self.folder.display().to_string())
     }
@@ -140,16 +155,19 @@ fn status(place: &Place) -> Said {
 fn show(place: &Place) -> Said {
     let mut said = status(place);
     let survey = parallax_config::survey(&place.folder, &place.standing.outer);
-    said.text.push_str(&shown(&survey));
+    // A file that cannot be used is among the survey's problems.
+    let accepted = place.loose_settings(Acceptance::Accepted).unwrap_or_default();
+    said.text.push_str(&shown(&survey, &accepted));
     if let Value::Object(fields) = &mut said.json {
         fields.insert("brings".to_owned(), survey.to_json());
+        fields.insert("accepted_settings".to_owned(), json!(accepted));
     }
     said
 }
 
 /// A trust preview as text. All names come from the folder, so control characters are
-/// removed.
-fn shown(survey: &Survey) -> String {
+/// escaped.
+fn shown(survey: &Survey, accepted: &[String]) -> String {
     if survey.is_empty() {
         return "It brings no settings, commands, or other files that would take effect.\n"
             .to_owned();
@@ -168,14 +186,17 @@ fn shown(survey: &Survey) -> String {
         |it: &parallax_config::SurveyedHook| format!("{}: {} ({})", it.event, it.command, it.file);
     let server =
         |it: &parallax_config::SurveyedServer| format!("{}: {} ({})", it.name, it.target, it.file);
-    list("Settings that lower security", survey.loosening.clone());
+    let accepted_mark = |key: &String| match accepted.contains(key) {
+        true => format!("{key}, accepted"),
+        false => key.clone(),
+    };
+    list("Settings that lower security", survey.loosening.iter().map(accepted_mark).collect());
     list("Hooks", survey.hooks.iter().map(hook).collect());
     list("MCP servers", survey.mcp_servers.iter().map(server).collect());
     list("Programs in settings", survey.programs.clone());
     list("Commands", survey.commands.clone());
     list("Skills", survey.skills.clone());
     list("Agents", survey.agents.clone());
-    list("Extensions", survey.extensions.clone());
     list("Rules", survey.policies.clone());
     list("Context files", survey.context_files.clone());
     list("`.env` files", survey.env_files.clone());
@@ -205,11 +226,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
     if settings {
         let files = parallax_config::accept_settings(homes, &place.standing.outer, &place.folder)
             .map_err(|error| config(&error))?;
-        for file in &files {
-            for key in &file.keys {
-                accepted.push(format!("{key} ({})", file.file.display()));
-            }
-        }
+        accepted.extend(files.iter().flat_map(|file| place.named(file)));
         for entry in &accepted {
             let _ = writeln!(said.text, "accepted: {}", code_text(entry));
         }
@@ -217,9 +234,11 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
             said.text.push_str("None of its settings lowers security.\n");
         }
     } else {
-        let survey = parallax_config::survey(&place.folder, &place.standing.outer);
-        if !survey.loosening.is_empty() {
-            let list: Vec<String> = survey.loosening.iter().map(|key| one_line(key)).collect();
+        accepted = place.loose_settings(Acceptance::Accepted)?;
+        let mut ignored = place.loose_settings(Acceptance::Undecided)?;
+        ignored.extend(place.loose_settings(Acceptance::Declined)?);
+        if !ignored.is_empty() {
+            let list: Vec<_> = ignored.iter().map(|key| code_text(key)).collect();
             let _ = writeln!(
                 said.text,
                 "These settings lower security and are ignored: {}. Run `parallax trust add \

@@ -12,7 +12,7 @@ use crate::launch::{Launch, LaunchOptions, failure};
 
 use parallax_config::trust::TRUST_VARIABLE;
 pub use parallax_config::trust::{Standing, TrustLevel};
-pub use parallax_config::{LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
+pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
 
 /// A launch, or what must be asked before there is one.
 pub enum Prepared {
@@ -134,7 +134,7 @@ impl Launch {
     }
 
     /// Remembers that they shall not count as they are now
-    /// ([`LooseSettings::declined`]). Blocking.
+    /// ([`Acceptance::Declined`]). Blocking.
     ///
     /// # Errors
     /// A file that cannot be used or written.

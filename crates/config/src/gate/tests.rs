@@ -151,6 +151,9 @@ fn a_server_of_the_users_name_is_not_replaced() {
     let (kept, taken) = tightened(&project, &user);
     assert_eq!(kept, json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}}));
     assert_eq!(taken, ["mcpServers.s"]);
+    // Lists and rules take both for the same server.
+    let (_, taken) = tightened(&json!({"mcpServers": {"S": {"command": "evil"}}}), &user);
+    assert_eq!(taken, ["mcpServers.S"]);
 }
 
 /// Values with the names and words that matter here.

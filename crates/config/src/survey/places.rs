@@ -86,13 +86,6 @@ impl<'a> Looker<'a> {
         files.iter().filter(is_there).map(|file| (*file).to_owned()).collect()
     }
 
-    /// Those of the first files that are there while the second of the pair is not.
-    pub(super) fn there_without(&mut self, pairs: &[(&str, &str)]) -> Vec<String> {
-        let wanted = pairs.iter().filter(|(_, other)| !is_there(&self.folder.join(other)));
-        let wanted: Vec<&str> = wanted.map(|(file, _)| *file).collect();
-        self.there(&wanted)
-    }
-
     /// `.env` and its relatives, by name.
     pub(super) fn env_files(&mut self) -> Vec<String> {
         let mut found = self.there(&[".env", ".gemini/.env", ".parallax/.env", ".envrc"]);

@@ -135,6 +135,9 @@ fn settings_that_loosen_count_once_accepted_and_only_as_they_are() {
     assert!(!world.home.project().join("made").exists());
 
     assert!(well(&world, &["trust", "add", "--settings"]).contains("accepted: tools.allowed"));
+    let preview = well(&world, &["trust", "show"]);
+    assert!(preview.contains("tools.allowed (.gemini/settings.json), accepted"), "{preview}");
+    assert!(!well(&world, &["trust", "add"]).contains("are ignored"));
     let done = run(&world, &["-p", "2"]);
     assert!(world.home.project().join("made").exists(), "{}{}", done.out(), done.err());
     assert!(!done.err().contains("are ignored"), "{}", done.err());

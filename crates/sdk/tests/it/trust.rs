@@ -1,7 +1,7 @@
 //! Questions about a folder.
 
 use parallax_sdk::Launch;
-use parallax_sdk::trust::{Prepared, TrustAnswer, TrustLevel, TrustQuestion};
+use parallax_sdk::trust::{Acceptance, Prepared, TrustAnswer, TrustLevel, TrustQuestion};
 
 use crate::support::World;
 
@@ -70,7 +70,7 @@ fn settings_that_loosen_and_new_rules_are_questions_too() {
     assert_eq!(keys(&launch), ["tools.allowed"]);
     launch.decline_loose_settings().expect("declined");
     let launch = ready(&world, &[]);
-    assert!(launch.loose_settings().iter().all(|loose| loose.declined));
+    assert!(launch.loose_settings().iter().all(|loose| loose.acceptance == Acceptance::Declined));
     launch.accept_loose_settings().expect("accepted");
     let launch = ready(&world, &[]);
     assert_eq!(keys(&launch), Vec::<String>::new());

@@ -9,7 +9,7 @@ use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::mcp_view::{Answer, Asker, Question, WantedSignIn};
 use parallax_sdk::settings::InlineImages;
-use parallax_sdk::trust::{Prepared, TrustQuestion};
+use parallax_sdk::trust::{Acceptance, Prepared, TrustQuestion};
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use tokio::sync::mpsc;
 
@@ -120,7 +120,7 @@ impl Face {
         let loose: Vec<String> = launch
             .loose_settings()
             .iter()
-            .filter(|loose| !loose.declined)
+            .filter(|loose| loose.acceptance == Acceptance::Undecided)
             .map(|loose| format!("{} ({})", loose.keys.join(", "), loose.file.display()))
             .collect();
         let update = launch.policy_update();
