@@ -9,6 +9,7 @@ use parallax_policy::{RuleFile, Tier};
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use crate::definition_warnings::DefinitionWarnings;
 use crate::definitions::{self, Owner};
 use crate::front_matter;
 use crate::homes::Homes;
@@ -172,7 +173,7 @@ pub struct AgentSet {
     /// now ([`acknowledge`]).
     pub unacknowledged: Vec<Agent>,
     /// What people should hear, one sentence each.
-    pub warnings: Vec<String>,
+    pub warnings: DefinitionWarnings,
 }
 
 /// The folders of the user and, when it is trusted, of the project, the weakest
@@ -202,13 +203,14 @@ pub fn find_agents(
 ) -> AgentSet {
     let mut found: BTreeMap<String, Agent> =
         built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
-    let (mut warnings, mut unacknowledged) = (Vec::new(), Vec::new());
+    let (mut invalid, mut shadowed) = (Vec::new(), Vec::new());
+    let (mut others, mut unacknowledged) = (Vec::new(), Vec::new());
     for place in folders {
         for file in agent_files(&place.folder) {
             let agent = match read_agent(&file, &place.tier) {
                 Ok(agent) => agent,
                 Err(why) => {
-                    warnings.push(format!("{}: this is no agent: {why}", file.display()));
+                    invalid.push(format!("{}: not a valid agent: {why}", file.display()));
                     continue;
                 }
             };
@@ -221,7 +223,7 @@ pub fn find_agents(
                 // Of one folder the first counts, of several the last.
                 if let Some(first) = weaker.file.as_ref().filter(|it| it.parent() == file.parent())
                 {
-                    warnings.push(format!(
+                    shadowed.push(format!(
                         "the agent `{}` of `{path}` is not used: `{}` has its name",
                         agent.name,
                         first.display()
@@ -232,7 +234,7 @@ pub fn find_agents(
                     Some(file) => format!("of `{}`", file.display()),
                     None => "of the program".to_owned(),
                 };
-                warnings.push(format!(
+                shadowed.push(format!(
                     "the agent `{}` {of} is not used: `{path}` has its name",
                     agent.name
                 ));
@@ -242,15 +244,16 @@ pub fn find_agents(
     }
     for (name, changes) in settings.agent_overrides() {
         match found.get_mut(&name) {
-            Some(agent) => warnings.extend(
+            Some(agent) => others.extend(
                 fields::change(agent, &changes)
                     .into_iter()
                     .map(|why| format!("`agents.overrides.{name}`: {why}")),
             ),
             None if unacknowledged.iter().any(|agent| agent.name == name) => {}
-            None => warnings.push(format!("`agents.overrides.{name}`: there is no agent `{name}`")),
+            None => others.push(format!("`agents.overrides.{name}`: there is no agent `{name}`")),
         }
     }
+    let warnings = DefinitionWarnings { invalid, shadowed, others };
     AgentSet { agents: found.into_values().collect(), unacknowledged, warnings }
 }
 
@@ -322,7 +325,7 @@ mod tests {
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(found.agents.len(), 1);
         assert_eq!(found.agents[0].description, "project");
-        assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
+        assert_eq!(found.warnings.all().count(), 3, "{:?}", found.warnings);
         assert_eq!(find(root, false, serde_json::json!({})).agents[0].description, "user");
     }
 
@@ -336,7 +339,7 @@ mod tests {
         let found = find(root, true, serde_json::json!({}));
         let mine = found.agents.iter().find(|agent| agent.name == "mine").expect("an agent");
         assert_eq!(mine.description, "first");
-        assert!(found.warnings[0].contains("b.md` is not used"), "{:?}", found.warnings);
+        assert!(found.warnings.shadowed[0].contains("b.md` is not used"), "{:?}", found.warnings);
     }
 
     fn homes(root: &Path) -> Homes {
@@ -403,6 +406,9 @@ mod tests {
         assert_eq!(helper.model.as_deref(), Some("flash"));
         assert_eq!(helper.generation["temperature"], 0.5);
         assert!(helper.may_use("glob") && !helper.may_use("read_file"));
-        assert_eq!(found.warnings, ["`agents.overrides.nobody`: there is no agent `nobody`"]);
+        assert_eq!(
+            found.warnings.others,
+            ["`agents.overrides.nobody`: there is no agent `nobody`"]
+        );
     }
 }

@@ -8,6 +8,7 @@
 pub mod agents;
 pub mod commands;
 mod credentials;
+mod definition_warnings;
 mod definitions;
 mod dialog;
 mod dotenv;
@@ -49,6 +50,7 @@ mod without_effect;
 pub use credentials::{
     KeyKind, StoredKey, credentials_file, forget_key, key_of_reference, store_key, stored_key,
 };
+pub use definition_warnings::DefinitionWarnings;
 pub use dialog::{SettingRow, setting_rows};
 pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::commands::one_line;
+use crate::definition_warnings::DefinitionWarnings;
 use crate::definitions::{self, Owner};
 use crate::front_matter::read_leniently;
 use crate::homes::Homes;
@@ -107,7 +108,7 @@ pub struct Skills {
     /// The skills, by name; of equal names only the strongest.
     pub skills: Vec<Skill>,
     /// What people should hear, one sentence each.
-    pub warnings: Vec<String>,
+    pub warnings: DefinitionWarnings,
 }
 
 /// The folders of the user and, when it is trusted, of the project, the weakest
@@ -158,19 +159,10 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
             }
         }
     }
-    let warnings = [invalid, shadowed].into_iter().filter_map(in_one_line).collect();
+    let warnings = DefinitionWarnings { invalid, shadowed, ..DefinitionWarnings::default() };
     let mut skills: Vec<Skill> = found.into_values().collect();
     skills.sort_by(|one, other| one.name.cmp(&other.name));
     Skills { skills, warnings }
-}
-
-/// Warnings of one kind: the first, and how many more there are.
-fn in_one_line(warnings: Vec<String>) -> Option<String> {
-    let (first, rest) = warnings.split_first()?;
-    Some(match rest.len() {
-        0 => first.clone(),
-        more => format!("{first} (and {more} more like it; see `parallax skills list`)"),
-    })
 }
 
 /// The skill files of a folder: its own, and those of the folders in it.
@@ -257,7 +249,7 @@ mod tests {
             shown,
             [("a", "three", "workspace", true), ("x-y", "Use: when asked", "user", false)]
         );
-        assert_eq!(found.warnings.len(), 2, "a line a kind: {:?}", found.warnings);
+        assert_eq!(found.warnings.summary("list").len(), 2, "{:?}", found.warnings);
         assert_eq!(find(root, false, &[]).skills[0].description, "two");
     }
 }

@@ -52,10 +52,10 @@ fn list(launch: &Launch) -> Said {
             json.push(to_json(agent, state));
         }
     }
-    for warning in &set.warnings {
+    for warning in set.warnings.all() {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
-    Said::new(text, json!({"agents": json, "warnings": set.warnings}))
+    Said::new(text, json!({"agents": json, "warnings": set.warnings.all().collect::<Vec<_>>()}))
 }
 
 fn to_json(agent: &Agent, state: &str) -> Value {

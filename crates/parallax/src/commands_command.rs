@@ -139,6 +139,9 @@ fn check(catalog: &Catalog) -> Said {
         let _ = writeln!(text, "{}", one_line(problem));
     }
     let broken = !text.is_empty();
+    for clash in catalog.clashes() {
+        let _ = writeln!(text, "{}", one_line(clash));
+    }
     for command in catalog.commands().iter().filter(|command| !command.unused.is_empty()) {
         let path: PathBuf = command.path.clone();
         let fields = command.unused.join("`, `");
@@ -155,7 +158,11 @@ fn check(catalog: &Catalog) -> Said {
         .filter(|command| !command.unused.is_empty())
         .map(|command| json!({"file": command.path.to_string_lossy(), "fields": command.unused}))
         .collect();
-    let json = json!({"problems": catalog.problems().collect::<Vec<_>>(), "unused": unused});
+    let json = json!({
+        "problems": catalog.problems().collect::<Vec<_>>(),
+        "clashes": catalog.clashes(),
+        "unused": unused,
+    });
     let code = if broken { ExitCode::GENERAL } else { ExitCode::SUCCESS };
     Said { code, ..Said::new(text, json) }
 }

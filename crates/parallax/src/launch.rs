@@ -350,8 +350,7 @@ async fn converse(
     let typed = assemble(&stdin.text, prompt.as_deref())?;
     // Read beside everything else: the prompt does not wait for files that it does not use.
     let commands = session.commands.clone();
-    let command_problems =
-        tokio::task::spawn_blocking(move || commands.catalog().problem_summary());
+    let command_warnings = tokio::task::spawn_blocking(move || commands.catalog().warnings());
     let mut signals = Signals::listen();
     let asked = tokio::select! {
         asked = start::asked(session, events, &typed) => asked?,
@@ -380,7 +379,7 @@ async fn converse(
         }
     };
     options.warnings.extend(expanded.notices);
-    options.warnings.extend(command_problems.await.ok().flatten());
+    options.warnings.extend(command_warnings.await.unwrap_or_default());
     let mut prompt = expanded.prompt;
     if let Some(schema) = &options.schema {
         prompt.attachments.push(Part::text(schema.instruction()));

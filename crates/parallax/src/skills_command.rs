@@ -122,7 +122,7 @@ fn list(launch: &Launch, all: bool) -> Said {
     if text.is_empty() {
         text.push_str("No skills. Install some with `parallax skills install SOURCE`.\n");
     }
-    for warning in &found.warnings {
+    for warning in found.warnings.all() {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
     let skills: Vec<Value> = listed()
@@ -136,7 +136,7 @@ fn list(launch: &Launch, all: bool) -> Said {
             })
         })
         .collect();
-    Said::new(text, json!({"skills": skills, "warnings": found.warnings}))
+    Said::new(text, json!({"skills": skills, "warnings": found.warnings.all().collect::<Vec<_>>()}))
 }
 
 /// The text that the user agrees to.

@@ -70,7 +70,7 @@ impl Launch {
         let known = Acknowledged::of(&config.homes, &config.cwd, &mut warnings);
         let built_in = built_in::agents(&self.model_table().resolve(&self.model_name()));
         let mut set = find_agents(built_in, &folders, &config.settings, &known);
-        set.warnings.extend(warnings);
+        warnings.into_iter().for_each(|warning| set.warnings.push(warning));
         for agent in set.agents.iter_mut().chain(&mut set.unacknowledged) {
             if let AgentTier::Extension(name) = &agent.tier
                 && let Some(extension) = extensions.find(name)
@@ -152,7 +152,7 @@ impl Launch {
             return (None, Vec::new());
         }
         let set = self.agents();
-        let mut warnings = set.warnings.clone();
+        let mut warnings = set.warnings.summary("parallax agents list");
         // In the terminal the face says it in its own words.
         if !self.options.interactive {
             warnings.extend(unacknowledged(&set));
@@ -210,7 +210,8 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
             agent.name
         )
     });
-    let wrong = now.warnings.iter().filter(|it| !before.warnings.contains(it)).cloned();
+    let known: Vec<&String> = before.warnings.all().collect();
+    let wrong = now.warnings.all().filter(|it| !known.contains(it)).cloned();
     let wrong = waiting.chain(wrong).map(|text| (Level::Warning, text));
     line.into_iter().chain(wrong).collect()
 }

@@ -173,12 +173,13 @@ impl Commands {
         notices
     }
 
-    /// What to show when the session starts, one line each: names that are not what
-    /// their authors expect, and files that cannot be used. Blocking.
+    /// What to show when the session starts, one line of each kind: names that are not
+    /// what their authors expect, and files that cannot be used. Blocking.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.notices();
-        warnings.extend(self.catalog().problem_summary());
-        warnings
+        let catalog = self.catalog();
+        let mut renamed = self.notices();
+        renamed.retain(|notice| !catalog.clashes().contains(notice));
+        catalog::with_count(&renamed).into_iter().chain(catalog.warnings()).collect()
     }
 
     /// Prepares a typed line (`/name arguments`) for a mode: reads the template,

@@ -73,7 +73,8 @@ impl Launch {
             description: skill.description,
             enabled: !skill.disabled,
         };
-        (found.skills.into_iter().map(info).collect(), found.warnings)
+        let warnings = found.warnings.all().cloned().collect();
+        (found.skills.into_iter().map(info).collect(), warnings)
     }
 
     /// The hooks as the files have them now, and what people should hear.

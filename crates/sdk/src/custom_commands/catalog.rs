@@ -50,6 +50,8 @@ pub struct Catalog {
     /// Names whose strongest file cannot be used: nothing weaker takes them.
     broken: HashMap<String, String>,
     notices: Vec<String>,
+    /// Those of the notices about files with the name of a built-in command.
+    clashes: Vec<String>,
 }
 
 impl Catalog {
@@ -80,7 +82,11 @@ impl Catalog {
                 (false, None) => continue,
             };
             if !gets_plain {
-                catalog.notices.push(moved(file, &name));
+                let notice = moved(file, &name);
+                if is_reserved {
+                    catalog.clashes.push(notice.clone());
+                }
+                catalog.notices.push(notice);
             } else if is_own(&name) {
                 catalog.notices.push(instead(&name, &file.path.display().to_string()));
             } else if is_alias(&name) {
@@ -150,16 +156,31 @@ impl Catalog {
         &self.notices
     }
 
-    /// All problems in one line, for a warning; `None`: there are none.
-    pub fn problem_summary(&self) -> Option<String> {
-        let (first, rest) = self.problems.split_first()?;
-        let more = match rest.len() {
-            0 => String::new(),
-            more => format!(" (and {more} more; see `parallax commands list`)"),
-        };
-        let what = if rest.is_empty() { "a command file" } else { "command files" };
-        Some(format!("Cannot use {what}: {}{more}", first.1))
+    /// The files that do not get their name because a built-in command has it, one
+    /// sentence each.
+    pub fn clashes(&self) -> &[String] {
+        &self.clashes
     }
+
+    /// What a start reports, one line of each kind: files that cannot be used, and files
+    /// that do not get their name because a built-in command has it.
+    pub fn warnings(&self) -> Vec<String> {
+        let problems: Vec<String> =
+            self.problems.iter().map(|(_, problem)| problem.clone()).collect();
+        let what = if problems.len() == 1 { "a command file" } else { "command files" };
+        let unusable =
+            with_count(&problems).map(|problems| format!("Cannot use {what}: {problems}"));
+        unusable.into_iter().chain(with_count(&self.clashes)).collect()
+    }
+}
+
+/// The first of several lines, and how many more there are.
+pub(super) fn with_count(lines: &[String]) -> Option<String> {
+    let (first, rest) = lines.split_first()?;
+    Some(match rest.len() {
+        0 => first.clone(),
+        more => format!("{first} (and {more} more; see `parallax commands list`)"),
+    })
 }
 
 /// The names whose strongest file cannot be used, with what is wrong.
@@ -307,6 +328,22 @@ mod tests {
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("/x/a.toml:4:3: unclosed injection"), "{problems:?}");
         assert!(catalog.find("a").is_some());
+    }
+
+    #[test]
+    fn a_start_reports_files_with_the_name_of_a_built_in_command() {
+        let user = |name: &str| file(name, CommandSource::User, "u");
+        let catalog = catalog(vec![user("help"), user("memory"), user("summarize"), user("mine")]);
+        let found: Vec<&str> = catalog.clashes().iter().map(String::as_str).collect();
+        assert_eq!(
+            found,
+            [
+                "`/help` is a command of the program: `/x/help.toml` is `/user.help`",
+                "`/memory` is a command of the program: `/x/memory.toml` is `/user.memory`",
+            ]
+        );
+        let line = format!("{} (and 1 more; see `parallax commands list`)", found[0]);
+        assert_eq!(catalog.warnings(), [line]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use parallax_config::DefinitionWarnings;
 use parallax_config::skills::{Skill, Skills, skill_files};
 use parallax_files::Workspace;
 use parallax_protocol::event::{Failure, Level};
@@ -30,7 +31,7 @@ struct State {
     version: u64,
     /// Those that are on, with what their files looked like.
     enabled: Vec<(String, (Skill, Look))>,
-    warnings: Vec<String>,
+    warnings: DefinitionWarnings,
     commands: Vec<SkillCommand>,
     section: Arc<str>,
     /// `None` without any skill.
@@ -44,7 +45,7 @@ impl Launch {
         workspace: &Arc<Workspace>,
     ) -> (Arc<SessionSkills>, Vec<String>) {
         let skills = self.skills();
-        let warnings = skills.warnings.clone();
+        let warnings = skills.warnings.summary("parallax skills list");
         let unasked = of_the_program(&skills);
         let session = SessionSkills {
             launch: self.clone(),
@@ -144,9 +145,9 @@ impl SessionSkills {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let now = State::of(&launch, &self.workspace, skills, state.version + 1);
         let changes = Changes::between(&state.enabled, &now.enabled);
-        let is_new = |warning: &&String| !state.warnings.contains(warning);
+        let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
-        let wrong = now.warnings.iter().filter(is_new).cloned();
+        let wrong = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
         let told = line.into_iter().chain(wrong.map(|text| (Level::Warning, text))).collect();
         *state = now;
         Ok(told)

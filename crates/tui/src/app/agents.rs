@@ -105,8 +105,8 @@ impl App {
     }
 
     fn agent_warnings(&mut self, set: &AgentSet) {
-        for warning in &set.warnings {
-            self.warn(warning.clone());
+        for warning in set.warnings.summary("parallax agents list") {
+            self.warn(warning);
         }
     }
 

@@ -324,9 +324,12 @@ impl App {
                         );
                     }
                 }
-                let problems = catalog.problems().map(str::to_owned);
+                let clashes = catalog.clashes().iter().map(String::as_str);
                 rows.extend(
-                    problems.map(|problem| Line::styled(clean(&problem), app.theme.warning)),
+                    catalog
+                        .problems()
+                        .chain(clashes)
+                        .map(|text| Line::styled(clean(text), app.theme.warning)),
                 );
                 if rows.is_empty() {
                     app.info("No custom commands. Create one with `parallax commands new NAME`.");

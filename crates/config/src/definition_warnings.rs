@@ -1,0 +1,58 @@
+//! Warnings about definitions (skills, agents): all of them for a list, one line of each
+//! kind at a start.
+
+/// What is wrong with the definitions of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DefinitionWarnings {
+    /// Files that are not valid definitions.
+    pub(crate) invalid: Vec<String>,
+    /// Definitions that another one of the same name replaces.
+    pub(crate) shadowed: Vec<String>,
+    /// Everything else, each a warning of its own.
+    pub(crate) others: Vec<String>,
+}
+
+impl DefinitionWarnings {
+    /// All warnings, one sentence each.
+    pub fn all(&self) -> impl Iterator<Item = &String> {
+        self.invalid.iter().chain(&self.shadowed).chain(&self.others)
+    }
+
+    /// Adds a warning of its own kind.
+    pub fn push(&mut self, warning: String) {
+        self.others.push(warning);
+    }
+
+    /// For a start: of the same kind only the first, and how many more there are. `list`
+    /// is the command that shows them all.
+    pub fn summary(&self, list: &str) -> Vec<String> {
+        let one_line = |warnings: &Vec<String>| {
+            let (first, rest) = warnings.split_first()?;
+            Some(match rest.len() {
+                0 => first.clone(),
+                more => format!("{first} (and {more} more like it; see `{list}`)"),
+            })
+        };
+        let kinds = [&self.invalid, &self.shadowed].into_iter().filter_map(one_line);
+        kinds.chain(self.others.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_shows_one_line_of_each_kind() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let mut warnings =
+            DefinitionWarnings { invalid: texts(&["a", "b", "c"]), ..Default::default() };
+        warnings.shadowed = texts(&["d"]);
+        warnings.push("e".to_owned());
+        warnings.push("f".to_owned());
+        let lines = warnings.summary("parallax x list");
+        assert_eq!(lines, ["a (and 2 more like it; see `parallax x list`)", "d", "e", "f"]);
+        assert_eq!(warnings.all().count(), 6);
+        assert!(DefinitionWarnings::default().summary("x").is_empty());
+    }
+}
