@@ -47,11 +47,7 @@ pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
 
 impl Choices {
     pub(crate) fn new(launch: &Launch) -> Self {
-        let is_offered = |entry: &&ModeEntry| match entry.mode {
-            ApprovalMode::Yolo => launch.yolo_refusal().is_none(),
-            ApprovalMode::Plan => launch.has_plan_mode(),
-            _ => true,
-        };
+        let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
         let models = launch.known_models().into_iter().map(|it| (it.name, it.description));
         Self { modes: MODES.iter().filter(is_offered).collect(), models: models.collect() }
     }

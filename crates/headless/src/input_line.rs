@@ -67,6 +67,16 @@ pub(crate) enum InputLine {
         /// answer to the only one; `null`: none is given.
         value: Value,
     },
+    /// Changes the model of the session.
+    SetModel {
+        /// A name or an alias.
+        model: String,
+    },
+    /// Changes the approval mode of the session.
+    SetMode {
+        /// `default`, `auto_edit`, `plan`, or `yolo`.
+        mode: String,
+    },
     /// A slash command.
     Command {
         /// As typed, slash included.
@@ -118,4 +128,4 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
 const EXPECTED: &str = "expected one JSON object such as \
                         {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, \
                         interrupt, continue, decide, undo, compact, undo_compaction, context, \
-                        leave_out, pin, answer, or command";
+                        leave_out, pin, answer, set_model, set_mode, or command";

@@ -10,8 +10,10 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt, Steer};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxFuture, Object};
-use parallax_sdk::{EventReader, OpSender};
+use parallax_sdk::telling::{Told, engine_answer};
+use parallax_sdk::{EventReader, OpSender, OpenSession};
 use serde_json::Value;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
@@ -26,13 +28,25 @@ use crate::line_reader::next_line;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 use crate::slash::{Slash, classify};
+use crate::telling::print_between_turns;
 
 /// How long the session may take to make a prompt of a late steering message.
 const STEER_GRACE: Duration = Duration::from_secs(1);
 
-/// Turns the text of a message into a prompt: reads the files it names, expands
-/// the command that it is.
+/// Turns the text of a message into a prompt: reads the files that it names, expands the
+/// custom command that it is.
 pub type Expand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
+
+/// The session of a conversation, for the lines that are not for the model.
+pub struct ConversationSession<'a> {
+    /// Answers commands.
+    pub session: &'a OpenSession,
+    /// Prepares prompts.
+    pub expand: Expand,
+}
+
+/// Lines that may wait for the running turn.
+const MAX_WAITING: usize = 256;
 
 /// Takes orders from `input` and prints events until the input has ended and
 /// the last turn is over. The format is always stream-json, with a `result`
@@ -44,10 +58,10 @@ pub async fn run_stream_input(
     ops: OpSender,
     events: &mut EventReader,
     input: impl AsyncRead + Send + Unpin + 'static,
-    expand: Option<Expand>,
+    session: ConversationSession<'_>,
     options: RunOptions,
 ) -> ExitCode {
-    run_with(Signals::listen(), io, ops, events, input, expand, options).await
+    run_with(Signals::listen(), io, ops, events, input, Some(session), options).await
 }
 
 pub(crate) async fn run_with(
@@ -56,14 +70,14 @@ pub(crate) async fn run_with(
     ops: OpSender,
     events: &mut EventReader,
     input: impl AsyncRead + Send + Unpin + 'static,
-    expand: Option<Expand>,
+    session: Option<ConversationSession<'_>>,
     mut options: RunOptions,
 ) -> ExitCode {
     options.format = OutputFormat::StreamJson;
     options.schema = None;
     let mut conductor = Conductor::new(io, ops.clone(), signals, &options, None);
     conductor.begin().await;
-    let mut conversation = Conversation::new(read_lines(input, expand));
+    let mut conversation = Conversation::new(read_lines(input), session);
     let outcome = conversation.run(&mut conductor, events, &ops).await;
     conversation.reader.abort();
     drop(ops);
@@ -76,12 +90,28 @@ pub(crate) async fn run_with(
 /// A line read, with its number.
 struct Incoming {
     number: u64,
-    order: Result<Order, String>,
+    order: Result<InputLine, String>,
 }
 
-enum Order {
+/// What waits for its turn, in the order of the lines.
+enum Waiting {
     Prompt(Prompt),
-    Other(InputLine),
+    /// A command with its answer.
+    Told {
+        typed: String,
+        told: Told,
+    },
+    /// A command that the engine answers.
+    Request {
+        typed: String,
+        op: Op,
+    },
+}
+
+/// A prompt that is being prepared, from the line of that number.
+struct Preparing {
+    number: u64,
+    prompt: BoxFuture<'static, Result<Prompt, Failure>>,
 }
 
 struct Lines {
@@ -90,21 +120,14 @@ struct Lines {
 }
 
 /// Reads lines on a task of its own, one ahead at most.
-fn read_lines(input: impl AsyncRead + Send + Unpin + 'static, expand: Option<Expand>) -> Lines {
+fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> Lines {
     let (sender, receiver) = mpsc::channel(1);
     let task = tokio::spawn(async move {
         let mut input = BufReader::new(input);
         let mut number = 0;
         loop {
             let order = match next_line(&mut input, &mut number).await {
-                Ok(Some(Ok(line))) => match parse(&line) {
-                    Ok(InputLine::Message { content }) => expanded(content, expand.as_ref()).await,
-                    Ok(InputLine::Command { text }) if classify(&text) != Slash::Text => {
-                        expanded(text, expand.as_ref()).await
-                    }
-                    Ok(other) => Ok(Order::Other(other)),
-                    Err(problem) => Err(problem),
-                },
+                Ok(Some(Ok(line))) => parse(&line),
                 Ok(Some(Err(problem))) => Err(problem),
                 // An unreadable input is one that has ended.
                 Ok(None) | Err(_) => return,
@@ -117,30 +140,16 @@ fn read_lines(input: impl AsyncRead + Send + Unpin + 'static, expand: Option<Exp
     Lines { receiver, task }
 }
 
-async fn expanded(content: String, expand: Option<&Expand>) -> Result<Order, String> {
-    if content.trim().is_empty() {
-        return Err("the message is empty".to_owned());
-    }
-    if let (None, Slash::Command { name, .. }) = (expand, classify(&content)) {
-        let name = crate::sanitize::one_line(name);
-        return Err(format!(
-            "unknown command `/{name}`; to send a message that begins with `/`, put a space \
-             before it"
-        ));
-    }
-    match expand {
-        None => Ok(Order::Prompt(Prompt { text: content, ..Prompt::default() })),
-        Some(expand) => match expand(content).await {
-            Ok(prompt) => Ok(Order::Prompt(prompt)),
-            Err(failure) => Err(failure.message),
-        },
-    }
-}
-
-struct Conversation {
+struct Conversation<'a> {
+    session: Option<ConversationSession<'a>>,
     lines: mpsc::Receiver<Incoming>,
     reader: JoinHandle<()>,
     input_ended: bool,
+    /// While it is there, no further line is read: prompts keep the order of their lines.
+    preparing: Option<Preparing>,
+    waiting: VecDeque<Waiting>,
+    /// The command whose answer the engine owes.
+    requested: Option<String>,
     /// Orders that the session has not taken yet.
     outbox: VecDeque<Op>,
     running: bool,
@@ -158,12 +167,16 @@ struct Conversation {
     last: Outcome,
 }
 
-impl Conversation {
-    fn new(lines: Lines) -> Self {
+impl<'a> Conversation<'a> {
+    fn new(lines: Lines, session: Option<ConversationSession<'a>>) -> Self {
         Self {
+            session,
             lines: lines.receiver,
             reader: lines.task,
             input_ended: false,
+            preparing: None,
+            waiting: VecDeque::new(),
+            requested: None,
             outbox: VecDeque::new(),
             running: false,
             expected_turns: 0,
@@ -177,8 +190,38 @@ impl Conversation {
     }
 
     fn is_idle(&self) -> bool {
+        self.is_between_turns() && self.waiting.is_empty() && self.preparing.is_none()
+    }
+
+    /// Whether the session has nothing to do.
+    fn is_between_turns(&self) -> bool {
         let expected = self.expected_turns + self.expected_undos + self.expected_answers;
         !self.running && expected == 0 && self.outbox.is_empty()
+    }
+
+    /// Hands over what waits, as far as its turn has come: the session queues prompts
+    /// itself, answers to commands come between two turns.
+    async fn hand_over(&mut self, conductor: &mut Conductor, events: &mut EventReader) {
+        while let Some(next) = self.waiting.pop_front() {
+            match next {
+                Waiting::Prompt(prompt) => {
+                    self.expected_turns += 1;
+                    self.outbox.push_back(Op::Prompt(prompt));
+                }
+                next if !self.is_between_turns() => {
+                    self.waiting.push_front(next);
+                    return;
+                }
+                Waiting::Told { typed, told } => {
+                    print_between_turns(conductor, events, typed, told).await;
+                    self.last = Outcome::success();
+                }
+                Waiting::Request { typed, op } => {
+                    self.requested = Some(typed);
+                    self.about_context(op);
+                }
+            }
+        }
     }
 
     async fn run(
@@ -188,6 +231,12 @@ impl Conversation {
         ops: &OpSender,
     ) -> Outcome {
         loop {
+            if conductor.is_interrupted() {
+                // What waits does not begin any more.
+                self.waiting.clear();
+                self.preparing = None;
+            }
+            self.hand_over(conductor, events).await;
             if conductor.is_interrupted() && self.is_idle() {
                 return self.forced_end(conductor).await;
             }
@@ -199,8 +248,10 @@ impl Conversation {
             } else {
                 self.steer_deadline = None;
             }
-            let listens =
-                self.outbox.is_empty() && !self.input_ended && !conductor.is_interrupted();
+            let listens = self.outbox.is_empty()
+                && self.preparing.is_none()
+                && !self.input_ended
+                && !conductor.is_interrupted();
             // Not biased: neither a flood of events nor one of lines may keep
             // the other waiting.
             let step = tokio::select! {
@@ -209,6 +260,14 @@ impl Conversation {
                     match (permit, self.outbox.pop_front()) {
                         (Ok(permit), Some(op)) => permit.send(op),
                         _ => self.outbox.clear(),
+                    }
+                    Step::Again
+                }
+                (number, prompt) = prepared(&mut self.preparing) => {
+                    self.preparing = None;
+                    match prompt {
+                        Ok(prompt) => self.prompt(prompt),
+                        Err(failure) => refuse(conductor, number, &failure.message),
                     }
                     Step::Again
                 }
@@ -237,7 +296,16 @@ impl Conversation {
                 }
                 Step::Event(event) => {
                     let event = conductor.take(*event, events, needs_reaction);
-                    if self.react(event, conductor).await {
+                    let answer = self.requested.as_ref().and_then(|_| engine_answer(&event.body));
+                    let is_written = self.react(event, conductor).await;
+                    if let Some(told) = answer
+                        && let Some(typed) = self.requested.take()
+                    {
+                        print_between_turns(conductor, events, typed, told).await;
+                        self.last = Outcome::success();
+                        continue;
+                    }
+                    if is_written {
                         continue;
                     }
                 }
@@ -317,22 +385,47 @@ impl Conversation {
 
     /// Carries out one line.
     fn order(&mut self, incoming: Incoming, conductor: &mut Conductor) {
-        let result = match incoming.order {
-            Ok(Order::Prompt(prompt)) => {
-                self.prompt(prompt);
-                Ok(())
-            }
-            Ok(Order::Other(line)) => self.other(line, incoming.number),
-            Err(problem) => Err(problem),
-        };
-        if let Err(problem) = result {
-            conductor.notice(Level::Error, &format!("line {}: {problem}", incoming.number));
+        let number = incoming.number;
+        if let Err(problem) = incoming.order.and_then(|line| self.other(line, number)) {
+            refuse(conductor, number, &problem);
         }
     }
 
+    /// Queues a prompt behind what came before it.
     fn prompt(&mut self, prompt: Prompt) {
-        self.expected_turns += 1;
-        self.outbox.push_back(Op::Prompt(prompt));
+        self.waiting.push_back(Waiting::Prompt(prompt));
+    }
+
+    /// Answers a typed text if it is a command of the program, and else prepares a prompt.
+    fn typed(&mut self, text: String, number: u64) -> Result<(), String> {
+        if text.trim().is_empty() {
+            return Err("the message is empty".to_owned());
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return Err(format!("{MAX_WAITING} lines are waiting for the running turn"));
+        }
+        let command = classify(text.trim_end());
+        let Some(ConversationSession { session, expand }) = &self.session else {
+            if let Slash::Command { name, .. } = command {
+                return Err(unknown_command(name));
+            }
+            self.prompt(Prompt { text, ..Prompt::default() });
+            return Ok(());
+        };
+        if let Slash::Command { name, arguments } = command {
+            if let Some(op) = session.engine_request(name, arguments) {
+                self.waiting.push_back(Waiting::Request { typed: text, op });
+                return Ok(());
+            }
+            // Reads files and queries the kernel, which takes a few milliseconds.
+            let told = tokio::task::block_in_place(|| session.tell(name, arguments));
+            if let Some(told) = told.transpose().map_err(|failure| failure.message)? {
+                self.waiting.push_back(Waiting::Told { typed: text, told });
+                return Ok(());
+            }
+        }
+        self.preparing = Some(Preparing { number, prompt: expand(text) });
+        Ok(())
     }
 
     /// An order that an event answers.
@@ -343,9 +436,7 @@ impl Conversation {
 
     fn other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
         match line {
-            InputLine::Message { content } => {
-                self.prompt(Prompt { text: content, ..Prompt::default() });
-            }
+            InputLine::Message { content } => return self.typed(content, number),
             InputLine::Steer { content } if content.trim().is_empty() => {
                 return Err("the message is empty".to_owned());
             }
@@ -417,18 +508,53 @@ impl Conversation {
                 let decide = Decide { answers, ..Decide::new(ask.id.clone(), outcome) };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
-            InputLine::Command { text } => {
-                return Err(match classify(&text) {
-                    Slash::Command { name, .. } => format!("unknown command `/{name}`"),
-                    Slash::Text => format!(
+            InputLine::Command { text } => match classify(text.trim_end()) {
+                Slash::Command { .. } => return self.typed(text, number),
+                Slash::Text => {
+                    return Err(format!(
                         "`{}` is not a command: commands begin with `/`",
                         crate::sanitize::one_line(&text)
-                    ),
-                });
+                    ));
+                }
+            },
+            InputLine::SetModel { model } if model.trim().is_empty() => {
+                return Err("the name of the model is empty".to_owned());
+            }
+            InputLine::SetModel { model } => self.outbox.push_back(Op::SetModel(model)),
+            InputLine::SetMode { mode } => {
+                let mode = ApprovalMode::parse(&mode).ok_or_else(|| {
+                    let mode = crate::sanitize::one_line(&mode);
+                    format!("unknown mode `{mode}`: use default, auto_edit, plan, or yolo")
+                })?;
+                let session = self.session.as_ref().map(|it| it.session);
+                if let Some(why) = session.and_then(|it| it.launch().mode_refusal(mode)) {
+                    return Err(why);
+                }
+                self.outbox.push_back(Op::SetMode(mode));
             }
         }
         Ok(())
     }
+}
+
+/// The prepared prompt, once it is there.
+async fn prepared(preparing: &mut Option<Preparing>) -> (u64, Result<Prompt, Failure>) {
+    match preparing {
+        Some(Preparing { number, prompt }) => (*number, prompt.await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Reports a line that cannot be used.
+fn refuse(conductor: &mut Conductor, number: u64, problem: &str) {
+    conductor.notice(Level::Error, &format!("line {number}: {problem}"));
+}
+
+fn unknown_command(name: &str) -> String {
+    let name = crate::sanitize::one_line(name);
+    format!(
+        "unknown command `/{name}`; to send a message that begins with `/`, put a space before it"
+    )
 }
 
 /// The answers of a line, by the places of the questions.

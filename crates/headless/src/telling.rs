@@ -13,6 +13,38 @@ use crate::failure::Outcome;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 
+/// The events of a turn in which the text answers the typed line.
+fn as_turn(typed: String, text: &str) -> impl Iterator<Item = Event> {
+    let text = text.trim_end();
+    let item = ItemId::new("told");
+    let done = ItemDone::Text { text: Arc::new(text.to_owned()), dropped: false };
+    let end = TurnEnded { reason: EndReason::Done, duration_ms: 0, taken_back: false };
+    let bodies = [
+        EventBody::TurnStarted { prompt: typed },
+        EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text },
+        EventBody::ItemDelta { item: item.clone(), text: text.into() },
+        EventBody::ItemDone { item, done },
+        EventBody::TurnEnded(end),
+    ];
+    (1..).zip(bodies).map(|(seq, body)| Event { seq, turn: 1, body })
+}
+
+/// Prints what a command told between two turns of a conversation: the text as an
+/// answer, the data as `structured` of its `result` line.
+pub(crate) async fn print_between_turns(
+    conductor: &mut Conductor,
+    events: &mut EventReader,
+    typed: String,
+    told: Told,
+) {
+    for event in as_turn(typed, &told.text) {
+        conductor.take(event, events, |_| true);
+    }
+    conductor.summary.structured = Some(told.data);
+    conductor.end(&Outcome::success()).await;
+    conductor.summary.structured = None;
+}
+
 /// Prints it as an answer: the text, and in the json format the data as
 /// `structured`, behind the events that came until then. `typed` is the line that
 /// asked for it.
@@ -30,21 +62,8 @@ pub async fn print_told(
     for event in before {
         conductor.take(event, events, |_| true);
     }
-    let item = ItemId::new("told");
-    let done = ItemDone::Text { text: Arc::new(told.text.trim_end().to_owned()), dropped: false };
-    let bodies = [
-        EventBody::TurnStarted { prompt: typed },
-        EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text },
-        EventBody::ItemDelta { item: item.clone(), text: told.text.trim_end().into() },
-        EventBody::ItemDone { item, done },
-        EventBody::TurnEnded(TurnEnded {
-            reason: EndReason::Done,
-            duration_ms: 0,
-            taken_back: false,
-        }),
-    ];
-    for (seq, body) in (1..).zip(bodies) {
-        conductor.take(Event { seq, turn: 1, body }, events, |_| true);
+    for event in as_turn(typed, &told.text) {
+        conductor.take(event, events, |_| true);
     }
     // In text format, the data would replace the text.
     conductor.summary.structured = (options.format != OutputFormat::Text).then_some(told.data);

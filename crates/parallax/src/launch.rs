@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use clap::CommandFactory as _;
 
 use parallax_headless::{
-    ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, print_told,
-    report_error, report_failure, report_spent, run_on, run_prompt, run_stream_input,
+    ConversationSession, ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions,
+    Signals, print_told, report_error, report_failure, report_spent, run_on, run_prompt,
+    run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, Failure, FailureKind, ItemDone, Level};
@@ -328,8 +329,8 @@ async fn converse(
     let prompt = match prompts {
         Prompts::Streamed => {
             let (ops, stdin) = (session.ops(), tokio::io::stdin());
-            let expand = Some(start::expand(session));
-            return Ok(run_stream_input(Io::standard(), ops, events, stdin, expand, options).await);
+            let session = ConversationSession { session, expand: start::expand(session) };
+            return Ok(run_stream_input(Io::standard(), ops, events, stdin, session, options).await);
         }
         Prompts::Assembled(prompt) => prompt,
     };

@@ -19,7 +19,7 @@ use crate::stats::Tokens;
 mod asked;
 mod work;
 
-pub use asked::Asked;
+pub use asked::{Asked, engine_answer};
 
 /// What a command told.
 #[derive(Debug, Clone, PartialEq)]

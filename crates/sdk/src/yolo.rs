@@ -15,6 +15,20 @@ impl Launch {
             .then(|| "yolo mode needs a folder that is trusted; see /permissions".to_owned())
     }
 
+    /// Why a session here cannot change to a mode, if it cannot.
+    pub fn mode_refusal(&self, mode: ApprovalMode) -> Option<String> {
+        match mode {
+            ApprovalMode::Yolo => self.yolo_refusal(),
+            ApprovalMode::Plan if !self.has_plan_mode() => {
+                Some("plan mode is disabled by the setting `general.plan.enabled`".to_owned())
+            }
+            ApprovalMode::AutoEdit if !self.config.trust.trusted => {
+                Some("auto_edit mode needs a trusted directory".to_owned())
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the folder holds all files of the machine or of the person, so
     /// that nothing there should be changed without a question.
     pub fn is_everything(&self) -> bool {

@@ -87,3 +87,60 @@ fn a_remark_reaches_the_model_with_the_next_results() {
     assert!(second.contains("only the tests folder"), "{second}");
     world.server.assert_clean();
 }
+
+#[test]
+fn commands_are_answered_between_the_turns_in_the_order_of_the_lines() {
+    let world = World::new(
+        r#"[{"chunks":[{"text":"half "},{"gate":"speaking"},{"finish":"STOP"}]},{"text":"second"}]"#,
+    );
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("speak");
+    world.at_gate("speaking");
+    face.say(&json!({"type": "command", "text": "/tools"}));
+    face.prompt("/context");
+    face.prompt("and again");
+    // Read while the turn runs: an unusable line is answered at once.
+    face.say(&json!({"type": "command", "text": "/frobnicate"}));
+    let error = face.next("error");
+    assert!(error["message"].as_str().unwrap().contains("/frobnicate"), "{error}");
+    world.server.open_gate("speaking");
+    assert_eq!(face.next("result").get("structured"), None);
+    let tools = face.next("result");
+    assert!(tools["structured"].to_string().contains("read_file"), "{tools}");
+    assert!(face.next("context")["tokens"].as_u64().is_some());
+    let context = face.next("result");
+    assert!(context["structured"]["window"].as_u64().is_some(), "{context}");
+    let last = face.next("result");
+    assert_eq!((&last["status"], last.get("structured")), (&json!("success"), None));
+    assert_eq!(face.end(), Some(0));
+    assert_eq!(world.server.requests().len(), 2, "commands are not sent to the model");
+    world.server.assert_clean();
+}
+
+#[test]
+fn model_and_mode_change_for_the_next_prompt() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one"}}]},
+            {"text":"written"}]"#,
+    );
+    let settings = r#"{"security": {"disableYoloMode": true}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let mut face = Conversation::start(&world, &[]);
+    for (line, problem) in [
+        (json!({"type": "set_mode", "mode": "yolo"}), "disableYoloMode"),
+        (json!({"type": "set_mode", "mode": "wild"}), "unknown mode"),
+        (json!({"type": "set_model", "model": " "}), "empty"),
+    ] {
+        face.say(&line);
+        let error = face.next("error");
+        assert!(error["message"].as_str().unwrap().contains(problem), "{error}");
+    }
+    face.say(&json!({"type": "set_mode", "mode": "auto_edit"}));
+    face.say(&json!({"type": "set_model", "model": "gemini-2.5-flash"}));
+    face.prompt("write");
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert_eq!(world.read("a.txt"), "one");
+    assert!(world.server.requests()[0].path.contains("gemini-2.5-flash"));
+    world.server.assert_clean();
+}

@@ -19,6 +19,25 @@ use crate::open::OpenSession;
 pub type Asked = (Told, Vec<Event>);
 
 impl OpenSession {
+    /// The operation that a typed line (`/name arguments`) requests of the engine, whose
+    /// answer [`engine_answer`] finds; `None` for every other line.
+    pub fn engine_request(&self, name: &str, arguments: &str) -> Option<Op> {
+        // Files may make a command of a name of ours.
+        let name = match own_of(name) {
+            Some(own) => own,
+            None if (is_own(name) || is_alias(name)) && self.commands.takes(name) => return None,
+            None => name,
+        };
+        Some(match (name, arguments.trim()) {
+            ("context", "") => Op::DescribeContext,
+            ("compress" | "compact" | "summarize", "undo") => Op::UndoCompaction,
+            ("compress" | "compact" | "summarize", focus) => {
+                Op::Compact { focus: (!focus.is_empty()).then(|| focus.to_owned()) }
+            }
+            _ => return None,
+        })
+    }
+
     /// Asks the session what a typed line (`/name arguments`) wants of it; `None`
     /// for every other line. Making the history shorter may ask the model.
     ///
@@ -30,30 +49,11 @@ impl OpenSession {
         name: &str,
         arguments: &str,
     ) -> Option<Result<Asked, Failure>> {
-        // Files may make a command of a name of ours.
-        let name = match own_of(name) {
-            Some(own) => own,
-            None if (is_own(name) || is_alias(name)) && self.commands.takes(name) => return None,
-            None => name,
-        };
-        let order = match (name, arguments.trim()) {
-            ("context", "") => Op::DescribeContext,
-            ("compress" | "compact" | "summarize", "undo") => Op::UndoCompaction,
-            ("compress" | "compact" | "summarize", focus) => {
-                Op::Compact { focus: (!focus.is_empty()).then(|| focus.to_owned()) }
-            }
-            _ => return None,
-        };
+        let order = self.engine_request(name, arguments)?;
         let mut seen = Vec::new();
         if self.ops().send(order).await.is_ok() {
             while let Some(event) = events.next().await {
-                let told = match &event.body {
-                    EventBody::ContextBreakdown(picture) => Some(context(picture)),
-                    EventBody::Compaction(compaction) if is_wanted(compaction) => {
-                        Some(compacted(compaction))
-                    }
-                    _ => None,
-                };
+                let told = engine_answer(&event.body);
                 seen.push(event);
                 if let Some(told) = told {
                     return Some(Ok((told, seen)));
@@ -61,6 +61,15 @@ impl OpenSession {
             }
         }
         Some(Err(failure(FailureKind::Internal, "the session ended before it answered".into())))
+    }
+}
+
+/// What an event answers to an operation of [`OpenSession::engine_request`].
+pub fn engine_answer(event: &EventBody) -> Option<Told> {
+    match event {
+        EventBody::ContextBreakdown(picture) => Some(context(picture)),
+        EventBody::Compaction(compaction) if is_wanted(compaction) => Some(compacted(compaction)),
+        _ => None,
     }
 }
 
