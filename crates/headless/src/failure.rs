@@ -14,7 +14,7 @@ use crate::wire;
 use parallax_sdk::stats::Stats;
 
 /// `error` of the json formats.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ErrorObject {
     /// The class (`FatalInputError`, `ApiError`, …).
     pub r#type: &'static str,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// One order from the program at the other end.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum InputLine {
     /// A prompt.
@@ -89,7 +89,7 @@ fn yes() -> bool {
 }
 
 /// An answer to a question.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 pub(crate) struct DecideLine {
     /// The question.
     pub(crate) id: String,

@@ -46,7 +46,7 @@ pub struct ConversationSession<'a> {
 }
 
 /// Lines that may wait for the running turn.
-const MAX_WAITING: usize = 256;
+const MAX_QUEUED: usize = 256;
 
 /// Takes orders from `input` and prints events until the input has ended and
 /// the last turn is over. The format is always stream-json, with a `result`
@@ -94,7 +94,7 @@ struct Incoming {
 }
 
 /// What waits for its turn, in the order of the lines.
-enum Waiting {
+enum QueuedLine {
     Prompt(Prompt),
     /// A command with its answer.
     Told {
@@ -147,7 +147,7 @@ struct Conversation<'a> {
     input_ended: bool,
     /// While it is there, no further line is read: prompts keep the order of their lines.
     preparing: Option<Preparing>,
-    waiting: VecDeque<Waiting>,
+    queued: VecDeque<QueuedLine>,
     /// The command whose answer the engine owes.
     requested: Option<String>,
     /// Orders that the session has not taken yet.
@@ -175,7 +175,7 @@ impl<'a> Conversation<'a> {
             reader: lines.task,
             input_ended: false,
             preparing: None,
-            waiting: VecDeque::new(),
+            queued: VecDeque::new(),
             requested: None,
             outbox: VecDeque::new(),
             running: false,
@@ -190,7 +190,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn is_idle(&self) -> bool {
-        self.is_between_turns() && self.waiting.is_empty() && self.preparing.is_none()
+        self.is_between_turns() && self.queued.is_empty() && self.preparing.is_none()
     }
 
     /// Whether the session has nothing to do.
@@ -202,21 +202,21 @@ impl<'a> Conversation<'a> {
     /// Hands over what waits, as far as its turn has come: the session queues prompts
     /// itself, answers to commands come between two turns.
     async fn hand_over(&mut self, conductor: &mut Conductor, events: &mut EventReader) {
-        while let Some(next) = self.waiting.pop_front() {
+        while let Some(next) = self.queued.pop_front() {
             match next {
-                Waiting::Prompt(prompt) => {
+                QueuedLine::Prompt(prompt) => {
                     self.expected_turns += 1;
                     self.outbox.push_back(Op::Prompt(prompt));
                 }
                 next if !self.is_between_turns() => {
-                    self.waiting.push_front(next);
+                    self.queued.push_front(next);
                     return;
                 }
-                Waiting::Told { typed, told } => {
+                QueuedLine::Told { typed, told } => {
                     print_between_turns(conductor, events, typed, told).await;
                     self.last = Outcome::success();
                 }
-                Waiting::Request { typed, op } => {
+                QueuedLine::Request { typed, op } => {
                     self.requested = Some(typed);
                     self.about_context(op);
                 }
@@ -233,7 +233,7 @@ impl<'a> Conversation<'a> {
         loop {
             if conductor.is_interrupted() {
                 // What waits does not begin any more.
-                self.waiting.clear();
+                self.queued.clear();
                 self.preparing = None;
             }
             self.hand_over(conductor, events).await;
@@ -393,7 +393,7 @@ impl<'a> Conversation<'a> {
 
     /// Queues a prompt behind what came before it.
     fn prompt(&mut self, prompt: Prompt) {
-        self.waiting.push_back(Waiting::Prompt(prompt));
+        self.queued.push_back(QueuedLine::Prompt(prompt));
     }
 
     /// Answers a typed text if it is a command of the program, and else prepares a prompt.
@@ -401,8 +401,8 @@ impl<'a> Conversation<'a> {
         if text.trim().is_empty() {
             return Err("the message is empty".to_owned());
         }
-        if self.waiting.len() >= MAX_WAITING {
-            return Err(format!("{MAX_WAITING} lines are waiting for the running turn"));
+        if self.queued.len() >= MAX_QUEUED {
+            return Err(format!("{MAX_QUEUED} lines are waiting for the running turn"));
         }
         let command = classify(text.trim_end());
         let Some(ConversationSession { session, expand }) = &self.session else {
@@ -414,13 +414,13 @@ impl<'a> Conversation<'a> {
         };
         if let Slash::Command { name, arguments } = command {
             if let Some(op) = session.engine_request(name, arguments) {
-                self.waiting.push_back(Waiting::Request { typed: text, op });
+                self.queued.push_back(QueuedLine::Request { typed: text, op });
                 return Ok(());
             }
             // Reads files and queries the kernel, which takes a few milliseconds.
             let told = tokio::task::block_in_place(|| session.tell(name, arguments));
             if let Some(told) = told.transpose().map_err(|failure| failure.message)? {
-                self.waiting.push_back(Waiting::Told { typed: text, told });
+                self.queued.push_back(QueuedLine::Told { typed: text, told });
                 return Ok(());
             }
         }

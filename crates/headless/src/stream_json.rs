@@ -6,29 +6,28 @@
 //! each call ends (`seq` numbers the calls), and `retry` with the number of
 //! characters (Unicode scalar values) of the answer to drop.
 
-use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::{
     Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, Question, SessionReady, ToolDone,
     ToolStart, ToolStatus,
 };
 use parallax_protocol::ids::ItemId;
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::RuleDraft;
 use parallax_protocol::routing::RouteSource;
-use parallax_protocol::tool::{Advance, Display, Preview, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Advance, Display, ToolErrorKind};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
-use crate::failure::{ErrorObject, Outcome};
+use crate::failure::Outcome;
 use crate::options::RunOptions;
 use crate::output::Pending;
+use crate::stream_lines::{
+    AgentLine, AskClosedLine, AskLine, Init, Message, Problem, Progress, ResultLine, RetryLine,
+    SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
+};
 use crate::timestamp::Clock;
 use crate::wire;
-use parallax_sdk::stats::{StreamStats, Tokens};
+use parallax_sdk::stats::Tokens;
 
 pub(crate) struct StreamFace {
     lines: Lines,
@@ -82,148 +81,6 @@ impl Lines {
         let line = Line { r#type, timestamp: self.clock.now(), body };
         wire::push_line(&mut pending.stdout, &line);
     }
-}
-
-#[derive(Serialize)]
-struct Init<'a> {
-    session_id: &'a str,
-    model: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    scripted: bool,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
-    role: &'static str,
-    content: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    delta: bool,
-}
-
-#[derive(Serialize)]
-struct ToolUse<'a> {
-    tool_name: &'a str,
-    tool_id: &'a str,
-    parameters: &'a parallax_protocol::Object,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct ToolResult {
-    tool_id: String,
-    status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<ToolFailure>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct ToolFailure {
-    r#type: &'static str,
-    message: String,
-}
-
-#[derive(Serialize)]
-struct Problem<'a> {
-    severity: &'static str,
-    message: &'a str,
-}
-
-#[derive(Serialize)]
-struct ResultLine<'a> {
-    status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a ErrorObject>,
-    stats: StreamStats,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    structured: Option<&'a Value>,
-}
-
-#[derive(Serialize)]
-struct Thought<'a> {
-    subject: &'a str,
-    description: &'a str,
-}
-
-#[derive(Serialize)]
-struct Progress<'a> {
-    tool_id: &'a str,
-    output: &'a str,
-    #[serde(flatten)]
-    advance: Option<&'a Advance>,
-}
-
-#[derive(Serialize)]
-struct UsageLine<'a> {
-    model: &'a str,
-    role: &'a str,
-    tokens: Tokens,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cost_usd: Option<f64>,
-    latency_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct SessionLine<'a> {
-    session_id: &'a str,
-    model: &'a str,
-    mode: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed: Option<bool>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RetryLine<'a> {
-    drop_chars: usize,
-    #[serde(flatten)]
-    wait: Option<&'a parallax_protocol::model::Retry>,
-}
-
-#[derive(Serialize)]
-struct AskLine<'a> {
-    id: &'a str,
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<&'a str>,
-    tool_id: &'a str,
-    tool_name: &'a str,
-    tool_kind: ToolKind,
-    title: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    preview: Option<&'a Preview>,
-    reason: &'a str,
-    rule: &'a str,
-    outcomes: &'a [AskOutcome],
-    question: Question,
-    #[serde(skip_serializing_if = "<[RuleDraft]>::is_empty")]
-    rules: &'a [RuleDraft],
-    #[serde(skip_serializing_if = "Permissions::is_empty")]
-    permissions: &'a Permissions,
-    #[serde(skip_serializing_if = "Permissions::is_empty")]
-    wider: &'a Permissions,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    not_undoable: &'a [String],
-}
-
-/// The progress of a subagent.
-#[derive(Serialize)]
-struct AgentLine<'a> {
-    tool_id: &'a str,
-    #[serde(flatten)]
-    progress: &'a AgentProgress,
-}
-
-#[derive(Serialize)]
-struct AskClosedLine<'a> {
-    id: &'a str,
-    outcome: Option<AskOutcome>,
 }
 
 impl StreamFace {

@@ -74,8 +74,20 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print a JSON Schema for programs that drive Parallax
+    Schema {
+        #[command(subcommand)]
+        of: SchemaOf,
+    },
     #[command(flatten)]
     Extending(Extending),
+}
+
+/// `parallax schema`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(crate) enum SchemaOf {
+    /// The lines of stream-json: output, and input as the definition `InputLine`
+    Events,
 }
 
 /// `parallax policy`.

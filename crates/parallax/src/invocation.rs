@@ -15,7 +15,7 @@ use parallax_sdk::RunLimits;
 
 use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
-    SandboxAction, SessionArguments, TrustAction, UndoArguments,
+    SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
 use crate::extending::{Extending, log_it};
@@ -257,6 +257,10 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         }
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
+        Some(Command::Schema { of: SchemaOf::Events }) => {
+            let schema = parallax_headless::stream_schema();
+            return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
+        }
         Some(Command::Completions { shell }) => return Ok(Invocation::Completions(shell)),
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
         Some(Command::Extending(action)) => {

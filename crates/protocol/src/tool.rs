@@ -540,7 +540,7 @@ pub trait Progress: Send + Sync {
 }
 
 /// How far a call is, as its server tells it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Advance {
     /// How much is done; it only grows.
     pub progress: f64,

@@ -44,7 +44,7 @@ fn keep<T: Clone>(list: &mut Vec<T>, entry: &T) {
 }
 
 /// What was spent, in US dollars by the table of prices.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CostStats {
     /// All of it.
@@ -163,7 +163,7 @@ pub struct RoleStats {
 }
 
 /// Token counts; `input` is what of the prompt was not cached.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, schemars::JsonSchema)]
 pub struct Tokens {
     /// Of the prompts, what was not cached.
     pub input: u64,
@@ -326,7 +326,7 @@ pub struct FileStats {
 }
 
 /// The short form that ends a stream-json run.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub struct StreamStats {
     #[serde(flatten)]
     sum: StreamTokens,
@@ -346,7 +346,7 @@ impl StreamStats {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, schemars::JsonSchema)]
 struct StreamTokens {
     total_tokens: u64,
     input_tokens: u64,
