@@ -36,6 +36,16 @@ pub trait FolderContext: Send + Sync {
     fn resume(&self, contents: &[Sealed]);
 }
 
+/// What the user has open in an editor, for the model to know.
+pub trait EditorContext: Send + Sync {
+    /// What the model should be told with the next prompt; `None`: nothing is new, or nothing is
+    /// known. Never waits for the editor.
+    fn message(&self) -> Option<String>;
+
+    /// The history may not contain the earlier messages any more: the next one has everything.
+    fn reset(&self);
+}
+
 /// One result of a tool in the history.
 #[derive(
     Debug,

@@ -5,6 +5,8 @@
 
 pub mod canned;
 pub mod check;
+#[cfg(unix)]
+pub mod companion;
 mod home;
 mod http;
 #[cfg(unix)]

@@ -1,0 +1,267 @@
+//! The client side of the Model Context Protocol, as far as companions need it.
+
+mod http_transport;
+mod stdio_transport;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::discovery::{DiscoveryOptions, ServerAddress};
+use crate::error::RequestError;
+use http_transport::HttpTransport;
+use stdio_transport::StdioTransport;
+
+/// The version of the protocol that is offered; the server's own version is used from then on.
+const PROTOCOL_VERSION: &str = "2025-06-18";
+/// How long a server may take for each step of the connection.
+pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// How long opening a diff may take.
+const DIFF_TIME: Duration = Duration::from_secs(600);
+
+/// Requests that wait for their responses, by id.
+#[derive(Debug, Default)]
+struct PendingRequests(Mutex<HashMap<u64, oneshot::Sender<Value>>>);
+
+impl PendingRequests {
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, oneshot::Sender<Value>>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Where messages of the server go.
+#[derive(Debug, Clone)]
+struct MessageSink {
+    pending: Arc<PendingRequests>,
+    /// Notifications and requests of the server.
+    incoming: mpsc::Sender<Value>,
+}
+
+impl MessageSink {
+    /// Takes a message, or a batch of them.
+    async fn deliver(&self, bytes: &[u8]) {
+        match serde_json::from_slice(bytes) {
+            Ok(Value::Array(messages)) => {
+                for message in messages {
+                    self.deliver_one(message).await;
+                }
+            }
+            Ok(message) => self.deliver_one(message).await,
+            Err(error) => tracing::debug!(%error, "skipped an event that is not JSON"),
+        }
+    }
+
+    async fn deliver_one(&self, message: Value) {
+        if message.get("method").is_some() {
+            // A client that is gone needs no messages.
+            let _ = self.incoming.send(message).await;
+        } else if let Some(id) = message.get("id").and_then(Value::as_u64)
+            && let Some(reply) = self.pending.with(|pending| pending.remove(&id))
+        {
+            // The request may have been given up.
+            let _ = reply.send(message);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Transport {
+    Http(HttpTransport),
+    Stdio(StdioTransport),
+}
+
+/// A connection to a companion.
+#[derive(Debug)]
+pub(crate) struct CompanionClient {
+    transport: Transport,
+    sink: MessageSink,
+    next_id: AtomicU64,
+    /// Cancelled when the connection has ended.
+    pub(crate) ended: CancellationToken,
+    /// Whether the editor shows diffs.
+    pub(crate) can_diff: bool,
+}
+
+impl Drop for CompanionClient {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}
+
+impl CompanionClient {
+    /// Connects to a server. Its notifications and requests go to `incoming`.
+    pub(crate) async fn connect(
+        address: &ServerAddress,
+        options: &DiscoveryOptions,
+        version: &str,
+        incoming: mpsc::Sender<Value>,
+    ) -> Result<Self, RequestError> {
+        let sink = MessageSink { pending: Arc::default(), incoming };
+        let ended = CancellationToken::new();
+        let transport = match address {
+            ServerAddress::Http { host, port, token } => {
+                Transport::Http(HttpTransport::new(host, *port, token.as_deref())?)
+            }
+            ServerAddress::Stdio(command) => {
+                let sink = sink.clone();
+                let starting = StdioTransport::start(command, options, sink, ended.clone());
+                Transport::Stdio(starting.await?)
+            }
+        };
+        let mut client =
+            Self { transport, sink, next_id: AtomicU64::new(1), ended, can_diff: false };
+        let hello = json!({
+            "protocolVersion": PROTOCOL_VERSION,
+            "capabilities": {},
+            "clientInfo": {"name": "parallax", "version": version},
+        });
+        let result = client.request("initialize", hello, CONNECT_TIME).await?;
+        if let Transport::Http(http) = &mut client.transport {
+            http.set_protocol_version(result.get("protocolVersion").and_then(Value::as_str));
+        }
+        client.notify("notifications/initialized", json!({})).await?;
+        if let Transport::Http(http) = &client.transport {
+            http.listen(client.sink.clone(), client.ended.clone()).await?;
+        }
+        client.can_diff = client.offers_diffs().await;
+        Ok(client)
+    }
+
+    /// Whether the server has the tools that open and close diffs. A server without tools is fine.
+    async fn offers_diffs(&self) -> bool {
+        let Ok(result) = self.request("tools/list", json!({}), CONNECT_TIME).await else {
+            return false;
+        };
+        let tools = result.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
+        let has = |name| tools.iter().any(|tool| tool.get("name") == Some(&Value::from(name)));
+        has("openDiff") && has("closeDiff")
+    }
+
+    /// Opens a diff in the editor.
+    pub(crate) async fn open_diff(&self, path: &Path, text: &str) -> Result<(), RequestError> {
+        let arguments = json!({"filePath": path.to_string_lossy(), "newContent": text});
+        self.call("openDiff", arguments, DIFF_TIME).await.map(drop)
+    }
+
+    /// Closes a diff, without a notification. Returns the text that the editor has for the file,
+    /// which the user may have changed.
+    pub(crate) async fn close_diff(
+        &self,
+        path: &Path,
+        limit: Duration,
+    ) -> Result<Option<String>, RequestError> {
+        let arguments = json!({"filePath": path.to_string_lossy(), "suppressNotification": true});
+        let result = self.call("closeDiff", arguments, limit).await?;
+        let text = first_text(&result);
+        let content = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        Ok(content.as_ref().and_then(|it| it.get("content")?.as_str()).map(str::to_owned))
+    }
+
+    async fn call(
+        &self,
+        tool: &str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Result<Value, RequestError> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = self.request("tools/call", params, limit).await?;
+        if result.get("isError").and_then(Value::as_bool) == Some(true) {
+            let message = first_text(&result).unwrap_or("the tool failed").to_owned();
+            return Err(RequestError::Rpc { message });
+        }
+        Ok(result)
+    }
+
+    /// Answers a request of the server: pings are answered, everything else is refused.
+    pub(crate) async fn respond(&self, request: &Value) {
+        let Some(id) = request.get("id").filter(|id| !id.is_null()) else { return };
+        let response = match request.get("method").and_then(Value::as_str) {
+            Some("ping") => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+            _ => json!({"jsonrpc": "2.0", "id": id,
+                "error": {"code": -32601, "message": "Method not found"}}),
+        };
+        if let Err(error) = self.send(&response, CONNECT_TIME).await {
+            tracing::debug!(%error, "cannot answer a request of the companion");
+        }
+    }
+
+    async fn notify(&self, method: &str, params: Value) -> Result<(), RequestError> {
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        self.send(&message, CONNECT_TIME).await
+    }
+
+    async fn send(&self, message: &Value, limit: Duration) -> Result<(), RequestError> {
+        let sending = async {
+            match &self.transport {
+                Transport::Http(http) => http.post(message, &self.sink).await,
+                Transport::Stdio(stdio) => stdio.write(message).await,
+            }
+        };
+        let sent = tokio::select! {
+            sent = tokio::time::timeout(limit, sending) => sent,
+            () = self.ended.cancelled() => return Err(lost()),
+        };
+        sent.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))
+    }
+
+    async fn request(
+        &self,
+        method: &str,
+        params: Value,
+        limit: Duration,
+    ) -> Result<Value, RequestError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let (reply, mut response) = oneshot::channel();
+        self.sink.pending.with(|pending| pending.insert(id, reply));
+        let _forgotten = Forget { pending: &self.sink.pending, id };
+        let answering = async {
+            match &self.transport {
+                Transport::Http(http) => {
+                    http.post(&message, &self.sink).await?;
+                    // The response is part of the answer to the POST, or comes as an event.
+                }
+                Transport::Stdio(stdio) => stdio.write(&message).await?,
+            }
+            (&mut response).await.map_err(|_| lost())
+        };
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(limit, answering) => answered,
+            () = self.ended.cancelled() => return Err(lost()),
+        };
+        let message =
+            answered.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))?;
+        if let Some(error) = message.get("error") {
+            let text = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
+            return Err(RequestError::Rpc { message: text.to_owned() });
+        }
+        Ok(message.get("result").cloned().unwrap_or_default())
+    }
+}
+
+/// Removes a request when nothing waits for it any more.
+struct Forget<'a> {
+    pending: &'a PendingRequests,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.pending.with(|pending| pending.remove(&self.id));
+    }
+}
+
+fn lost() -> RequestError {
+    RequestError::Connection { why: "the connection was lost".into() }
+}
+
+fn first_text(result: &Value) -> Option<&str> {
+    let blocks = result.get("content")?.as_array()?;
+    blocks.iter().find_map(|block| block.get("text")?.as_str())
+}

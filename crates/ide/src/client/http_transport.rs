@@ -1,0 +1,182 @@
+//! Streamable HTTP on this machine: POST for messages, one GET for the event stream.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use parallax_http::reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+};
+use parallax_http::reqwest::{Client, RequestBuilder, Response, StatusCode};
+use parallax_http::{ClientOptions, client, error_chain};
+use parallax_protocol::CancellationToken;
+use serde_json::Value;
+
+use super::{CONNECT_TIME, MessageSink, lost};
+use crate::error::RequestError;
+use crate::event_parser::{EventParser, MAX_EVENT_BYTES};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+#[derive(Debug)]
+pub(super) struct HttpTransport {
+    client: Client,
+    url: String,
+    headers: HeaderMap,
+    session: OnceLock<HeaderValue>,
+}
+
+impl HttpTransport {
+    pub(super) fn new(host: &str, port: u16, token: Option<&str>) -> Result<Self, RequestError> {
+        let failed = |why: String| RequestError::Connection { why };
+        let client = client(&ClientOptions {
+            system_proxy: false,
+            plain_http: true,
+            connect_timeout: Duration::from_secs(1),
+            ..ClientOptions::default()
+        });
+        let client = client.map_err(|error| failed(error.to_string()))?;
+        let mut headers = HeaderMap::new();
+        // Companions accept no other host name, also when they are reached by one.
+        let own_host = HeaderValue::try_from(format!("127.0.0.1:{port}"));
+        headers.insert(HOST, own_host.map_err(|error| failed(error.to_string()))?);
+        if let Some(token) = token.filter(|token| !token.is_empty()) {
+            let value = HeaderValue::try_from(format!("Bearer {token}"));
+            let mut value = value.map_err(|_| failed("the token is not valid".into()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let url = format!("http://{host}:{port}/mcp");
+        Ok(Self { client, url, headers, session: OnceLock::new() })
+    }
+
+    /// The version that the server uses goes with every later request.
+    pub(super) fn set_protocol_version(&mut self, version: Option<&str>) {
+        if let Some(value) = version.and_then(|version| HeaderValue::try_from(version).ok()) {
+            self.headers.insert(VERSION, value);
+        }
+    }
+
+    fn with_headers(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = request.headers(self.headers.clone());
+        match self.session.get() {
+            Some(session) => request.header(SESSION_ID, session),
+            None => request,
+        }
+    }
+
+    /// Sends a message; what comes with the response goes to `sink`.
+    pub(super) async fn post(
+        &self,
+        message: &Value,
+        sink: &MessageSink,
+    ) -> Result<(), RequestError> {
+        let request = self
+            .with_headers(self.client.post(&self.url))
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .body(message.to_string());
+        let response = checked(request.send().await)?;
+        if let Some(session) = response.headers().get(SESSION_ID) {
+            // The first one counts.
+            let _ = self.session.set(session.clone());
+        }
+        let is_stream = is_event_stream(&response);
+        let wanted = message.get("method").and_then(|_| message.get("id"));
+        let mut chunks = response.bytes_stream();
+        let (mut parser, mut whole) = (EventParser::default(), Vec::new());
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| broken(&error.without_url()))?;
+            if is_stream {
+                for event in parser.push(&chunk).map_err(|_| too_large())? {
+                    let answers = wanted.is_some_and(|id| answers(&event, id));
+                    sink.deliver(&event).await;
+                    if answers {
+                        // The server may keep the stream open.
+                        return Ok(());
+                    }
+                }
+            } else {
+                if whole.len() + chunk.len() > MAX_EVENT_BYTES {
+                    return Err(too_large());
+                }
+                whole.extend_from_slice(&chunk);
+            }
+        }
+        if !whole.is_empty() && wanted.is_some() {
+            sink.deliver(&whole).await;
+        }
+        Ok(())
+    }
+
+    /// Opens the event stream and reads it in the background until it ends.
+    pub(super) async fn listen(
+        &self,
+        sink: MessageSink,
+        ended: CancellationToken,
+    ) -> Result<(), RequestError> {
+        let request =
+            self.with_headers(self.client.get(&self.url)).header(ACCEPT, "text/event-stream");
+        let answered = tokio::time::timeout(CONNECT_TIME, request.send()).await;
+        let timed_out = RequestError::TimedOut { seconds: CONNECT_TIME.as_secs() };
+        let response = checked(answered.map_err(|_| timed_out)?)?;
+        tokio::spawn(async move {
+            let reading = read(response, &sink);
+            tokio::select! {
+                result = reading => {
+                    if let Err(error) = result {
+                        tracing::debug!(%error, "the event stream of the companion broke");
+                    }
+                }
+                () = ended.cancelled() => {}
+            }
+            ended.cancel();
+        });
+        Ok(())
+    }
+}
+
+async fn read(response: Response, sink: &MessageSink) -> Result<(), RequestError> {
+    let mut chunks = response.bytes_stream();
+    let mut parser = EventParser::default();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| broken(&error.without_url()))?;
+        for event in parser.push(&chunk).map_err(|_| too_large())? {
+            sink.deliver(&event).await;
+        }
+    }
+    Err(lost())
+}
+
+fn checked(
+    response: Result<Response, parallax_http::reqwest::Error>,
+) -> Result<Response, RequestError> {
+    let response = response.map_err(|error| broken(&error.without_url()))?;
+    match response.status() {
+        status if status.is_success() => Ok(response),
+        StatusCode::UNAUTHORIZED => Err(RequestError::Unauthorized),
+        status => Err(RequestError::Status { status: status.as_u16() }),
+    }
+}
+
+fn broken(error: &parallax_http::reqwest::Error) -> RequestError {
+    RequestError::Connection { why: error_chain(error) }
+}
+
+fn too_large() -> RequestError {
+    RequestError::Invalid { why: "the message is too large".into() }
+}
+
+fn is_event_stream(response: &Response) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE);
+    content_type.and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+/// Whether an event is the response to a request.
+fn answers(event: &[u8], id: &Value) -> bool {
+    serde_json::from_slice::<Value>(event)
+        .is_ok_and(|message| message.get("method").is_none() && message.get("id") == Some(id))
+}

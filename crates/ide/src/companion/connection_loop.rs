@@ -1,0 +1,280 @@
+//! Connects, serves the connection until it ends, and tries again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{CompanionSnapshot, CompanionState, CompanionStatus, DiffDecision};
+use crate::client::CompanionClient;
+use crate::discovery::{Discovered, ServerCandidate, discover};
+use crate::error::DisconnectReason;
+use crate::open_files::OpenFiles;
+
+/// Waits before further attempts, in seconds; after them, only the user's actions lead to one.
+const RETRY_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
+/// Without a connection, a prompt leads to an attempt at most this often.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// How many messages of the server may wait.
+const INCOMING: usize = 32;
+/// How many servers are tried.
+const MAX_CANDIDATES: usize = 32;
+
+#[derive(Debug)]
+pub(super) enum ConnectionCommand {
+    Connect,
+    Disconnect,
+    Refresh,
+}
+
+/// What to do after a wait.
+enum Next {
+    Connect,
+    Disconnect,
+    End,
+}
+
+struct Connected {
+    client: Arc<CompanionClient>,
+    incoming: mpsc::Receiver<Value>,
+    candidate: ServerCandidate,
+}
+
+pub(super) async fn run(
+    state: Arc<CompanionState>,
+    mut commands: mpsc::Receiver<ConnectionCommand>,
+    cancel: CancellationToken,
+) {
+    let mut attempts = 0;
+    loop {
+        set_status(&state, CompanionStatus::Connecting);
+        let tried = tokio::select! {
+            tried = connect(&state) => tried,
+            next = disconnected_or_ended(&mut commands, &cancel) => {
+                if !stay_disconnected(&state, next, &mut commands, &cancel).await {
+                    return;
+                }
+                continue;
+            }
+        };
+        let reason = match tried {
+            Ok(connected) => {
+                attempts = 0;
+                let editor = connected.candidate.editor.name.clone();
+                let next = serve(&state, connected, &mut commands, &cancel).await;
+                state.set_client(None);
+                match next {
+                    Some(next) => {
+                        if !stay_disconnected(&state, next, &mut commands, &cancel).await {
+                            return;
+                        }
+                        continue;
+                    }
+                    None => DisconnectReason::Lost { editor },
+                }
+            }
+            Err(reason) => reason,
+        };
+        set_status(&state, CompanionStatus::Disconnected(reason));
+        let wait = RETRY_SECONDS.get(attempts).map(|seconds| Duration::from_secs(*seconds));
+        attempts += 1;
+        let next = wait_for_retry(wait, &mut commands, &cancel).await;
+        match next {
+            Next::Connect => {}
+            next => {
+                if !stay_disconnected(&state, next, &mut commands, &cancel).await {
+                    return;
+                }
+                attempts = 0;
+            }
+        }
+    }
+}
+
+/// Stays without a connection until the user wants one; `false` at the end.
+async fn stay_disconnected(
+    state: &CompanionState,
+    next: Next,
+    commands: &mut mpsc::Receiver<ConnectionCommand>,
+    cancel: &CancellationToken,
+) -> bool {
+    if matches!(next, Next::End) {
+        return false;
+    }
+    set_status(state, CompanionStatus::Disconnected(DisconnectReason::Disabled));
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return false,
+            command = commands.recv() => match command {
+                Some(ConnectionCommand::Connect) => return true,
+                Some(_) => {}
+                None => return false,
+            },
+        }
+    }
+}
+
+/// Waits until the connection is not wanted any more.
+async fn disconnected_or_ended(
+    commands: &mut mpsc::Receiver<ConnectionCommand>,
+    cancel: &CancellationToken,
+) -> Next {
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return Next::End,
+            command = commands.recv() => match command {
+                Some(ConnectionCommand::Disconnect) => return Next::Disconnect,
+                Some(_) => {}
+                None => return Next::End,
+            },
+        }
+    }
+}
+
+async fn wait_for_retry(
+    wait: Option<Duration>,
+    commands: &mut mpsc::Receiver<ConnectionCommand>,
+    cancel: &CancellationToken,
+) -> Next {
+    let since = Instant::now();
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return Next::End,
+            command = commands.recv() => match command {
+                Some(ConnectionCommand::Connect) => return Next::Connect,
+                Some(ConnectionCommand::Disconnect) => return Next::Disconnect,
+                Some(ConnectionCommand::Refresh) if since.elapsed() >= REFRESH_INTERVAL => {
+                    return Next::Connect;
+                }
+                Some(ConnectionCommand::Refresh) => {}
+                None => return Next::End,
+            },
+            () = sleep_until(wait.map(|wait| since + wait)) => return Next::Connect,
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> {
+    let options = state.options.clone();
+    let discovering = tokio::task::spawn_blocking(move || discover(&options));
+    let found =
+        discovering.await.map_err(|error| DisconnectReason::Failed { why: error.to_string() })?;
+    state.snapshot.send_modify(|snapshot| snapshot.editor.clone_from(&found.editor));
+    let mut failure = None;
+    for candidate in found.candidates.iter().take(MAX_CANDIDATES) {
+        let (incoming, received) = mpsc::channel(INCOMING);
+        let connecting =
+            CompanionClient::connect(&candidate.address, &state.options, &state.version, incoming);
+        match connecting.await {
+            Ok(client) => {
+                return Ok(Connected {
+                    client: Arc::new(client),
+                    incoming: received,
+                    candidate: candidate.clone(),
+                });
+            }
+            Err(error) => {
+                tracing::debug!(source = candidate.source, %error, "cannot connect to a companion");
+                failure.get_or_insert((candidate.clone(), error));
+            }
+        }
+    }
+    Err(match failure {
+        Some((candidate, error)) => failed(&found, &candidate, &error.to_string()),
+        None => found.reason(),
+    })
+}
+
+fn failed(found: &Discovered, candidate: &ServerCandidate, why: &str) -> DisconnectReason {
+    let count = found.candidates.len();
+    let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+    let editor = &candidate.editor.name;
+    DisconnectReason::Failed { why: format!("cannot connect to {editor}: {why}{others}") }
+}
+
+/// Serves a connection. `None`: it was lost.
+async fn serve(
+    state: &CompanionState,
+    connected: Connected,
+    commands: &mut mpsc::Receiver<ConnectionCommand>,
+    cancel: &CancellationToken,
+) -> Option<Next> {
+    let Connected { client, mut incoming, candidate } = connected;
+    state.set_client(Some(Arc::clone(&client)));
+    state.snapshot.send_modify(|snapshot| {
+        *snapshot = CompanionSnapshot {
+            editor: Some(candidate.editor),
+            can_diff: client.can_diff,
+            ..CompanionSnapshot::new(CompanionStatus::Connected)
+        };
+    });
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return Some(Next::End),
+            () = client.ended.cancelled() => return None,
+            command = commands.recv() => match command {
+                Some(ConnectionCommand::Disconnect) => return Some(Next::Disconnect),
+                Some(_) => {}
+                None => return Some(Next::End),
+            },
+            message = incoming.recv() => match message {
+                Some(message) if message.get("id").is_some_and(|id| !id.is_null()) => {
+                    client.respond(&message).await;
+                }
+                Some(message) => notified(state, &message),
+                None => return None,
+            },
+        }
+    }
+}
+
+fn notified(state: &CompanionState, message: &Value) {
+    let params = message.get("params").unwrap_or(&Value::Null);
+    let path = || params.get("filePath").and_then(Value::as_str).map(str::to_owned);
+    let decision = match message.get("method").and_then(Value::as_str) {
+        Some("ide/contextUpdate") => {
+            let (files, is_trusted) = OpenFiles::read(params);
+            state.snapshot.send_if_modified(|snapshot| {
+                let mut is_changed = false;
+                if let Some(files) = files.filter(|files| *files != *snapshot.files) {
+                    snapshot.files = Arc::new(files);
+                    is_changed = true;
+                }
+                if is_trusted.is_some() && is_trusted != snapshot.is_trusted {
+                    snapshot.is_trusted = is_trusted;
+                    is_changed = true;
+                }
+                is_changed
+            });
+            return;
+        }
+        Some("ide/diffAccepted") => params
+            .get("content")
+            .and_then(Value::as_str)
+            .map(|text| DiffDecision::Accepted { text: text.to_owned() }),
+        Some("ide/diffRejected" | "ide/diffClosed") => Some(DiffDecision::Rejected),
+        _ => None,
+    };
+    if let (Some(decision), Some(path)) = (decision, path()) {
+        // A decision that nothing waits for is too late.
+        let _ = state.decisions.send((path, decision));
+    }
+}
+
+/// Without a connection, nothing is known of the editor's files.
+fn set_status(state: &CompanionState, status: CompanionStatus) {
+    state.snapshot.send_modify(|snapshot| {
+        *snapshot =
+            CompanionSnapshot { editor: snapshot.editor.clone(), ..CompanionSnapshot::new(status) };
+    });
+}

@@ -1,0 +1,133 @@
+//! Diffs in the editor: opened one at a time, decided in the editor or in the terminal.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, oneshot};
+
+use super::{Companion, CompanionState};
+use crate::client::CompanionClient;
+
+/// How long the editor may take to close a diff, when its text is waited for.
+const CLOSE_TIME: Duration = Duration::from_millis(700);
+
+/// The result of a diff in the editor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiffDecision {
+    /// The user accepted this text, which may differ from the proposed one.
+    Accepted {
+        /// The whole file.
+        text: String,
+    },
+    /// The user rejected the change.
+    Rejected,
+    /// The diff could not be opened, or the connection was lost; the terminal decides.
+    Unavailable {
+        /// What happened.
+        why: String,
+    },
+}
+
+/// What closing a diff gives.
+type CloseReply = oneshot::Sender<Option<String>>;
+
+/// A diff that is open in the editor, or waits for the one before. Dropping it closes it.
+#[derive(Debug)]
+pub struct OpenDiff {
+    close: Option<oneshot::Sender<CloseReply>>,
+}
+
+impl OpenDiff {
+    /// Closes the diff and returns the editor's text, which the user may have changed; `None` when
+    /// the editor does not respond at once.
+    pub async fn take_text(mut self) -> Option<String> {
+        let (reply, text) = oneshot::channel();
+        self.close.take()?.send(reply).ok()?;
+        tokio::time::timeout(CLOSE_TIME, text).await.ok()?.ok()?
+    }
+}
+
+impl Companion {
+    /// Shows a change in the editor. The receiver gets the decision, unless the diff is closed
+    /// before; nothing when the editor shows no diffs.
+    pub fn open_diff(
+        &self,
+        path: &Path,
+        text: String,
+    ) -> Option<(OpenDiff, oneshot::Receiver<DiffDecision>)> {
+        if !self.snapshot().can_diff {
+            return None;
+        }
+        let (decided, decision) = oneshot::channel();
+        let (close, closing) = oneshot::channel();
+        let (state, path) = (Arc::clone(&self.state), path.to_owned());
+        tokio::spawn(async move {
+            if let Some(result) = show(&state, &path, text, closing).await {
+                // A front end that is gone needs no decision.
+                let _ = decided.send(result);
+            }
+        });
+        Some((OpenDiff { close: Some(close) }, decision))
+    }
+}
+
+/// `None`: it was closed before a decision.
+async fn show(
+    state: &CompanionState,
+    path: &Path,
+    text: String,
+    mut closing: oneshot::Receiver<CloseReply>,
+) -> Option<DiffDecision> {
+    // A reply that is dropped says that there is no text.
+    let _slot = tokio::select! {
+        slot = state.diff_slot.acquire() => slot.ok()?,
+        _ = &mut closing => return None,
+    };
+    let lost = || DiffDecision::Unavailable { why: "the connection to the editor was lost".into() };
+    let Some(client) = state.client() else { return Some(lost()) };
+    let mut decisions = state.decisions.subscribe();
+    let opened = tokio::select! {
+        opened = client.open_diff(path, &text) => opened,
+        reply = &mut closing => {
+            close(&client, path, reply.ok()).await;
+            return None;
+        }
+    };
+    if let Err(error) = opened {
+        return Some(DiffDecision::Unavailable { why: error.to_string() });
+    }
+    loop {
+        tokio::select! {
+            decision = decisions.recv() => match decision {
+                Ok((at, decision)) if is_same(&at, path) => return Some(decision),
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return Some(lost()),
+            },
+            () = client.ended.cancelled() => return Some(lost()),
+            reply = &mut closing => {
+                close(&client, path, reply.ok()).await;
+                return None;
+            }
+        }
+    }
+}
+
+async fn close(client: &CompanionClient, path: &Path, reply: Option<CloseReply>) {
+    match client.close_diff(path, CLOSE_TIME).await {
+        Ok(text) => {
+            if let Some(reply) = reply {
+                // What waited for it may have given up.
+                let _ = reply.send(text);
+            }
+        }
+        Err(error) => tracing::debug!(%error, "the editor did not close a diff"),
+    }
+}
+
+fn is_same(at: &str, path: &Path) -> bool {
+    let at = Path::new(at);
+    at == path
+        || matches!((std::fs::canonicalize(at), std::fs::canonicalize(path)),
+            (Ok(one), Ok(two)) if one == two)
+}

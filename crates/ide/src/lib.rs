@@ -1,0 +1,25 @@
+//! The connection to the companion extension of an editor: finds its server, receives the open
+//! files, and shows proposed edits as diffs in the editor.
+//!
+//! Everything runs in the background and is bounded in time: a companion that hangs or dies
+//! never delays a prompt.
+
+mod client;
+mod companion;
+mod context_message;
+mod discovery;
+mod doctor;
+mod editor;
+mod error;
+mod event_parser;
+mod open_files;
+mod port_file;
+mod process_chain;
+
+pub use companion::{Companion, CompanionSnapshot, CompanionStatus, DiffDecision, OpenDiff};
+pub use context_message::CompanionContext;
+pub use discovery::DiscoveryOptions;
+pub use doctor::{Diagnosis, diagnose};
+pub use editor::{HostEditor, detect};
+pub use error::DisconnectReason;
+pub use open_files::{CursorPosition, EditorFile, OpenFiles};

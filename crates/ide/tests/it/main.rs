@@ -1,0 +1,266 @@
+//! The connection to a companion over real HTTP.
+#![expect(clippy::expect_used, reason = "a test says what it expects")]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use parallax_ide::{
+    Companion, CompanionContext, CompanionSnapshot, CompanionStatus, DiffDecision,
+    DisconnectReason, DiscoveryOptions, diagnose,
+};
+use parallax_protocol::context::EditorContext as _;
+use serde_json::json;
+use testkit::companion::{CompanionFault, CompanionSetup, TestCompanion};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let root = tempfile::tempdir().expect("a directory");
+        for name in ["tmp", "project", "other"] {
+            std::fs::create_dir(root.path().join(name)).expect("created");
+        }
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().expect("a path").join(name)
+    }
+
+    fn setup(&self) -> CompanionSetup {
+        CompanionSetup::new(&self.path("tmp"), &self.path("project"))
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        vec![
+            ("TMPDIR".into(), self.path("tmp").into_os_string()),
+            // Proxies are not used for this machine.
+            ("HTTP_PROXY".into(), "http://127.0.0.1:1".into()),
+        ]
+    }
+
+    fn connect(&self) -> Companion {
+        Companion::start(&self.path("project"), self.variables(), "1.0")
+    }
+
+    /// A port file without a server.
+    fn stale(&self, pid: u32, port: u16) {
+        let directory = self.path("tmp").join("gemini/ide");
+        std::fs::create_dir_all(&directory).expect("created");
+        let content =
+            json!({"port": port, "workspacePath": self.path("project"), "authToken": "x"});
+        let path = directory.join(format!("gemini-ide-server-{pid}-{port}.json"));
+        std::fs::write(path, content.to_string()).expect("written");
+    }
+}
+
+async fn wait(companion: &Companion, holds: impl Fn(&CompanionSnapshot) -> bool) {
+    let mut changes = companion.changes();
+    let waiting = changes.wait_for(|snapshot| holds(snapshot));
+    let is_met = tokio::time::timeout(LIMIT, waiting).await.is_ok();
+    assert!(is_met, "still {:?}", companion.snapshot());
+}
+
+fn reason(snapshot: &CompanionSnapshot) -> Option<DisconnectReason> {
+    match &snapshot.status {
+        CompanionStatus::Disconnected(reason) => Some(reason.clone()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn open_files_become_a_message_and_later_only_changes() {
+    let place = Place::new();
+    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    let file = |line| {
+        json!([{"path": "/p/a.rs", "timestamp": 2, "isActive": true, "selectedText": "fn",
+            "cursor": {"line": line, "character": 1}}, {"path": "/p/b.rs", "timestamp": 1}])
+    };
+    editor.opens(file(1));
+    let companion = place.connect();
+    let context = CompanionContext::new(companion.clone());
+    assert_eq!(context.message(), None, "nothing is waited for");
+    wait(&companion, |snapshot| snapshot.files.files.len() == 2).await;
+    assert_eq!(companion.snapshot().is_trusted, Some(true));
+    assert!(companion.snapshot().can_diff);
+    let message = context.message().expect("a message");
+    assert!(message.contains("\"activeFile\"") && message.contains("/p/b.rs"), "{message}");
+    assert_eq!(context.message(), None, "nothing has changed");
+    editor.opens(file(9));
+    wait(&companion, |snapshot| {
+        snapshot.files.active().and_then(|file| file.cursor).is_some_and(|cursor| cursor.line == 9)
+    })
+    .await;
+    let message = context.message().expect("a message");
+    assert!(message.contains("cursorMoved") && !message.contains("/p/b.rs"), "{message}");
+    context.reset();
+    assert!(context.message().is_some_and(|message| message.contains("otherOpenFiles")));
+    assert_eq!(editor.violations(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn diffs_are_decided_in_the_editor() {
+    let place = Place::new();
+    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    let path = place.path("project").join("a.txt");
+    let name = path.display().to_string();
+    let (diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
+    // The editor shows one diff at a time.
+    let other = place.path("project").join("b.txt");
+    let (second, second_decision) = companion.open_diff(&other, "b".into()).expect("diffs");
+    editor.edits(&path, "edited\n");
+    assert_eq!(editor.diffs().len(), 1);
+    editor.accepts(&path);
+    let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
+    assert_eq!(decided, Ok(DiffDecision::Accepted { text: "edited\n".into() }));
+    assert_eq!(diff.take_text().await, None, "it is decided");
+    let name = other.display().to_string();
+    assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
+    editor.rejects(&other);
+    let decided = tokio::time::timeout(LIMIT, second_decision).await.expect("in time");
+    assert_eq!(decided, Ok(DiffDecision::Rejected));
+    drop(second);
+}
+
+#[tokio::test]
+async fn a_decision_in_the_terminal_takes_the_text_of_the_editor() {
+    let place = Place::new();
+    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    let path = place.path("project").join("a.txt");
+    let name = path.display().to_string();
+    let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
+    editor.edits(&path, "edited\n");
+    assert_eq!(diff.take_text().await.as_deref(), Some("edited\n"));
+    let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
+    drop(diff);
+    assert!(editor.wait(LIMIT, |editor| editor.diffs().is_empty()).await, "it is closed");
+}
+
+#[tokio::test]
+async fn an_editor_that_dies_ends_its_diff() {
+    let place = Place::new();
+    let editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    let path = place.path("project").join("a.txt");
+    let (diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
+    editor.die();
+    let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
+    assert!(matches!(decided, Ok(DiffDecision::Unavailable { .. })), "{decided:?}");
+    assert_eq!(diff.take_text().await, None);
+    wait(&companion, |snapshot| matches!(reason(snapshot), Some(DisconnectReason::Lost { .. })))
+        .await;
+    assert_eq!(companion.snapshot().files.files.len(), 0);
+    assert!(companion.open_diff(&path, "new\n".into()).is_none());
+    // A window that is reloaded has another port.
+    let _editor = TestCompanion::start(place.setup()).await.expect("a companion");
+    wait(&companion, CompanionSnapshot::is_connected).await;
+}
+
+#[tokio::test]
+async fn an_editor_that_hangs_gives_no_text_and_delays_little() {
+    let place = Place::new();
+    let setup = place.setup().with_fault(CompanionFault::HangsInTools);
+    let editor = TestCompanion::start(setup).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    let path = place.path("project").join("a.txt");
+    let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
+    let since = Instant::now();
+    assert_eq!(diff.take_text().await, None);
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn an_editor_without_tools_gives_context_only() {
+    let place = Place::new();
+    let setup = place.setup().with_fault(CompanionFault::HasNoTools);
+    let _editor = TestCompanion::start(setup).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    assert!(!companion.snapshot().can_diff);
+}
+
+#[tokio::test]
+async fn a_refused_diff_is_left_to_the_terminal() {
+    let place = Place::new();
+    let setup = place.setup().with_fault(CompanionFault::RefusesDiffs);
+    let _editor = TestCompanion::start(setup).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    let path = place.path("project").join("a.txt");
+    let (_diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
+    assert_eq!(decided, Ok(DiffDecision::Unavailable { why: "no diffs here".into() }));
+}
+
+#[tokio::test]
+async fn stale_files_and_a_mute_port_do_not_hide_the_editor() {
+    let place = Place::new();
+    for port in 1..=10 {
+        place.stale(std::process::id(), port);
+    }
+    // Of equal candidates, the one with the larger process id is first.
+    let mute = CompanionSetup { pid: u32::MAX >> 1, fault: CompanionFault::Mute, ..place.setup() };
+    let mute = TestCompanion::start(mute).await.expect("a companion");
+    let editor = TestCompanion::start(CompanionSetup { pid: 1, ..place.setup() }).await;
+    let editor = editor.expect("a companion");
+    let mut variables = place.variables();
+    variables.push(("GEMINI_CLI_IDE_PID".into(), (u32::MAX >> 1).to_string().into()));
+    let companion = Companion::start(&place.path("project"), variables, "1.0");
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    assert_eq!(mute.requests(), 1, "the mute port was tried first");
+    assert!(editor.wait(LIMIT, TestCompanion::is_connected).await);
+}
+
+#[tokio::test]
+async fn the_window_with_this_directory_is_chosen() {
+    let place = Place::new();
+    let other = CompanionSetup::new(&place.path("tmp"), &place.path("other"));
+    let other = TestCompanion::start(other).await.expect("a companion");
+    let companion = place.connect();
+    wait(&companion, |snapshot| {
+        matches!(reason(snapshot), Some(DisconnectReason::DirectoryMismatch { .. }))
+    })
+    .await;
+    let own = TestCompanion::start(place.setup()).await.expect("a companion");
+    companion.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    assert!(own.wait(LIMIT, TestCompanion::is_connected).await);
+    assert_eq!(other.requests(), 0);
+    companion.disconnect();
+    wait(&companion, |snapshot| reason(snapshot) == Some(DisconnectReason::Disabled)).await;
+    assert!(own.wait(LIMIT, |own| !own.is_connected()).await, "the stream is closed");
+}
+
+#[tokio::test]
+async fn the_diagnosis_names_each_server() {
+    let place = Place::new();
+    place.stale(std::process::id(), 1);
+    let other = CompanionSetup::new(&place.path("tmp"), &place.path("other"));
+    let _other = TestCompanion::start(other).await.expect("a companion");
+    let options =
+        DiscoveryOptions { directory: place.path("project"), variables: place.variables() };
+    let diagnosis = diagnose(&options, "1.0").await;
+    assert!(!diagnosis.is_reachable);
+    let text = diagnosis.to_string();
+    assert!(text.contains("127.0.0.1:1/mcp") && text.contains("do not contain this one"), "{text}");
+    let _own = TestCompanion::start(place.setup()).await.expect("a companion");
+    let diagnosis = diagnose(&options, "1.0").await;
+    assert!(diagnosis.is_reachable, "{diagnosis}");
+    assert!(diagnosis.to_string().contains("works, with diffs"), "{diagnosis}");
+}
