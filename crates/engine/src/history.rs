@@ -195,6 +195,13 @@ impl History {
         self.contents.push(content);
     }
 
+    /// Takes the last content out of memory. The journal drops it when the whole answer, of
+    /// which it is a part, is recorded.
+    pub(crate) fn take_last(&mut self) {
+        self.contents.pop();
+        self.rebuild_view();
+    }
+
     /// Appends a generated user content.
     pub(crate) fn push_note(&mut self, text: &str) {
         self.push(&Content::user(vec![Part::text(text)]), ContentMetadata::synthetic());

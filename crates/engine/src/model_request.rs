@@ -5,6 +5,7 @@ use std::time::Instant;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::EndReason;
 use parallax_protocol::model::Request;
+use parallax_protocol::store::UnfinishedAnswer;
 
 use self::rejected_content::{RejectedContent, is_rejection};
 use self::retry_action::{RetryAction, blocked, classify, context_full};
@@ -21,6 +22,7 @@ mod rejected_content;
 mod request;
 mod retry_action;
 mod stream;
+mod unfinished_answer;
 /// The model's response.
 pub(crate) enum ModelReply {
     /// Tool calls to run.
@@ -56,12 +58,33 @@ impl Session {
         guard: &mut LoopDetector,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, EndReason> {
-        let after_tool = self.history.ends_with_results();
         self.refresh_tools();
         let mut ahead = self.choose_model(cancel).await?;
         self.avoid_unavailable_model(cancel).await?;
-        let mut model = self.main_model();
+        let model = self.main_model();
         self.check_budget(&model, cancel).await?;
+        let mut resumed = self.take_unfinished(&model);
+        if resumed.is_some() {
+            ahead = None;
+        }
+        let reply = self.request_until_answered(model, ahead, &mut resumed, guard, cancel).await;
+        if let (Err(_), Some(unfinished)) = (&reply, resumed) {
+            self.put_back(unfinished);
+        }
+        reply
+    }
+
+    /// Sends requests until one is answered. `resumed` is the answer that they continue; it
+    /// is taken once its text is in the history.
+    async fn request_until_answered(
+        &mut self,
+        mut model: String,
+        mut ahead: Option<SpeculativeRequest>,
+        resumed: &mut Option<UnfinishedAnswer>,
+        guard: &mut LoopDetector,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, EndReason> {
+        let after_tool = self.history.ends_with_results();
         self.compact_if_needed(cancel).await?;
         let mut has_nudged = false;
         let mut foreign_signature = 0u8;
@@ -70,7 +93,7 @@ impl Session {
         let mut number = 0;
         loop {
             number += 1;
-            let PendingRequest { request, begun, given } =
+            let PendingRequest { mut request, begun, given } =
                 match ahead.take().filter(|it| it.is_to(&model)) {
                     Some(ahead) => self.use_speculative(ahead),
                     None => {
@@ -83,6 +106,10 @@ impl Session {
             let seen = self.request_view(&request);
             let sent = self.history.len();
             let mut attempt = Attempt::new(begun, request.bytes());
+            if let Some(unfinished) = &resumed {
+                request.continuation = Some(unfinished.token.clone());
+                self.begin_with(&mut attempt, unfinished);
+            }
             let played = StreamSource { given, seen: seen.as_ref() };
             let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
             self.report_request(&model, &attempt, &ended);
@@ -108,16 +135,21 @@ impl Session {
                     // No hook has seen this text, so it is discarded.
                     match self.delays_text() {
                         true => self.discard_shown(&mut attempt),
-                        false => self.commit_partial(attempt, &model),
+                        false => {
+                            *resumed = None;
+                            self.commit_partial(attempt, &model);
+                        }
                     }
                     return Err(EndReason::Cancelled);
                 }
                 StreamEnd::RepetitionDetected => {
+                    *resumed = None;
                     self.commit_partial(attempt, &model);
                     return Ok(ModelReply::RepetitionDetected);
                 }
                 StreamEnd::Stopped(reason) => {
                     self.discard_shown(&mut attempt);
+                    self.forget_pieces(&mut attempt, &model, resumed.as_ref());
                     return Err(reason);
                 }
                 StreamEnd::Complete => match attempt.answer.blocked.clone() {
@@ -127,6 +159,7 @@ impl Session {
                         None => {
                             self.models.mark_available(&model);
                             self.commit_removals(rejected);
+                            *resumed = None;
                             return Ok(self.keep(attempt, &model));
                         }
                         Some(invalid) => {
@@ -145,6 +178,13 @@ impl Session {
                 StreamEnd::Failed(error) => classify(&error, number, &mut foreign_signature),
             };
             self.discard_shown(&mut attempt);
+            self.forget_pieces(&mut attempt, &model, resumed.as_ref());
+            if rejects && let Some(unfinished) = resumed.take() {
+                // The token is too old, or the request is not what it was.
+                self.give_up_continuation(&unfinished);
+                number = 0;
+                continue;
+            }
             match again {
                 RetryAction::Fail(failure) if rejects => {
                     if !self.exclude_named_tool(&failure)
@@ -162,6 +202,9 @@ impl Session {
                         return Err(EndReason::Failed(failure));
                     }
                     model = self.main_model();
+                    if let Some(unfinished) = resumed.take_if(|it| it.model != model) {
+                        self.give_up_continuation(&unfinished);
+                    }
                     self.check_budget(&model, cancel).await?;
                     number = 0;
                 }

@@ -95,6 +95,11 @@ impl ResponseBuilder {
         }
     }
 
+    /// The parts so far.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
     /// The visible text so far.
     pub(crate) fn text(&self) -> String {
         visible(&self.parts)

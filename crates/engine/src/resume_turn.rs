@@ -18,7 +18,8 @@ use crate::session::Session;
 use crate::tool_batch::{FinishedResults, ToolCall};
 
 /// Follows a response that the end of the program interrupted.
-const PARTIAL_NOTE: &str = "[Your response was interrupted here. Continue where you were.]";
+pub(crate) const PARTIAL_NOTE: &str =
+    "[Your response was interrupted here. Continue where you were.]";
 
 impl Session {
     /// Whether a turn can start this way; otherwise notifies the user.
@@ -64,7 +65,10 @@ impl Session {
             self.is_rerun = false;
         } else if !open.is_empty() {
             self.answer_lost_calls(&open);
-        } else if is_last_answer_partial && self.history.last_role() == Some(Role::Model) {
+        } else if self.unfinished.is_none()
+            && is_last_answer_partial
+            && self.history.last_role() == Some(Role::Model)
+        {
             self.history.push_note(PARTIAL_NOTE);
         }
         loop {

@@ -20,7 +20,7 @@ use parallax_protocol::op::{Op, TurnOverrides};
 use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
 use parallax_protocol::routing::Route;
 use parallax_protocol::shell::Shell;
-use parallax_protocol::store::{CompactionRecord, PromptMark, Record, Store};
+use parallax_protocol::store::{CompactionRecord, PromptMark, Record, Store, UnfinishedAnswer};
 use parallax_protocol::tool::{Tool, ToolSource};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
@@ -100,6 +100,8 @@ pub struct SessionOptions {
     pub history: Vec<Sealed>,
     /// Whether its newest turn was interrupted: the last content may be a partial response.
     pub cut_off: bool,
+    /// The answer that was being received then, which the service can continue.
+    pub unfinished: Option<UnfinishedAnswer>,
     /// The active compactions of a resumed session, oldest first.
     pub compactions: Vec<CompactionRecord>,
     /// When the history is compacted, and what stays.
@@ -187,6 +189,8 @@ pub(crate) struct Session {
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
     /// Whether the newest response may be partial.
     pub(crate) is_last_answer_partial: bool,
+    /// The answer of an earlier process that the next request continues.
+    pub(crate) unfinished: Option<UnfinishedAnswer>,
     pub(crate) generation: Object,
     pub(crate) max_turns: Option<u32>,
     pub(crate) routing: RoutingOptions,
@@ -322,6 +326,7 @@ pub(crate) fn launch(
         preface: options.preface,
         pending: options.pending,
         is_last_answer_partial: options.cut_off,
+        unfinished: options.unfinished,
         generation: options.generation,
         max_turns: options.max_turns,
         routing: options.routing,

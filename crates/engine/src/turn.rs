@@ -40,6 +40,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> EndReason {
         self.is_last_answer_partial = false;
+        self.unfinished = None;
         self.close_open_calls(UNANSWERED);
         let before = self.history.len();
         self.update_coordinator_mode(&prompt.text);

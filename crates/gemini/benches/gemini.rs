@@ -62,6 +62,7 @@ fn request_with_a_thousand_messages(bencher: Bencher<'_, '_>) {
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     };
     let table = ModelTable::default();
     let bytes = request_body(&request, &table).len();

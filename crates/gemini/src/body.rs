@@ -206,6 +206,7 @@ mod tests {
             has_fallback: false,
             is_retry: false,
             adopted: None,
+            continuation: None,
         }
     }
 

@@ -240,6 +240,7 @@ fn request(
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     }
 }
 

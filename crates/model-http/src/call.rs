@@ -79,16 +79,8 @@ impl HttpCall {
     ) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
         let phase = CallPhase::Attempt(1);
-        Self {
-            wire,
-            transport,
-            request,
-            delivery,
-            attempts,
-            recoveries: 0,
-            continuation: Continuation::default(),
-            phase,
-        }
+        let continuation = Continuation::after(request.continuation.clone());
+        Self { wire, transport, request, delivery, attempts, recoveries: 0, continuation, phase }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.

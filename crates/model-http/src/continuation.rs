@@ -38,6 +38,11 @@ pub(crate) enum Tracked {
 }
 
 impl Continuation {
+    /// Continues an answer that was received in part, up to the token.
+    pub(crate) fn after(token: Option<String>) -> Self {
+        Self { began: token.clone(), token, ..Self::default() }
+    }
+
     /// The token that a request continues from.
     pub(crate) fn token(&self) -> Option<&str> {
         self.token.as_deref()
@@ -65,11 +70,11 @@ impl Continuation {
             self.reconnections = 0;
         }
         let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
-        if let Some(token) = chunk.continuation.take() {
-            if ends && self.began.as_ref() == Some(&token) {
+        if let Some(token) = &chunk.continuation {
+            if ends && self.began.as_ref() == Some(token) {
                 return Tracked::Broken("the service returned the same continuation token twice");
             }
-            self.token = Some(token);
+            self.token = Some(token.clone());
             self.since.clear();
             self.has_more_than_text = false;
         }
@@ -79,6 +84,7 @@ impl Continuation {
         }
         let is_empty = chunk.parts.is_empty()
             && chunk.finish.is_none()
+            && chunk.continuation.is_none()
             && chunk.usage.is_none()
             && chunk.blocked.is_none()
             && chunk.citations.is_empty()

@@ -44,6 +44,9 @@ pub struct Request {
     /// Set where it is sent before it is known whether its answer is wanted; cancelled
     /// (as a signal, once) when the answer is taken. What writes answers down waits for that.
     pub adopted: Option<CancellationToken>,
+    /// The token from which the service continues an answer that another process received in
+    /// part.
+    pub continuation: Option<String>,
 }
 
 impl Request {

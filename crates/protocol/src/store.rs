@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::budget::{BudgetKind, BudgetScope};
-use crate::content::{OpaqueItem, Sealed};
+use crate::content::{Content, OpaqueItem, Part, PartView, Sealed};
 use crate::context::ResultPlace;
 use crate::event::{CallDecision, CompactionHow};
 use crate::ids::{CallId, SessionId};
@@ -28,6 +28,9 @@ pub enum Record {
     Session(SessionHead),
     /// A content that is final: a user prompt, a model answer, a repair.
     Content(ContentRecord),
+    /// A piece of an answer that is still being received, up to a token from which the
+    /// service continues it. The content of the whole answer replaces the pieces.
+    Unfinished(UnfinishedRecord),
     /// The result of one call, written when it finished. Results of one model
     /// content become one user content when their [`Record::Round`] is there,
     /// or when the journal is loaded.
@@ -285,6 +288,61 @@ pub struct ContentRecord {
     /// loop notes), not a person's or a model's words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
+}
+
+/// A piece of an answer that is still being received.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnfinishedRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// The model that answers.
+    pub model: String,
+    /// The token from which the service continues behind the piece; `None`: the answer was
+    /// discarded, and the pieces before count no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Whether the piece is the first of its answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
+    /// The parts since the piece before.
+    pub parts: Vec<Part>,
+}
+
+/// An answer that was not received to its end, and from where the service continues it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnfinishedAnswer {
+    /// When the newest piece was received, RFC 3339.
+    pub time: String,
+    /// The model that answers.
+    pub model: String,
+    /// The token from which the service continues.
+    pub token: String,
+    /// All parts so far, thoughts and calls included.
+    pub parts: Vec<Part>,
+}
+
+impl UnfinishedAnswer {
+    /// Adds a piece to what is known of an answer.
+    pub fn add(unfinished: Option<Self>, piece: &UnfinishedRecord) -> Option<Self> {
+        let token = piece.token.clone()?;
+        let earlier = unfinished.filter(|_| !piece.first);
+        let mut parts = earlier.map(|it| it.parts).unwrap_or_default();
+        for part in piece.parts.iter().cloned() {
+            let apart = match parts.last_mut() {
+                Some(last) => last.try_join(part),
+                None => Err(part),
+            };
+            parts.extend(apart.err());
+        }
+        Some(Self { time: piece.time.clone(), model: piece.model.clone(), token, parts })
+    }
+
+    /// The text, as a content for a history in which the answer is not continued.
+    pub fn content(&self) -> Content {
+        let is_text =
+            |part: &&Part| matches!(part.view(), PartView::Text(text) if !text.is_empty());
+        Content::model(self.parts.iter().filter(is_text).cloned().collect())
+    }
 }
 
 impl ContentRecord {

@@ -126,6 +126,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         system: Box::new(move |_, _| Arc::clone(&system)),
         preface: None,
         cut_off: false,
+        unfinished: None,
         history,
         pending: std::collections::BTreeMap::new(),
         compactions: Vec::new(),

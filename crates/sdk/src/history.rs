@@ -9,7 +9,8 @@ use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
-    CompactionRecord, NameRecord, PromptMark, Record, SessionHead, Store as _, pins,
+    CompactionRecord, NameRecord, PromptMark, Record, SessionHead, Store as _, UnfinishedAnswer,
+    pins,
 };
 use parallax_store::{
     FindError, Journal, LoadError, LoadedSession, OpenError, Origin, SessionEntry,
@@ -36,6 +37,8 @@ pub(crate) struct Resumed {
     pub(crate) turns: u64,
     /// Whether the newest turn can be gone on with.
     pub(crate) cut_off: bool,
+    /// The answer that was being received then.
+    pub(crate) unfinished: Option<UnfinishedAnswer>,
     /// The prompts that are in the contents.
     pub(crate) prompts: Vec<PromptMark>,
     pub(crate) notices: Vec<String>,
@@ -111,6 +114,7 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
         turns: 0,
         prompts: Vec::new(),
         cut_off: false,
+        unfinished: None,
         notices,
     }
 }
@@ -366,6 +370,7 @@ fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
         turns: loaded.turns,
         prompts: loaded.prompts,
         cut_off: loaded.cut_off,
+        unfinished: loaded.unfinished,
         pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
         contents: loaded.contents,
         compactions: loaded.compactions,

@@ -156,5 +156,6 @@ fn request(model: &str, prompt: &str, tool: Option<Box<RawValue>>) -> Result<Req
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     })
 }

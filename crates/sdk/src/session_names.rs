@@ -57,6 +57,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
             has_fallback: false,
             is_retry: false,
             adopted: None,
+            continuation: None,
         };
         let answer = match model.generate(request, CancellationToken::new()).await {
             Ok(answer) => answer,

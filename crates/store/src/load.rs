@@ -10,7 +10,7 @@ use parallax_protocol::content::{Role, Sealed};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
     CompactionRecord, ContentRecord, PromptMark, Record, ResultRecord, RoundRecord, SessionHead,
-    assemble_round,
+    UnfinishedAnswer, assemble_round,
 };
 use parallax_protocol::tool::Display;
 use serde::Deserialize;
@@ -73,6 +73,9 @@ pub struct LoadedSession {
     /// Whether the newest turn did not come to its end: the program was killed, or
     /// the model could not be reached. It can be gone on with.
     pub cut_off: bool,
+    /// The answer that was being received then, if its service can continue it. Its text is
+    /// the last of the contents, unless it has none yet.
+    pub unfinished: Option<UnfinishedAnswer>,
     /// The prompts that are in the contents, oldest first.
     pub prompts: Vec<PromptMark>,
     /// The number of the last prompt, those that were taken back included: so
@@ -132,6 +135,7 @@ impl LoadedSession {
         });
         self.pending = pending_round(&self.contents, BTreeMap::new());
         self.cut_off = is_open(&self.contents, self.pending.as_ref());
+        self.unfinished = None;
     }
 }
 
@@ -263,6 +267,8 @@ pub(crate) struct Builder {
     contents: Vec<Sealed>,
     /// Each record with the number of contents before it.
     records: Vec<(usize, Record)>,
+    /// The answer that is being received.
+    unfinished: Option<UnfinishedAnswer>,
     /// Results of the open round: index of the call, place in `records`.
     results: BTreeMap<usize, usize>,
     compactions: Vec<CompactionRecord>,
@@ -326,8 +332,16 @@ impl Builder {
                 }
                 return;
             }
+            Record::Unfinished(piece) => {
+                self.unfinished = UnfinishedAnswer::add(self.unfinished.take(), piece);
+                return;
+            }
             Record::Content(content) => {
                 let wire = content.sealed();
+                match wire.role() {
+                    Role::Model => self.unfinished = None,
+                    Role::User => drop(self.keep_unfinished()),
+                }
                 (self.ended, self.shut_down) = (false, false);
                 self.close_round(&wire);
                 self.note_prompt(content);
@@ -340,6 +354,7 @@ impl Builder {
                 self.count_lines(result);
             }
             Record::Round(round) => {
+                self.unfinished = None;
                 let sealed = self.finish_round(round);
                 self.records.push((self.contents.len(), record));
                 self.contents.push(sealed);
@@ -358,6 +373,7 @@ impl Builder {
             | Record::Plan(_)
             | Record::Pin(_) => {}
             Record::Truncate { keep } => {
+                self.keep_unfinished();
                 self.truncate(*keep);
                 return;
             }
@@ -396,6 +412,31 @@ impl Builder {
         let sealed = self.finish_round(&round);
         self.records.push((self.contents.len(), Record::Round(round)));
         self.contents.push(sealed);
+    }
+
+    /// Makes a content of what was received of an answer that nothing continued.
+    fn keep_unfinished(&mut self) -> Option<UnfinishedAnswer> {
+        let unfinished = self.unfinished.take()?;
+        let content = unfinished.content();
+        if !content.parts.is_empty() {
+            let wire = content.seal();
+            let record = ContentRecord {
+                time: unfinished.time.clone(),
+                wire: wire.clone(),
+                display: None,
+                model: Some(unfinished.model.clone()),
+                opaque: Vec::new(),
+                usage: None,
+                thoughts: Vec::new(),
+                turn: None,
+                command: None,
+                partial: true,
+                synthetic: false,
+            };
+            self.records.push((self.contents.len(), Record::Content(record)));
+            self.contents.push(wire.with_origin(&unfinished.model, Vec::new()));
+        }
+        Some(unfinished)
     }
 
     fn finish_round(&mut self, round: &RoundRecord) -> Sealed {
@@ -468,8 +509,9 @@ impl Builder {
         if self.more_notices > 0 {
             self.notices.push(format!("and {} more", self.more_notices));
         }
+        let unfinished = self.keep_unfinished();
         let pending = self.pending();
-        let is_half = self.shut_down && !self.contents.is_empty();
+        let is_half = unfinished.is_some() || (self.shut_down && !self.contents.is_empty());
         let cut_off = !self.ended && (is_half || is_open(&self.contents, pending.as_ref()));
         Ok(LoadedSession {
             cut_off,
@@ -478,6 +520,7 @@ impl Builder {
             compactions: self.compactions,
             records: self.records.into_iter().map(|(_, record)| record).collect(),
             pending,
+            unfinished,
             prompts: self.prompts,
             turns: self.turns,
             notices: self.notices,

@@ -108,6 +108,7 @@ impl Invocation for Call {
                 has_fallback: false,
                 is_retry: false,
                 adopted: None,
+                continuation: None,
             };
             let answer = self.model.generate(request, run.cancel.clone());
             let answer = tokio::select! {

@@ -55,6 +55,7 @@ fn sent(contents: Vec<Sealed>) -> Value {
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     };
     let format = RequestFormat {
         model: "m",

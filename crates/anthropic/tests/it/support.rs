@@ -72,6 +72,7 @@ pub(crate) fn request(contents: Vec<Sealed>) -> Request {
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     }
 }
 

@@ -267,6 +267,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         system: Box::new(|_, _| Arc::from("")),
         preface: None,
         cut_off: false,
+        unfinished: None,
         history: Vec::new(),
         compactions: Vec::new(),
         room: room.clone(),

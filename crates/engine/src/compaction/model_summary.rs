@@ -104,6 +104,7 @@ impl SummaryRequest {
             has_fallback: false,
             is_retry: false,
             adopted: None,
+            continuation: None,
         };
         let answer = self.model.generate(request, cancel.child_token());
         match tokio::time::timeout(TIMEOUT, answer).await {

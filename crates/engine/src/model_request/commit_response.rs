@@ -20,7 +20,7 @@ impl Session {
         let finish = attempt.answer.finish.as_ref();
         let cut = finish.is_some_and(|finish| finish.reason == FinishReason::MaxTokens);
         let item = attempt.text.take();
-        let mut answer = attempt.answer;
+        let mut answer = std::mem::take(&mut attempt.answer);
         let sources = sources(std::mem::take(&mut answer.citations));
         let remarks = ContentMetadata {
             model: Some(model.to_owned()),
@@ -50,7 +50,7 @@ impl Session {
             .collect();
         let images = Image::among(&content.parts, None);
         if let Some(item) = item {
-            let text = Arc::new(text_of(content));
+            let text = Arc::new(attempt.not_shown_before(text_of(content)));
             self.hub
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
@@ -76,7 +76,7 @@ impl Session {
     pub(super) fn commit_partial(&mut self, mut attempt: Attempt, model: &str) {
         self.finish_thought(&mut attempt);
         let item = attempt.text.take();
-        let mut answer = attempt.answer;
+        let mut answer = std::mem::take(&mut attempt.answer);
         let remarks = ContentMetadata {
             model: Some(model.to_owned()),
             usage: answer.usage,
@@ -90,7 +90,7 @@ impl Session {
             self.history.push(&content, remarks);
         }
         if let Some(item) = item {
-            let text = Arc::new(text_of(content));
+            let text = Arc::new(attempt.not_shown_before(text_of(content)));
             self.hub
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }

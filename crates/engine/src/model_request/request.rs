@@ -50,6 +50,7 @@ impl Session {
             has_fallback: self.has_fallback(model),
             is_retry,
             adopted: None,
+            continuation: None,
             max_attempts: match self.models.is_limited_to_one_attempt(model) {
                 true => Some(1),
                 false => self

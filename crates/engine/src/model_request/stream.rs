@@ -10,6 +10,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
 
 use super::commit_response::text_of;
+use super::unfinished_answer::Unjournaled;
 use crate::agents::SUBAGENT;
 use crate::loop_detection::LoopDetector;
 use crate::model_hooks::{ResponseView, replace_text, visible};
@@ -46,6 +47,12 @@ pub(super) struct Attempt {
     pub(super) text: Option<ItemId>,
     thought: Option<ItemId>,
     thought_text: String,
+    /// Bytes of the text that front ends show already, as the history of the session.
+    pub(super) shown_before: usize,
+    /// What of an answer with tokens is not in the journal yet.
+    pub(super) unjournaled: Option<Unjournaled>,
+    /// Whether pieces are in the journal.
+    pub(super) is_journaled: bool,
     /// When the current request was sent.
     begun: Instant,
     /// Its size in bytes.
@@ -60,8 +67,21 @@ impl Attempt {
             text: None,
             thought: None,
             thought_text: String::new(),
+            shown_before: 0,
+            unjournaled: None,
+            is_journaled: false,
             begun,
             request_bytes,
+        }
+    }
+}
+
+impl Attempt {
+    /// The text without what front ends showed before the attempt.
+    pub(super) fn not_shown_before(&self, mut text: String) -> String {
+        match text.is_char_boundary(self.shown_before) {
+            true => text.split_off(self.shown_before),
+            false => text,
         }
     }
 }
@@ -128,7 +148,14 @@ impl Session {
                             Err(reason) => return StreamEnd::Stopped(reason),
                         }
                     }
-                    for piece in attempt.answer.push(*chunk) {
+                    let token = chunk.continuation.take();
+                    let parts = match token.is_some() || attempt.unjournaled.is_some() {
+                        true => chunk.parts.clone(),
+                        false => Vec::new(),
+                    };
+                    let pieces = attempt.answer.push(*chunk);
+                    self.journal_piece(attempt, &parts, token.as_deref(), &model);
+                    for piece in pieces {
                         let is_text = matches!(piece, StreamedText::Text(_));
                         let chants = self.loop_detection
                             && matches!(&piece, StreamedText::Text(text) if guard.text.push(text));
@@ -174,7 +201,7 @@ impl Session {
         Ok(())
     }
 
-    fn show(&mut self, attempt: &mut Attempt, piece: StreamedText) {
+    pub(super) fn show(&mut self, attempt: &mut Attempt, piece: StreamedText) {
         match piece {
             StreamedText::Thought(text) => {
                 let item = match &attempt.thought {
@@ -221,7 +248,7 @@ impl Session {
         self.finish_thought(attempt);
         if let Some(item) = attempt.text.take() {
             let content = std::mem::take(&mut attempt.answer).into_content();
-            let text = Arc::new(text_of(content));
+            let text = Arc::new(attempt.not_shown_before(text_of(content)));
             self.hub
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: true } });
         }

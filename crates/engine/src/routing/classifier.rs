@@ -73,6 +73,7 @@ pub(super) async fn ask(
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     };
     let answer = question.model.generate(request, cancel);
     match tokio::time::timeout(question.patience, answer).await {

@@ -422,6 +422,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             system: Box::new(|_, _| Arc::from("system")),
             preface: Some("<session_context/>".into()),
             cut_off: setup.cut_off,
+            unfinished: None,
             history: setup.history,
             pending: setup.pending,
             compactions: setup.compactions,

@@ -165,6 +165,7 @@ async fn records_come_before_the_next_step() {
             Record::Budget(_) => "budget",
             Record::Spent(_) => "spent",
             Record::Route(_) => "route",
+            Record::Unfinished(_) => "unfinished",
         })
         .collect();
     assert_eq!(kinds, ["content", "content", "result", "round", "content", "spent", "end"]);

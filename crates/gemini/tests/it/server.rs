@@ -48,6 +48,7 @@ pub(crate) fn request() -> Request {
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     }
 }
 

@@ -1,8 +1,11 @@
 //! Answers that are longer than one response.
 
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, raw_contents, until};
 
 fn chunk(text: &str, token: Option<&str>, finish: Option<&str>) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": [{"text": text}]}});
@@ -81,5 +84,88 @@ fn refused_hop_is_retried_as_usual() {
     ]));
     let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
     assert_eq!(done.out().trim(), "one two");
+    assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
+}
+
+/// Runs until the first piece of the answer is in the journal, and kills the program then.
+/// The gate is behind the second piece.
+fn killed_in_the_answer(world: &World) {
+    let running = world.start(&["-m", "gemini-4-argon", "-p", "go", "--session-id", "half"]);
+    world.at_gate("cut");
+    until("a piece in the journal", || {
+        let journals = world.home.home().join(".parallax/sessions");
+        let files = std::fs::read_dir(journals).into_iter().flatten().flatten();
+        let files = files.map(|folder| folder.path().join("half.jsonl"));
+        files.filter_map(|file| std::fs::read_to_string(file).ok()).any(|it| it.contains("\"T1\""))
+    });
+    kill_process(running.pid(), Signal::KILL).expect("kill");
+    drop(running.finish(Duration::from_secs(10)));
+}
+
+fn half_answer() -> Value {
+    json!({"chunks": [chunk("one ", Some("T1"), None), chunk("two ", None, None), {"gate": "cut"}]})
+}
+
+#[test]
+fn killed_process_resumes_a_half_written_answer() {
+    let world = world(&json!([
+        half_answer(),
+        {"chunks": [chunk("two three", None, Some("STOP"))]},
+        {"text": "next"}
+    ]));
+    killed_in_the_answer(&world);
+    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "one two three"), "{}", done.err());
+    assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
+    let requests = world.server.requests();
+    assert_eq!(raw_contents(&requests[0]), raw_contents(&requests[1]), "the same body");
+    world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "again"]);
+    let last = world.server.requests().pop().expect("a request").json();
+    assert_eq!(last["contents"][1]["parts"], json!([{"text": "one two three"}]));
+    assert_eq!(last["contents"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn half_written_answer_stays_in_the_history_of_a_new_prompt() {
+    let world = world(&json!([half_answer(), {"text": "other"}, {"text": "more"}]));
+    killed_in_the_answer(&world);
+    world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "something else"]);
+    world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "and more"]);
+    for (request, contents) in [(1, 3), (2, 5)] {
+        let body = world.server.requests()[request].json();
+        assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
+        assert_eq!(body["contents"].as_array().map(Vec::len), Some(contents));
+        assert_eq!(body["continuationToken"], Value::Null);
+    }
+}
+
+#[test]
+fn refused_token_is_replaced_by_a_request_for_the_rest() {
+    let world = world(&json!([
+        half_answer(),
+        {"status": 400, "error": {"code": 400, "message": "the token has expired",
+            "status": "INVALID_ARGUMENT"}},
+        {"text": "two three"},
+        {"text": "next"}
+    ]));
+    killed_in_the_answer(&world);
+    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(done.out().contains("two three"), "{}", done.out());
+    assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
+    let body = world.server.requests()[2].json();
+    assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
+    assert!(body["contents"][2]["parts"][0]["text"].as_str().unwrap().contains("Continue where"));
+}
+
+#[test]
+fn failed_resumption_can_be_tried_again() {
+    let busy = json!({"status": 403, "error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}});
+    let world =
+        world(&json!([half_answer(), busy, {"chunks": [chunk("two three", None, Some("STOP"))]}]));
+    killed_in_the_answer(&world);
+    assert_ne!(world.run(&["-m", "gemini-4-argon", "-r", "half"]).code(), 0);
+    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "one two three"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }

@@ -409,6 +409,7 @@ impl Launch {
                 plan: ApprovedPlan::of(records(), resumed.contents.len()),
                 pending: resumed.pending,
                 cut_off: resumed.cut_off,
+                unfinished: resumed.unfinished,
                 history: resumed.contents,
                 compactions: resumed.compactions,
                 pins: resumed.pins,

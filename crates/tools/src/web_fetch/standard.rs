@@ -109,6 +109,7 @@ async fn ask(
         has_fallback: false,
         is_retry: false,
         adopted: None,
+        continuation: None,
     };
     shared.model.generate(request, cancel.clone()).await
 }
