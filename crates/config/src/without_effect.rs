@@ -11,7 +11,6 @@ use crate::migrate::look;
 /// The key, the value as JSON that asks for nothing (empty: every value asks),
 /// and why the others change nothing.
 const KEYS: &[(&str, &str, &str)] = &[
-    ("ide.enabled", "false", "there is no link to editors"),
     (
         "model.skipNextSpeakerCheck",
         "true",
@@ -57,11 +56,12 @@ mod tests {
             let values = values.as_object().cloned().expect("object");
             notice(&values, Path::new("/s.json"))
         };
-        assert_eq!(told(json!({"ide": {"enabled": false}, "experimental": {"other": 1}})), None);
+        assert_eq!(told(json!({"experimental": {"worktrees": false, "other": 1}})), None);
         assert_eq!(
-            told(json!({"ide": {"enabled": true}})).as_deref(),
+            told(json!({"experimental": {"worktrees": true}})).as_deref(),
             Some(
-                "/s.json: this setting has no effect here: `ide.enabled` (there is no link to editors)"
+                "/s.json: this setting has no effect here: `experimental.worktrees` (`git worktree` makes \
+                 them, and no flag does)"
             )
         );
         let two = told(json!({"experimental": {"worktrees": true, "modelSteering": false}}));

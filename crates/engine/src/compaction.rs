@@ -236,6 +236,7 @@ impl Session {
                 if let (true, Some(context)) = (undone, &self.folder_context) {
                     context.resume(&contents_of(self.history.view()));
                 }
+                self.forget_editor_context();
                 let remark = (!undone).then(|| "there is no compaction to undo".to_owned());
                 let after = self.current_tokens();
                 self.emit_compaction(Compaction {
@@ -378,6 +379,14 @@ impl Session {
     pub(crate) fn drop_lost_context(&self) {
         if let Some(context) = &self.folder_context {
             context.keep_what_is_in(&contents_of(self.history.view()));
+        }
+        self.forget_editor_context();
+    }
+
+    /// The history may not contain what was said about the editor any more.
+    pub(crate) fn forget_editor_context(&self) {
+        if let Some(context) = &self.editor_context {
+            context.reset();
         }
     }
 

@@ -9,7 +9,7 @@ use parallax_protocol::agent::{Agents, KeptWork};
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Content;
 use parallax_protocol::content::Sealed;
-use parallax_protocol::context::{FolderContext, ResultPlace, Source};
+use parallax_protocol::context::{EditorContext, FolderContext, ResultPlace, Source};
 use parallax_protocol::event::{
     BudgetSpent, ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
 };
@@ -112,6 +112,8 @@ pub struct SessionOptions {
     pub sources: Vec<Source>,
     /// Finds context files for directories that tools use.
     pub folder_context: Option<Arc<dyn FolderContext>>,
+    /// The files that are open in the user's editor.
+    pub editor_context: Option<Arc<dyn EditorContext>>,
     /// Results of the last, unfinished batch of a resumed session (the program was killed), by call
     /// index: wire parts as journaled.
     pub pending: BTreeMap<usize, Box<RawValue>>,
@@ -245,6 +247,7 @@ pub(crate) struct Session {
     pub(crate) plan: Option<ApprovedPlan>,
     pub(crate) sources: Vec<Source>,
     pub(crate) folder_context: Option<Arc<dyn FolderContext>>,
+    pub(crate) editor_context: Option<Arc<dyn EditorContext>>,
     /// The context usage reported last.
     pub(crate) reported_context: Option<ContextUsed>,
     /// The turn, counted over all processes of the session.
@@ -364,6 +367,7 @@ pub(crate) fn launch(
         plan: options.plan,
         sources: options.sources,
         folder_context: options.folder_context,
+        editor_context: options.editor_context,
         turn: options.turns,
         asks: 0,
         is_coordinator: false,

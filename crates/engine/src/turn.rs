@@ -47,7 +47,8 @@ impl Session {
         self.wait_for_tools(cancel).await;
         self.describe_added_directories().await;
         let preface = self.preface.take();
-        self.push_prompt(prompt, preface.as_deref());
+        let editor = self.editor_context.as_ref().and_then(|context| context.message());
+        self.push_prompt(prompt, preface.as_deref(), editor);
         let mut guard = LoopDetector::default();
         self.requests_at_prompt = self.requests;
         loop {
@@ -65,6 +66,7 @@ impl Session {
                     self.history.truncate(before);
                     self.prompts.truncate(before);
                     self.preface = preface;
+                    self.forget_editor_context();
                     self.taken_back = true;
                 }
                 EndReason::Cancelled => self.close_interrupted_turn(),
@@ -207,10 +209,11 @@ impl Session {
     pub(crate) fn record_prompt(&mut self, prompt: Prompt) {
         self.close_open_calls(UNANSWERED);
         let preface = self.preface.take();
-        self.push_prompt(prompt, preface.as_deref());
+        self.push_prompt(prompt, preface.as_deref(), None);
     }
 
-    fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>) {
+    /// Appends a prompt; `preface` and `editor` go before it.
+    fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>, editor: Option<String>) {
         self.redact(&mut prompt.text);
         for notice in std::mem::take(&mut prompt.notices) {
             self.inbox.notice(Level::Warning, notice);
@@ -224,6 +227,10 @@ impl Session {
         });
         let mut parts = Vec::new();
         parts.extend(preface.map(Part::text));
+        parts.extend(editor.map(|mut text| {
+            self.redact(&mut text);
+            Part::text(text)
+        }));
         // The context of session-start hooks goes first, in one part with the prompt.
         parts.push(Part::text(match self.hook_context.take() {
             Some(context) => format!("{context}\n\n{}", prompt.text),

@@ -98,20 +98,29 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts to connect, in the background of the current runtime. `variables` are those of the
-    /// process; `version` is the program's.
-    pub fn start(directory: &Path, variables: Vec<(OsString, OsString)>, version: &str) -> Self {
+    /// Starts to connect, in the background of the current runtime, or waits for
+    /// [`Companion::connect`] if it is not `enabled`. `variables` are those of the process;
+    /// `version` is the program's.
+    pub fn start(
+        directory: &Path,
+        variables: Vec<(OsString, OsString)>,
+        version: &str,
+        enabled: bool,
+    ) -> Self {
         let cancel = CancellationToken::new();
         let (commands, received) = mpsc::channel(COMMANDS);
         let state = Arc::new(CompanionState {
             options: DiscoveryOptions { directory: directory.to_owned(), variables },
             version: version.to_owned(),
-            snapshot: watch::Sender::new(CompanionSnapshot::new(CompanionStatus::Connecting)),
+            snapshot: watch::Sender::new(CompanionSnapshot::new(match enabled {
+                true => CompanionStatus::Connecting,
+                false => CompanionStatus::Disconnected(DisconnectReason::Disabled),
+            })),
             client: Mutex::default(),
             diff_slot: Semaphore::new(1),
             decisions: broadcast::Sender::new(DECISIONS),
         });
-        tokio::spawn(connection_loop::run(Arc::clone(&state), received, cancel.clone()));
+        tokio::spawn(connection_loop::run(Arc::clone(&state), enabled, received, cancel.clone()));
         Self { state, commands, _guard: Arc::new(cancel.drop_guard()) }
     }
 

@@ -215,8 +215,13 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         log::begin(&launch);
     }
     let format = printing.format.unwrap_or_else(|| format_of(&launch));
+    // It connects while the session opens.
+    let launch = launch.with_companion();
     let Started { session, mut events } =
         start(launch).map_err(|failure| early(failure, Some(format)))?;
+    if let Some(companion) = session.companion() {
+        companion.settled(COMPANION_TIME).await;
+    }
     let quiet = printing.quiet;
     let code = converse(
         &session,
@@ -255,6 +260,9 @@ fn report_late(events: &mut EventReader) {
         let _ = writeln!(std::io::stderr(), "{}", parallax_headless::one_line(&text));
     }
 }
+
+/// How long the first prompt of a headless run waits for the files that are open in the editor.
+const COMPANION_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// How long the end of a run that was interrupted may take.
 const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);

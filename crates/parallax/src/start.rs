@@ -69,6 +69,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         budget_questions: false,
         keeps_file_texts: false,
         editor: SessionEditor::default(),
+        companion: None,
         answers: match &settings.source {
             ModelSource::Live => Answers::Service,
             ModelSource::Fake { file, strict: true } => Answers::Fake(file.clone()),

@@ -134,6 +134,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
         folder_context: None,
+        editor_context: None,
         agents: None,
         generation: Object::new(),
         max_turns: None,

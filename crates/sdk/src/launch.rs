@@ -145,6 +145,8 @@ pub struct LaunchOptions {
     pub keeps_file_texts: bool,
     /// The editor that reads and writes the text files of the workspace.
     pub editor: parallax_protocol::editor_files::SessionEditor,
+    /// The connection to the companion extension of an editor.
+    pub companion: Option<parallax_ide::Companion>,
     /// Where answers come from.
     pub answers: Answers,
     /// Where the model's side is recorded.

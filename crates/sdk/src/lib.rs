@@ -36,6 +36,7 @@ pub mod git;
 pub mod going_back;
 mod history;
 pub mod hooks;
+pub mod ide;
 mod launch;
 pub mod markdown;
 mod mcp;

@@ -20,6 +20,7 @@ mod footer_choice;
 mod gates;
 mod going_back;
 mod hint;
+mod ide;
 mod keys;
 mod lists;
 mod mcp;
@@ -274,6 +275,8 @@ pub(crate) struct App {
     pub(crate) typed: Vec<String>,
     /// Paths outside the workspace that are not to be read.
     not_read: Vec<std::path::PathBuf>,
+    /// What is known of the connected editor.
+    pub(crate) companion: Option<parallax_sdk::ide::CompanionSnapshot>,
 }
 
 impl App {
@@ -381,6 +384,7 @@ impl App {
             echoed: None,
             stood_for: Vec::new(),
             not_read: Vec::new(),
+            companion: None,
             typed: Vec::new(),
             warned: std::collections::HashSet::new(),
             keyless: false,

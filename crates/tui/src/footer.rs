@@ -57,6 +57,8 @@ pub(crate) struct Facts {
     pub(crate) warn_at: f64,
     /// Commands that run in the background.
     pub(crate) background: usize,
+    /// Files that are open in the connected editor; `None`: there is no connection.
+    pub(crate) open_files: Option<usize>,
 }
 
 /// What the service said of its limits.
@@ -105,11 +107,17 @@ pub(crate) fn rows(
         0 => String::new(),
         running => format!("{running} in background (/shells)"),
     };
+    let editor = match facts.open_files {
+        None => String::new(),
+        Some(1) => "1 open file (/ide)".to_owned(),
+        Some(count) => format!("{count} open files (/ide)"),
+    };
     let signs = [
         (facts.vim.as_str(), theme.accent.bold()),
         (own, theme.warning),
         (raw, theme.warning),
         (background.as_str(), theme.accent),
+        (editor.as_str(), theme.accent),
     ];
     for (sign, style) in signs.into_iter().filter(|(sign, _)| !sign.is_empty()) {
         let gap = usize::from(used > 0);

@@ -274,6 +274,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
         folder_context: folder_context.as_ref().map(|context| context.anew()),
+        editor_context: None,
         pending: std::collections::BTreeMap::new(),
         generation: generation.clone(),
         max_turns: None,

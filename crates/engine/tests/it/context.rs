@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use parallax_engine::CompactionOptions;
 use parallax_protocol::content::Sealed;
-use parallax_protocol::context::{BlockKind, ContextBreakdown, FolderContext, ResultPlace, Source};
+use parallax_protocol::context::{
+    BlockKind, ContextBreakdown, EditorContext, FolderContext, ResultPlace, Source,
+};
 use parallax_protocol::event::{CompactionCause, EventBody};
-use parallax_protocol::op::Op;
+use parallax_protocol::op::{Op, Rewind};
 use parallax_protocol::store::{Record, pins};
 use parallax_protocol::tool::{Outcome, Sharing};
 
@@ -140,6 +142,42 @@ async fn context_of_a_folder_comes_once_and_again_when_it_was_lost() {
     rig.turn("third").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert_eq!(sent.matches("mind the dog").count(), 1, "it is told again");
+}
+
+/// An editor whose message is new once, and again after a reset.
+#[derive(Default)]
+struct OpenEditor {
+    told: Mutex<bool>,
+}
+
+impl EditorContext for OpenEditor {
+    fn message(&self) -> Option<String> {
+        let mut told = self.told.lock().expect("told");
+        (!std::mem::replace(&mut *told, true)).then(|| "a.rs is open; hush-hush-hush".to_owned())
+    }
+    fn reset(&self) {
+        *self.told.lock().expect("told") = false;
+    }
+}
+
+#[tokio::test]
+async fn context_of_the_editor_comes_again_when_its_prompt_is_removed_or_compacted() {
+    let failing = (0..4).map(|_| vec![Step::Fail(broken("cut"))]);
+    let replies = failing.chain([has_text("one"), has_text("two"), has_text("three")]).collect();
+    let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
+    let editor_context = Some(Arc::new(OpenEditor::default()) as _);
+    let mut rig = rig(replies, Setup { room, editor_context, ..Setup::default() });
+    rig.turn("failing").await;
+    rig.turn("first").await;
+    rig.turn("second").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert_eq!(sent.matches("a.rs is open").count(), 1, "{sent}");
+    assert!(sent.find("a.rs is open") < sent.find("first") && !sent.contains("hush-hush"));
+    rig.send(Op::Rewind(Rewind { turn: 2, chat: true, files: false, force: false })).await;
+    rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    rig.turn("third").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert_eq!(sent.matches("a.rs is open").count(), 1, "{sent}");
 }
 
 #[tokio::test]

@@ -380,6 +380,7 @@ pub struct Setup {
     pub pins: std::collections::BTreeSet<parallax_protocol::context::ResultPlace>,
     pub sources: Vec<parallax_protocol::context::Source>,
     pub folder_context: Option<Arc<dyn parallax_protocol::context::FolderContext>>,
+    pub editor_context: Option<Arc<dyn parallax_protocol::context::EditorContext>>,
     pub agents: Option<Arc<dyn parallax_protocol::agent::Agents>>,
 }
 
@@ -430,6 +431,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             pins: setup.pins,
             sources: setup.sources,
             folder_context: setup.folder_context,
+            editor_context: setup.editor_context,
             generation: Object::new(),
             max_turns: setup.max_turns,
             budget: setup.budget,

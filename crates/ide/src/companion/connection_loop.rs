@@ -45,10 +45,15 @@ struct Connected {
 
 pub(super) async fn run(
     state: Arc<CompanionState>,
+    enabled: bool,
     mut commands: mpsc::Receiver<ConnectionCommand>,
     cancel: CancellationToken,
 ) {
     let mut attempts = 0;
+    let off = Next::Disconnect;
+    if !enabled && !stay_disconnected(&state, off, &mut commands, &cancel).await {
+        return;
+    }
     loop {
         set_status(&state, CompanionStatus::Connecting);
         let tried = tokio::select! {

@@ -45,7 +45,7 @@ impl Place {
     }
 
     fn connect(&self) -> Companion {
-        Companion::start(&self.path("project"), self.variables(), "1.0")
+        Companion::start(&self.path("project"), self.variables(), "1.0", true)
     }
 
     /// A port file without a server.
@@ -221,7 +221,7 @@ async fn stale_files_and_a_mute_port_do_not_hide_the_editor() {
     let editor = editor.expect("a companion");
     let mut variables = place.variables();
     variables.push(("GEMINI_CLI_IDE_PID".into(), (u32::MAX >> 1).to_string().into()));
-    let companion = Companion::start(&place.path("project"), variables, "1.0");
+    let companion = Companion::start(&place.path("project"), variables, "1.0", true);
     wait(&companion, CompanionSnapshot::is_connected).await;
     assert_eq!(mute.requests(), 1, "the mute port was tried first");
     assert!(editor.wait(LIMIT, TestCompanion::is_connected).await);

@@ -30,6 +30,7 @@ mod git_lines;
 mod going_on;
 mod hooks;
 mod hooks_running;
+mod ide;
 mod key_agents;
 mod keychain;
 mod kill;

@@ -15,7 +15,7 @@ use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::{Sampling, Servers};
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
-use parallax_protocol::context::FolderContext;
+use parallax_protocol::context::{EditorContext, FolderContext};
 use parallax_protocol::event::Failure;
 use parallax_protocol::hooks::{HookEvent, Hooks};
 use parallax_protocol::ids::SessionId;
@@ -386,7 +386,7 @@ impl Launch {
                 store,
                 mode: self.mode,
                 interactive: self.options.interactive,
-                keeps_file_texts: self.options.keeps_file_texts,
+                keeps_file_texts: self.options.keeps_file_texts || self.shows_diffs_in_editor(),
                 replaces: self.options.session == SessionChoice::Clear,
                 trusted: self.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
@@ -406,6 +406,7 @@ impl Launch {
                 preface: told.memory.preface,
                 sources: told.memory.sources,
                 folder_context: Some(joined.found as Arc<dyn FolderContext>),
+                editor_context: self.editor_context().map(|it| it as Arc<dyn EditorContext>),
                 plan: ApprovedPlan::of(records(), resumed.contents.len()),
                 pending: resumed.pending,
                 cut_off: resumed.cut_off,

@@ -140,6 +140,26 @@ impl Face {
         }
     }
 
+    /// Starts the connection to the editor, once, and follows it.
+    fn start_companion(&mut self) {
+        if self.options.companion.is_some() {
+            return;
+        }
+        let Some(launch) = &self.app.launch else { return };
+        let companion = launch.start_companion();
+        let (mut changes, jobs) = (companion.changes(), self.jobs.clone());
+        self.options.companion = Some(companion);
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let snapshot = changes.borrow_and_update().clone();
+                let then: Then = Box::new(move |app| app.companion_changed(snapshot));
+                if jobs.send(then).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     /// Hears what MCP servers offer, as long as the session is open.
     fn follow_servers(&mut self, open: &OpenSession) {
         let Some(view) = open.mcp_view() else { return self.app.servers_offer(Vec::new()) };
@@ -188,6 +208,7 @@ impl Face {
     /// job, so that keys are taken meanwhile.
     pub(super) fn open_session(&mut self, choice: SessionChoice) {
         self.app.ready = false;
+        self.start_companion();
         let mut options = self.options.clone();
         options.session = choice;
         let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
