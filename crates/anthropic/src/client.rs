@@ -144,17 +144,30 @@ impl Wire for AnthropicWire {
         Some((url, self.headers("").ok()?))
     }
 
+    fn description(&self, id: &str) -> Option<(Url, HeaderMap)> {
+        let mut url = url_with_path(&self.base, &self.path("models"));
+        url.path_segments_mut().ok()?.push(id);
+        Some((url, self.headers(id).ok()?))
+    }
+
     fn read_listing(&self, response: &Value) -> Vec<ListedModel> {
         let items = response.get("data").and_then(Value::as_array);
         let model = |item: &Value| {
             let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
             let count = |key: &str| item.get(key).and_then(Value::as_u64);
+            let can =
+                |capability: &str| item.pointer(&format!("/capabilities/{capability}/supported"));
+            let kinds = [("image_input", "image"), ("pdf_input", "pdf")];
+            // What is not stated is not denied either.
+            let is_stated = kinds.iter().all(|(capability, _)| can(capability).is_some());
+            let read = kinds.iter().filter(|it| can(it.0) == Some(&Value::Bool(true)));
+            let input = ["text"].into_iter().chain(read.map(|it| it.1));
             ListedModel {
                 id: text("id").unwrap_or_default(),
                 name: text("display_name"),
                 context_window: count("max_input_tokens"),
                 max_output: count("max_tokens"),
-                input: Vec::new(),
+                input: input.filter(|_| is_stated).map(str::to_owned).collect(),
             }
         };
         items.into_iter().flatten().map(model).collect()

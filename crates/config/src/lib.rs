@@ -86,6 +86,7 @@ pub use set::{SettingError, SettingScope, set_setting, setting_of};
 pub use settings::{
     EnvironmentRedaction, OutputFormat, SessionRetention, Settings, Shell, parse_age,
 };
+pub use state::rewrite as rewrite_file;
 pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};
 pub use trust::{Trust, TrustReason};
 pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};

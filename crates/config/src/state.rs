@@ -35,7 +35,7 @@ pub(crate) fn update(path: &Path, change: impl FnOnce(&CstObject)) -> Result<(),
 
 /// Changes the text of a file, which begins empty when it is not there. The file
 /// is the user's alone (mode 0600). Blocking.
-pub(crate) fn rewrite(
+pub fn rewrite(
     path: &Path,
     change: impl FnOnce(&str) -> io::Result<String>,
 ) -> Result<(), ConfigError> {

@@ -35,12 +35,20 @@ impl UsageTrackingModel {
     }
 }
 
-/// The cost of a response. Some gateways do not report usage: it is then estimated from the
+/// The cost of a response: what the service charged, else by the price. Some gateways do not report usage: it is then estimated from the
 /// request's size, so that a budget still holds.
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
     let guessed = Usage { prompt: estimated_request_tokens(request_bytes), ..Usage::default() };
-    let used = if *usage == Usage::default() { &guessed } else { usage };
-    price.map(|price| price.of(used))
+    cost_of(price, if *usage == Usage::default() { &guessed } else { usage })
+}
+
+/// What the service charged, else the cost by the price.
+pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
+    let by_price = price.map(|price| price.of(usage));
+    match usage.charged {
+        Some(charged) => Some(Cost::charged(charged, by_price)),
+        None => by_price,
+    }
 }
 
 /// The estimated tokens of a request of this size.

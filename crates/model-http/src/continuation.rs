@@ -138,6 +138,7 @@ impl Continuation {
             output,
             thought,
             tool_prompt,
+            charged: None,
             total: [earlier.prompt, output, thought, tool_prompt]
                 .into_iter()
                 .fold(0, u64::saturating_add),

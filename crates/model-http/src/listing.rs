@@ -43,6 +43,22 @@ impl HttpModel {
         Ok(models)
     }
 
+    /// The description of one model. `None`: the service has none.
+    ///
+    /// # Errors
+    /// When the service cannot be reached in time or rejects the request.
+    pub async fn describe(
+        &self,
+        id: &str,
+        limit: Duration,
+    ) -> Result<Option<ListedModel>, ModelError> {
+        let Some((url, headers)) = self.wire().description(id) else { return Ok(None) };
+        let client = self.transport().client().await?;
+        let value = self.get(client.get(url).headers(headers), limit).await?;
+        let models = self.wire().read_listing(&serde_json::json!({"data": [value]}));
+        Ok(models.into_iter().next().map(|model| ListedModel { id: id.to_owned(), ..model }))
+    }
+
     async fn get(&self, request: RequestBuilder, limit: Duration) -> Result<Value, ModelError> {
         let read = async {
             let mut response = request.send().await.map_err(Failure::from)?;

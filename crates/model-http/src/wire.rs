@@ -118,6 +118,11 @@ pub trait Wire: Send + Sync + 'static {
         None
     }
 
+    /// Where the service describes one model, in the form of an entry of its list.
+    fn description(&self, _id: &str) -> Option<(Url, HeaderMap)> {
+        None
+    }
+
     /// Reads the response to it.
     fn read_listing(&self, _response: &Value) -> Vec<ListedModel> {
         Vec::new()

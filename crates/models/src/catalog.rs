@@ -7,6 +7,7 @@ use parallax_protocol::model::{HostedTools, Limits, ModelCatalog, Request};
 use parallax_protocol::price::Price;
 use parallax_protocol::routing::{FallbackModel, Routes};
 
+use crate::provider_models::reads;
 use crate::providers::WireKind;
 use crate::settings::merge;
 use crate::table::{ModelTable, add_sampling};
@@ -47,8 +48,12 @@ impl ModelCatalog for ModelTable {
     }
 
     fn reads(&self, model: &str, mime: &str) -> bool {
-        let described = self.providers.split(model).and_then(|(it, id)| it.model(id));
-        described.is_none_or(|model| model.reads(mime))
+        let Some((provider, id)) = self.providers.split(model) else { return true };
+        let stated = provider.model(id).map(|it| it.input.as_slice()).unwrap_or_default();
+        match stated {
+            [] => reads(&self.discovered.get(model).unwrap_or_default().input, mime),
+            input => reads(input, mime),
+        }
     }
 
     fn note_context(&self, model: &str, tokens: u64) {

@@ -4,6 +4,7 @@
 //! [`ModelTable`] is the built-in table extended by `modelConfigs` from the settings.
 
 mod catalog;
+mod discovered;
 mod fallback_chains;
 mod listed_models;
 mod prices;
@@ -14,6 +15,7 @@ mod routes;
 mod settings;
 mod table;
 
+pub use discovered::{DiscoveredModel, DiscoveredModels, ReadDiscovered};
 pub use providers::{Provider, ProviderError, ProviderModel, Providers, WireKind};
 pub use quirks::{MaxTokensField, Quirks, ReasoningField};
 pub use settings::{ModelConfigError, merge};

@@ -36,17 +36,6 @@ impl Provider {
 }
 
 impl ProviderModel {
-    /// Whether it reads data of this MIME type: one of `input` names its kind, or nothing is
-    /// stated.
-    pub(crate) fn reads(&self, mime: &str) -> bool {
-        let kind = match mime.split_once('/') {
-            Some((_, "pdf")) => "pdf",
-            Some((kind, _)) => kind,
-            None => mime,
-        };
-        self.input.is_empty() || self.input.iter().any(|it| it == kind || it == mime)
-    }
-
     /// Removes a thinking level that it does not have, so that the service chooses one.
     pub(crate) fn drop_unlisted_level(&self, generation: &mut Object) {
         let Some(Value::Object(config)) = generation.get_mut("thinkingConfig") else { return };
@@ -59,6 +48,17 @@ impl ProviderModel {
             config.remove("thinkingLevel");
         }
     }
+}
+
+/// Whether a model reads data of this MIME type: one of the kinds of `input` is its kind, or
+/// nothing is stated.
+pub(crate) fn reads(input: &[String], mime: &str) -> bool {
+    let kind = match mime.split_once('/') {
+        Some((_, "pdf")) => "pdf",
+        Some((kind, _)) => kind,
+        None => mime,
+    };
+    input.is_empty() || input.iter().any(|it| it == kind || it == mime)
 }
 
 /// The limits of a model.
@@ -105,8 +105,8 @@ mod tests {
             thinking: vec!["low".to_owned(), "high".to_owned()],
             ..ProviderModel::default()
         };
-        assert!(model.reads("image/png") && !model.reads("application/pdf"));
-        assert!(!model.reads("audio/wav") && ProviderModel::default().reads("application/pdf"));
+        assert!(reads(&model.input, "image/png") && !reads(&model.input, "application/pdf"));
+        assert!(!reads(&model.input, "audio/wav") && reads(&[], "application/pdf"));
         let after = |level: &str| {
             let settings = json!({"thinkingConfig": {"thinkingLevel": level}});
             let mut settings = settings.as_object().cloned().unwrap_or_default();

@@ -9,6 +9,7 @@ use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::{Value, json};
 
+use crate::discovered::{DescriptionCache, DiscoveredModels, ReadDiscovered};
 use crate::listed_models::listed_model;
 use crate::provider_models::provider_limits;
 use crate::providers::Providers;
@@ -138,6 +139,8 @@ pub struct ModelTable {
     pub(crate) providers: std::sync::Arc<Providers>,
     /// Context windows that services stated, by full name.
     pub(crate) noted: std::sync::Arc<std::sync::Mutex<BTreeMap<String, u64>>>,
+    /// Models that services described.
+    pub(crate) discovered: DescriptionCache,
 }
 
 impl ModelTable {
@@ -156,6 +159,23 @@ impl ModelTable {
     pub fn with_providers(mut self, providers: std::sync::Arc<Providers>) -> Self {
         self.providers = providers;
         self
+    }
+
+    /// Sets how descriptions of services are read that earlier sessions stored.
+    #[must_use]
+    pub fn with_discovered(mut self, read: ReadDiscovered) -> Self {
+        self.discovered = DescriptionCache::stored(read);
+        self
+    }
+
+    /// Adds descriptions of a service; they count from now on.
+    pub fn discover(&self, models: DiscoveredModels) {
+        self.discovered.extend(models);
+    }
+
+    /// Whether its service described the model.
+    pub fn is_discovered(&self, model: &str) -> bool {
+        self.providers.split(model).is_some() && self.discovered.get(model).is_some()
     }
 
     /// The other providers.
@@ -287,10 +307,12 @@ impl ModelTable {
             let noted =
                 self.noted.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
             let stated = provider.model(id).and_then(|model| model.context_window);
+            let described = self.discovered.get(model).unwrap_or_default();
             let window = self.configs.context_window(model).or(defined).or(stated).or(noted);
-            limits.context = window.unwrap_or(limits.context);
+            limits.context = window.or(described.context_window).unwrap_or(limits.context);
             let output = definition.and_then(|definition| definition.output);
-            limits.output = output.unwrap_or(limits.output);
+            let stated = provider.model(id).and_then(|model| model.max_output);
+            limits.output = output.or(stated).or(described.max_output).unwrap_or(limits.output);
             return limits;
         }
         Limits {

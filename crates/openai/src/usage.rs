@@ -32,8 +32,14 @@ pub(crate) fn usage(value: &Value) -> Option<Usage> {
         thought: thought.min(whole),
         tool_prompt: 0,
         cache_write: detail(prompt_details, "cache_write_tokens"),
+        // OpenRouter charges in US dollars.
+        charged: fields.get("cost").and_then(Value::as_f64).and_then(billionths),
         total: count(fields.get("total_tokens")).unwrap_or_else(|| prompt.saturating_add(whole)),
     })
+}
+
+fn billionths(dollars: f64) -> Option<u64> {
+    (0.0..1e6).contains(&dollars).then(|| (dollars * 1e9).round() as u64)
 }
 
 #[cfg(test)]
@@ -52,6 +58,9 @@ mod tests {
         assert_eq!(counts, Some(expected));
         let counts = usage(&json!({"input_tokens": 1, "output_tokens": 2})).expect("counts");
         assert_eq!((counts.prompt, counts.output, counts.total), (1, 2, 3));
+        assert_eq!(counts.charged, None);
+        let counts = usage(&json!({"prompt_tokens": 1, "cost": 0.0025})).expect("counts");
+        assert_eq!(counts.charged, Some(2_500_000));
         assert_eq!(usage(&json!(null)), None);
     }
 }

@@ -32,6 +32,11 @@ pub(crate) enum ModelsAction {
         /// Only this provider
         provider: Option<String>,
     },
+    /// Ask the providers for their models, and store the limits that they state
+    Refresh {
+        /// Only this provider
+        provider: Option<String>,
+    },
     /// Show the limits and the price of a model
     Show {
         /// The model, as for `--model`
@@ -80,6 +85,12 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
                 }
             }
         }
+        ModelsAction::Refresh { provider } => {
+            if let Some(provider) = &provider {
+                launch.require_provider(provider)?;
+            }
+            refreshed(launch.list_models(provider.as_deref(), LIMIT).await)?
+        }
         ModelsAction::Show { model } => {
             let model = launch.describe_model(&model, LIMIT).await?;
             (show(&model), value_of(&model))
@@ -103,6 +114,38 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
         }
     };
     Ok(if typed.json { json_document(&value) } else { text })
+}
+
+/// How many models each provider listed, or why it could not be asked.
+fn refreshed(listings: Vec<ProviderListing>) -> Result<(String, Value), Failure> {
+    let mut text = String::new();
+    let mut values = Vec::new();
+    let mut failed = None;
+    for listing in &listings {
+        let provider = one_line(&listing.provider);
+        match &listing.models {
+            Ok(models) => {
+                let count = models.len();
+                let _ = writeln!(text, "{provider}: {count} models");
+                values.push(json!({"provider": listing.provider, "models": count}));
+            }
+            Err(failure) => {
+                let _ = writeln!(text, "{provider}: {}", one_line(&failure.message));
+                values.push(json!({"provider": listing.provider, "error": failure.message}));
+                failed.get_or_insert(failure);
+            }
+        }
+    }
+    if let (Some(failure), true) = (failed, listings.iter().all(|it| it.models.is_err())) {
+        return Err(failure.clone());
+    }
+    if listings.is_empty() {
+        text.push_str(
+            "No provider besides the Gemini API is set up. Add a key with `parallax auth add \
+             PROVIDER`.\n",
+        );
+    }
+    Ok((text, json!({"providers": values})))
 }
 
 fn list(known: Vec<KnownModel>, listings: Vec<ProviderListing>) -> (String, Value) {

@@ -103,6 +103,9 @@ pub struct Usage {
     /// All tokens.
     #[serde(rename = "totalTokenCount")]
     pub total: u64,
+    /// What the service charged, in billionths of a US dollar, where it states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged: Option<u64>,
 }
 
 fn is_zero(tokens: &u64) -> bool {
@@ -122,6 +125,9 @@ impl Usage {
             (&mut self.total, other.total),
         ] {
             *sum = sum.saturating_add(tokens);
+        }
+        if let Some(charged) = other.charged {
+            self.charged = Some(self.charged.unwrap_or(0).saturating_add(charged));
         }
     }
 }

@@ -61,6 +61,24 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// A total that the service stated, in billionths of a US dollar. The shares are those of
+    /// the list price, if there is one.
+    #[expect(clippy::cast_precision_loss, reason = "no request costs 2^52 billionths")]
+    pub fn charged(billionths: u64, by_price: Option<Self>) -> Self {
+        let total = billionths as f64 / 1e9;
+        match by_price.filter(|cost| cost.total() > 0.0) {
+            Some(cost) => {
+                let share = total / cost.total();
+                Self {
+                    input: cost.input * share,
+                    cached: cost.cached * share,
+                    output: cost.output * share,
+                }
+            }
+            None => Self { output: total, ..Self::default() },
+        }
+    }
+
     /// All of it.
     pub fn total(&self) -> f64 {
         self.input + self.cached + self.output
@@ -96,6 +114,9 @@ mod tests {
         assert!(near(cost.input, 2.2) && near(cost.cached, 0.02) && near(cost.output, 12.0));
         let cost = price.of(&usage(200_001, 0));
         assert!(near(cost.output, 18.0) && near(cost.total(), 4.800_004 + 18.0));
+        let stated = Cost::charged(1_000_000_000, Some(cost));
+        assert!(near(stated.total(), 1.0) && near(stated.output * 22.800_004, 18.0));
+        assert!(near(Cost::charged(5, None).output, 5e-9));
         // A service that counts wrong.
         assert!(near(price.of(&usage(1_000_000, 2_000_000)).cached, 0.4));
     }

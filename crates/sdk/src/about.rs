@@ -12,6 +12,7 @@ use parallax_protocol::tool::ToolKind;
 use parallax_sandbox::{Support, Tier};
 
 use crate::credential::{Credential, method_name};
+use crate::discovered_models;
 use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
@@ -166,7 +167,11 @@ impl Launch {
         let env = |name: &str| self.config.user_variable(name).map(str::to_owned);
         let providers = Providers::from_settings(settings.providers(), &env)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        Ok(table.with_max_attempts(settings.max_attempts()).with_providers(Arc::new(providers)))
+        let (providers, homes) = (Arc::new(providers), self.config.homes.clone());
+        let of = Arc::clone(&providers);
+        let stored = Arc::new(move || discovered_models::read(&homes, &of));
+        let table = table.with_max_attempts(settings.max_attempts()).with_providers(providers);
+        Ok(table.with_discovered(stored))
     }
 
     /// The rules by mode, the strongest first: those for all modes under `None`,

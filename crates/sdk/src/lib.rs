@@ -19,6 +19,7 @@ pub mod credential;
 pub mod custom_commands;
 pub mod demo;
 mod directories;
+mod discovered_models;
 mod discovery;
 pub mod edit_arguments;
 pub mod editor;

@@ -10,6 +10,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 
 use crate::credential::model_failure;
+use crate::discovered_models;
 use crate::launch::{Launch, failure};
 use crate::providers::ProviderModels;
 
@@ -80,7 +81,10 @@ impl Launch {
             provider: provider.to_owned(),
             description,
             context_window: window.unwrap_or(limits.context),
-            context_is_known: window.is_some() || provider == "gemini" || table.is_listed(&name),
+            context_is_known: window.is_some()
+                || provider == "gemini"
+                || table.is_listed(&name)
+                || table.is_discovered(&name),
             max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
             price: table.price(&name).map(|price| (price.short.input, price.short.output)),
             name,
@@ -114,7 +118,13 @@ impl Launch {
                 let models = match opened.unwrap_or_else(|_| Ok(Err(no_key_in_time(limit)))) {
                     Err(stopped) => Err(failure(FailureKind::Config, stopped.to_string())),
                     Ok(client) => match client {
-                        Ok(Some(client)) => client.list(limit).await.map_err(model_failure),
+                        Ok(Some(client)) => {
+                            let listed = client.list(limit).await.map_err(model_failure);
+                            if let Ok(listed) = &listed {
+                                self.keep_discovered(provider, listed).await;
+                            }
+                            listed
+                        }
                         Ok(None) => Ok(Vec::new()),
                         // It is not set up.
                         Err(_) if only.is_none() => return None,
@@ -141,6 +151,17 @@ impl Launch {
             }
         });
         join_all(asked).await.into_iter().flatten().collect()
+    }
+}
+
+impl Launch {
+    /// Stores what a service listed, for later sessions.
+    async fn keep_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
+        let (homes, provider, listed) =
+            (self.config.homes.clone(), provider.clone(), listed.to_vec());
+        let keeping = move || drop(discovered_models::keep(&homes, &provider, &listed));
+        // A failure is logged.
+        let _ = tokio::task::spawn_blocking(keeping).await;
     }
 }
 

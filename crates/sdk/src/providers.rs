@@ -18,16 +18,22 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request, StreamEvent};
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::discovered_models;
 use crate::launch::{Launch, failure};
 
 /// The name under which the client of the Gemini API is kept.
 const GEMINI: &str = "gemini";
+/// The provider whose service describes its models.
+const ANTHROPIC: &str = "anthropic";
 /// The prefix of models that are asked through Vertex AI, whatever the settings select.
 const VERTEX: &str = "vertex";
 const VERTEX_PREFIX: &str = "vertex:";
 /// How long `apiKeyCommand` may run.
 const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+/// How long a service may take to describe its models.
+const DESCRIPTION_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum bytes of its output.
 const MAX_KEY: u64 = 64 * 1024;
 /// Hosted models may think for minutes without a word.
@@ -42,6 +48,10 @@ pub(crate) struct ProviderModels {
     session: String,
     open: Arc<Mutex<BTreeMap<String, Arc<dyn Model>>>>,
     secrets: Arc<Mutex<Vec<Secret>>>,
+    /// The client of Anthropic's service, which describes its models.
+    describer: Arc<Mutex<Option<Arc<HttpModel>>>>,
+    /// Requests for descriptions, by model; they end with the session.
+    refreshes: Arc<Mutex<BTreeMap<String, AbortOnDropHandle<()>>>>,
 }
 
 /// A key, and how it is sent.
@@ -59,6 +69,8 @@ impl ProviderModels {
             session: session.to_string(),
             open: Arc::default(),
             secrets: Arc::default(),
+            describer: Arc::default(),
+            refreshes: Arc::default(),
         }
     }
 
@@ -90,15 +102,18 @@ impl ProviderModels {
         let google = if is_vertex { VERTEX } else { GEMINI };
         let key = provider.map_or(google, |provider| provider.name.as_str());
         let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = open().get(key) {
-            return Ok(model.clone());
+        if let Some(model) = open().get(key).cloned() {
+            self.refresh_description(name);
+            return Ok(model);
         }
         // Not under the lock: a command that prints one provider's key does not stop another's.
         let model = match provider {
             Some(provider) => self.provider(provider)?,
             None => self.gemini(is_vertex)?,
         };
-        Ok(open().entry(key.to_owned()).or_insert(model).clone())
+        let model = open().entry(key.to_owned()).or_insert(model).clone();
+        self.refresh_description(name);
+        Ok(model)
     }
 
     fn transport(&self) -> TransportOptions {
@@ -135,7 +150,15 @@ impl ProviderModels {
 
     fn provider(&self, provider: &Provider) -> Result<Arc<dyn Model>, Failure> {
         match self.http_model(provider)? {
-            Some(model) => Ok(Arc::new(model)),
+            Some(model) => {
+                let model = Arc::new(model);
+                if provider.name == ANTHROPIC {
+                    let mut describer =
+                        self.describer.lock().unwrap_or_else(PoisonError::into_inner);
+                    *describer = Some(model.clone());
+                }
+                Ok(model)
+            }
             None => {
                 let key = self.launch.provider_key(provider)?;
                 self.keep(key.as_ref().map(|it| &it.key));
@@ -152,6 +175,40 @@ impl ProviderModels {
                 ))
             }
         }
+    }
+
+    /// Asks Anthropic's service about a model, at most once a day, beside the first request.
+    fn refresh_description(&self, name: &str) {
+        let describer = self.describer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (Some(client), Some((provider, id))) = (describer, self.table.providers().split(name))
+        else {
+            return;
+        };
+        let mut refreshes = self.refreshes.lock().unwrap_or_else(PoisonError::into_inner);
+        if provider.name != ANTHROPIC || refreshes.contains_key(name) {
+            return;
+        }
+        let (homes, provider) = (self.launch.config.homes.clone(), provider.clone());
+        let (id, table) = (id.to_owned(), self.table.clone());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let asking = runtime.spawn(async move {
+            let (place, of, model) = (homes.clone(), provider.clone(), id.clone());
+            let look = move || discovered_models::is_fresh(&place, &of, &model);
+            if tokio::task::spawn_blocking(look).await.unwrap_or(true) {
+                return;
+            }
+            match client.describe(&id, DESCRIPTION_LIMIT).await {
+                Ok(Some(model)) => {
+                    let keeping = move || discovered_models::keep(&homes, &provider, &[model]);
+                    if let Ok(models) = tokio::task::spawn_blocking(keeping).await {
+                        table.discover(models);
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!("no description of `{id}`: {error}"),
+            }
+        });
+        refreshes.insert(name.to_owned(), AbortOnDropHandle::new(asking));
     }
 
     /// The client of a provider whose wire is not that of the Gemini API.

@@ -24,6 +24,7 @@ async fn text_arrives_with_usage_and_finish() {
         tool_prompt: 0,
         cache_write: 20,
         total: 85,
+        charged: None,
     };
     assert_eq!(meta.usage, Some(usage));
     assert_eq!(meta.response_id.as_deref(), Some("msg_1"));

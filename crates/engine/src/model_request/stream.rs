@@ -17,7 +17,7 @@ use crate::model_hooks::{ResponseView, replace_text, visible};
 use crate::response_builder::{ResponseBuilder, StreamedText};
 use crate::routing::Events;
 use crate::session::Session;
-use crate::usage_tracking::{cost, error_class, millis};
+use crate::usage_tracking::{cost, cost_of, error_class, millis};
 /// How a stream ended.
 pub(super) enum StreamEnd {
     Complete,
@@ -265,7 +265,7 @@ impl Session {
             // data has still responded if there is a finish reason.
             cost: match answer.finish.is_some() {
                 true => cost(self.model.catalog().price(model), &usage, attempt.request_bytes),
-                false => self.model.catalog().price(model).map(|price| price.of(&usage)),
+                false => cost_of(self.model.catalog().price(model), &usage),
             },
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,

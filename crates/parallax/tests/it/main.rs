@@ -38,6 +38,7 @@ mod limits;
 mod mcp;
 mod mcp_real;
 mod mcp_sandbox;
+mod model_descriptions;
 mod own_tools;
 mod plan;
 mod privacy;

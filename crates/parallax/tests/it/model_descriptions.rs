@@ -1,0 +1,162 @@
+//! What services state about their models, and what is kept of it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use serde_json::{Value, json};
+use testkit::measure::Finished;
+
+use crate::support::{World, finish};
+
+/// A server that answers by path: a list, a description, and a short answer to each prompt,
+/// which waits until the description was requested, if `waits`.
+fn serve(waits: bool) -> (String, Receiver<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("port");
+    let url = format!("http://{}", listener.local_addr().expect("address"));
+    let (sender, seen) = channel();
+    std::thread::spawn(move || {
+        let (described, is_described) = channel::<()>();
+        let is_described = std::sync::Arc::new(std::sync::Mutex::new(is_described));
+        for stream in listener.incoming().flatten() {
+            let (sender, described, is_described) =
+                (sender.clone(), described.clone(), is_described.clone());
+            std::thread::spawn(move || {
+                let wait = || {
+                    if waits {
+                        let is_described = is_described.lock().expect("lock");
+                        let _ = is_described.recv_timeout(std::time::Duration::from_secs(2));
+                    }
+                };
+                answer(stream, &sender, &described, wait);
+            });
+        }
+    });
+    (url, seen)
+}
+
+fn answer(
+    mut stream: TcpStream,
+    seen: &Sender<(String, String)>,
+    described: &Sender<()>,
+    wait: impl Fn(),
+) {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 65536];
+    let (head, body) = loop {
+        let read = stream.read(&mut buffer).unwrap_or(0);
+        bytes.extend_from_slice(&buffer[..read]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length =
+                head.to_lowercase().split_once("content-length: ").map(|it| it.1.to_owned());
+            let length: usize =
+                length.and_then(|it| it.lines().next().and_then(|it| it.parse().ok())).unwrap_or(0);
+            if body.len() >= length || read == 0 {
+                break (head.to_owned(), body.to_owned());
+            }
+        } else if read == 0 {
+            return;
+        }
+    };
+    let line = head.lines().next().unwrap_or_default().to_owned();
+    let (kind, text) = if line.starts_with("GET /v1/models/claude-test ") {
+        let description = json!({"type": "model", "id": "claude-test", "display_name": "Test",
+            "max_input_tokens": 150_000, "max_tokens": 777, "capabilities": {
+                "image_input": {"supported": false}, "pdf_input": {"supported": true}}});
+        ("application/json", description.to_string())
+    } else if line.starts_with("GET /v1/models") {
+        let list = json!({"data": [{"id": "a/b", "context_length": 4321},
+            {"id": "c", "context_length": 99_000}]});
+        ("application/json", list.to_string())
+    } else {
+        wait();
+        let events = [
+            json!({"type": "message_start", "message": {"id": "m", "type": "message",
+                "role": "assistant", "content": [], "model": "claude-test",
+                "usage": {"input_tokens": 1, "output_tokens": 1}}}),
+            json!({"type": "content_block_start", "index": 0,
+                "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": 0,
+                "delta": {"type": "text_delta", "text": "hello"}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+                "usage": {"output_tokens": 2}}),
+            json!({"type": "message_stop"}),
+        ];
+        let events = events.iter().map(|event| {
+            format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
+        });
+        ("text/event-stream", events.collect())
+    };
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    );
+    let _ = stream.write_all(answer.as_bytes());
+    if line.starts_with("GET") {
+        let _ = described.send(());
+    }
+    let _ = seen.send((line, body));
+}
+
+fn run(world: &World, variables: &[(&str, &str)], args: &[&str]) -> Finished {
+    let mut command = world.command(args);
+    command.env_remove("GEMINI_API_KEY").envs(variables.iter().copied());
+    finish(command)
+}
+
+#[test]
+fn description_of_the_service_counts_for_a_day() {
+    let world = World::new("[]");
+    let (url, seen) = serve(true);
+    let variables = [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
+    let args = ["-m", "anthropic:claude-test", "-p", "go"];
+    for _ in 0..2 {
+        let done = run(&world, &variables, &args);
+        assert_eq!((done.code(), done.out().trim()), (0, "hello"), "{}", done.err());
+        // The second run has nothing to wait for.
+    }
+    let requests: Vec<(String, String)> = seen.try_iter().collect();
+    let described = requests.iter().filter(|it| it.0.starts_with("GET")).count();
+    assert_eq!((requests.len(), described), (3, 1), "{requests:?}");
+    let last: Value = serde_json::from_str(&requests[2].1).expect("a request");
+    assert_eq!(last["max_tokens"], 777);
+    // Another address is another service.
+    let (other, seen) = serve(true);
+    let variables = [("ANTHROPIC_BASE_URL", other.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
+    run(&world, &variables, &args);
+    assert!(seen.try_iter().any(|it| it.0.starts_with("GET")));
+}
+
+#[test]
+fn refreshed_limits_are_known_without_the_service() {
+    let world = World::new("[]");
+    let (url, _seen) = serve(false);
+    let settings = |url: &str| {
+        let providers = json!({"mine": {"wire": "openai-chat", "baseUrl": format!("{url}/v1"),
+            "apiKeyEnv": "MINE_KEY"}});
+        let settings = json!({"providers": providers}).to_string();
+        world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+    };
+    settings(&url);
+    let variables = [("MINE_KEY", "k-4711")];
+    let done = run(&world, &variables, &["models", "refresh", "mine"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "mine: 2 models"), "{}", done.err());
+    let file = world.home.parallax().join("cache/models.json");
+    let stored = std::fs::read_to_string(&file).expect("stored");
+    assert!(stored.contains("4321") && !stored.contains("k-4711"), "{stored}");
+    // What is stored belongs to the address; here only its port is closed now.
+    std::fs::write(&file, stored.replace(&url, "http://127.0.0.1:9")).expect("written");
+    settings("http://127.0.0.1:9");
+    let done = run(&world, &variables, &["models", "show", "mine:a/b", "--json"]);
+    let shown: Value = serde_json::from_str(&done.out()).expect("json");
+    assert_eq!((done.code(), &shown["contextWindow"]), (0, &json!(4321)), "{shown}");
+    let done = run(&world, &variables, &["models", "refresh", "mine"]);
+    assert_ne!(done.code(), 0);
+    assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
+    std::fs::write(&file, "{ damaged").expect("written");
+    settings(&url);
+    assert_eq!(run(&world, &variables, &["models", "refresh"]).code(), 0);
+    assert_eq!(run(&world, &variables, &["models", "refresh", "nope"]).code(), 42);
+}

@@ -1,0 +1,109 @@
+//! What services stated about their models, kept for later sessions in
+//! `~/.parallax/cache/models.json`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parallax_config::Homes;
+use parallax_model_http::ListedModel;
+use parallax_models::{DiscoveredModel, DiscoveredModels, Provider, Providers};
+use serde::{Deserialize, Serialize};
+
+/// After this time a service is asked again.
+const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum bytes of the file.
+const MAX_BYTES: u64 = 16 << 20;
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Stored {
+    providers: BTreeMap<String, StoredProvider>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredProvider {
+    /// Another address is another service.
+    base_url: String,
+    models: BTreeMap<String, StoredModel>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredModel {
+    /// Seconds since 1970.
+    time: u64,
+    #[serde(flatten)]
+    model: DiscoveredModel,
+}
+
+/// What is stored about the models of these providers. Blocking. A damaged file is ignored:
+/// it is written again.
+pub(crate) fn read(homes: &Homes, providers: &Providers) -> DiscoveredModels {
+    let mut found = DiscoveredModels::new();
+    let mut stored = load(homes).providers;
+    for provider in providers.iter() {
+        let models = stored.remove(&provider.name).filter(|it| it.base_url == provider.base_url);
+        for (id, model) in models.map(|it| it.models).unwrap_or_default() {
+            found.insert(format!("{}:{id}", provider.name), model.model);
+        }
+    }
+    found
+}
+
+/// Whether the service described the model within the last day. Blocking.
+pub(crate) fn is_fresh(homes: &Homes, provider: &Provider, id: &str) -> bool {
+    let stored = load(homes).providers.remove(&provider.name);
+    let model = stored
+        .filter(|it| it.base_url == provider.base_url)
+        .and_then(|mut it| it.models.remove(id));
+    model.is_some_and(|it| now().abs_diff(it.time) < FRESH.as_secs())
+}
+
+/// Stores what a service stated about models; returns them by full name. A failure costs
+/// another request in a later session. Blocking.
+pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -> DiscoveredModels {
+    let model = |listed: &ListedModel| DiscoveredModel {
+        context_window: listed.context_window,
+        max_output: listed.max_output,
+        input: listed.input.clone(),
+    };
+    let named = listed.iter().map(|it| (format!("{}:{}", provider.name, it.id), model(it)));
+    let time = now();
+    let written = parallax_config::rewrite_file(&file(homes), |text| {
+        let mut stored: Stored = serde_json::from_str(text).unwrap_or_default();
+        let entry = stored.providers.entry(provider.name.clone()).or_default();
+        if entry.base_url != provider.base_url {
+            *entry = StoredProvider { base_url: provider.base_url.clone(), ..Default::default() };
+        }
+        let models =
+            listed.iter().map(|it| (it.id.clone(), StoredModel { time, model: model(it) }));
+        entry.models.extend(models);
+        // Texts and numbers cannot fail to serialize.
+        Ok(serde_json::to_string(&stored).unwrap_or_default())
+    });
+    if let Err(error) = written {
+        tracing::warn!("{error}");
+    }
+    named.collect()
+}
+
+fn load(homes: &Homes) -> Stored {
+    let read = || {
+        let mut text = String::new();
+        File::open(file(homes)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    };
+    read().unwrap_or_default()
+}
+
+fn file(homes: &Homes) -> PathBuf {
+    homes.parallax.join("cache").join("models.json")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}
