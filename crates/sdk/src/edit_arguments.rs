@@ -43,6 +43,19 @@ impl ProposedChange {
         Self::of(old, &diff.diff)
     }
 
+    /// The same without reading the file, where both texts are known.
+    ///
+    /// # Errors
+    /// As [`ProposedChange::read`].
+    pub fn from_texts_or_read(diff: &FileDiff) -> Result<Self, String> {
+        match &diff.texts {
+            Some(texts) => {
+                Ok(Self { old: texts.old.clone(), new: texts.new.clone(), hunks: Vec::new() })
+            }
+            None => Self::read(diff),
+        }
+    }
+
     fn of(old: String, diff: &str) -> Result<Self, String> {
         let hunks = parse(diff)?;
         let mut change = Self { new: String::new(), old, hunks };

@@ -277,6 +277,8 @@ pub(crate) struct App {
     not_read: Vec<std::path::PathBuf>,
     /// What is known of the connected editor.
     pub(crate) companion: Option<parallax_sdk::ide::CompanionSnapshot>,
+    /// Changes that the editor shows.
+    editor_diffs: ide::EditorDiffs,
 }
 
 impl App {
@@ -385,6 +387,7 @@ impl App {
             stood_for: Vec::new(),
             not_read: Vec::new(),
             companion: None,
+            editor_diffs: ide::EditorDiffs::default(),
             typed: Vec::new(),
             warned: std::collections::HashSet::new(),
             keyless: false,

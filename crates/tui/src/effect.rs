@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::ids::SteerId;
+use parallax_protocol::ids::{AskId, SteerId};
 use parallax_protocol::op::Op;
 use parallax_screen::Drawing;
 use parallax_sdk::credential::KeyKind;
@@ -20,6 +20,8 @@ pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
 pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
 /// What is done with the app and a text that came from outside (an editor).
 pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
+/// What is done with the app and the text that the connected editor has.
+pub(crate) type WithEditorText = Box<dyn FnOnce(&mut App, Option<String>) + Send>;
 /// What is done with the app and with what pictures are drawn with.
 pub(crate) type WithDrawing = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
 
@@ -52,6 +54,12 @@ pub(crate) enum Effect {
     CheckKey(KeyKind, parallax_protocol::secret::Secret),
     /// Checks and stores the key of a provider.
     AddProviderKey(String, parallax_protocol::secret::Secret),
+    /// Show a change to a file in the connected editor.
+    OpenDiff { ask: AskId, path: PathBuf, text: String },
+    /// Close a change that the connected editor shows, if it does.
+    CloseDiff(AskId),
+    /// The same; continue with the text that the editor has.
+    TakeDiff(AskId, WithEditorText),
     /// Open a text in the user's editor, in a file of this name.
     Edit { text: String, name: String, then: WithText },
     /// Into the clipboard.

@@ -4,15 +4,19 @@
 //! workers, so a slow terminal holds up nothing but itself.
 
 mod carry_out;
+mod editor_diffs;
 mod open;
 mod session;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::ids::AskId;
 use parallax_protocol::op::Op;
 use parallax_screen::{Input, InputEvent, Screen};
 use parallax_sdk::LaunchOptions;
+use parallax_sdk::ide::OpenDiff;
 use tokio::sync::mpsc;
 
 use crate::app::{App, Layout};
@@ -82,6 +86,8 @@ pub(crate) struct Face {
     /// The options of the next session.
     pub(crate) options: LaunchOptions,
     pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,
+    /// Changes that the connected editor shows, by their requests.
+    diffs: HashMap<AskId, OpenDiff>,
     jobs: mpsc::Sender<Then>,
     dirty: bool,
     last_frame: Option<Instant>,

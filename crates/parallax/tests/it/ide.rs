@@ -141,3 +141,122 @@ fn a_prompt_in_the_terminal_has_the_open_files_once() {
     seat.sees_no("1 open file");
     assert_eq!(companion.violations(), Vec::<String>::new());
 }
+
+const EDIT: &str = r#"[
+    {"calls":[{"name":"replace","args":{"file_path":"a.txt","instruction":"Louder","old_string":"two\n","new_string":"TWO\n"}}]},
+    {"text":"That is all."}]"#;
+
+/// A terminal with the connected editor, in which a change of `a.txt` requires approval.
+fn asked(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
+    let world = world(EDIT);
+    world.home.write("a.txt", "one\ntwo\nthree\n").expect("file");
+    let companion = companion(&world, setup(&world).with_fault(fault));
+    let seat = Seat::started(world, &Start::sized(100, 40));
+    seat.sees("2 open files");
+    seat.prompts("go");
+    seat.sees("Apply this change?");
+    let path = seat.world.home.project().join("a.txt");
+    let name = path.display().to_string();
+    let is_open =
+        |editor: &TestCompanion| editor.calls().contains(&("openDiff".into(), name.clone()));
+    wait(&seat, &companion, "the diff is opened", is_open);
+    (seat, companion, path)
+}
+
+/// What the model reads when the user edited a change.
+const CHANGED: &str = "The user changed this call";
+
+/// What the model got for its call.
+fn result(seat: &Seat) -> String {
+    sent(&seat.world, 1)
+}
+
+#[test]
+fn a_change_is_accepted_in_the_editor() {
+    let (seat, companion, path) = asked(CompanionFault::None);
+    seat.sees("also open in");
+    assert_eq!(companion.diffs().values().collect::<Vec<_>>(), ["one\nTWO\nthree\n"]);
+    assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
+    companion.accepts(&path);
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
+    assert!(!result(&seat).contains(CHANGED), "{}", result(&seat));
+    seat.world.server.assert_clean();
+    assert_eq!(companion.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn a_change_is_edited_and_accepted_in_the_editor() {
+    let (seat, companion, path) = asked(CompanionFault::None);
+    companion.edits(&path, "one\nTwo, edited\nthree\n");
+    companion.accepts(&path);
+    // It is not asked about again.
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
+    assert!(result(&seat).contains("Two, edited"), "{}", result(&seat));
+    assert!(result(&seat).contains(CHANGED), "{}", result(&seat));
+    seat.world.server.assert_clean();
+}
+
+#[test]
+fn a_change_is_rejected_in_the_editor() {
+    let (seat, companion, path) = asked(CompanionFault::None);
+    companion.rejects(&path);
+    seat.sees_no("Apply this change?");
+    seat.is_idle();
+    assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_change_that_is_accepted_in_the_terminal_has_the_edits_of_the_editor() {
+    let (seat, companion, path) = asked(CompanionFault::None);
+    companion.edits(&path, "one\nTwo, edited\nthree\n");
+    seat.looks();
+    seat.types("1");
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
+    assert!(companion.diffs().is_empty(), "it is closed");
+    seat.world.server.assert_clean();
+}
+
+#[test]
+fn a_change_that_is_rejected_in_the_terminal_is_closed_in_the_editor() {
+    let (seat, companion, _) = asked(CompanionFault::None);
+    seat.looks();
+    seat.press(testkit::pty::Key::Esc);
+    seat.is_idle();
+    wait(&seat, &companion, "it is closed", |companion| companion.diffs().is_empty());
+    assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_change_can_be_decided_when_the_editor_has_died() {
+    let (seat, companion, _) = asked(CompanionFault::None);
+    companion.die();
+    seat.sees_no("also open in");
+    seat.looks();
+    seat.types("1");
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+#[test]
+fn a_change_can_be_decided_when_the_editor_hangs() {
+    let (seat, _companion, _) = asked(CompanionFault::HangsInTools);
+    seat.looks();
+    let since = Instant::now();
+    seat.types("1");
+    seat.sees("That is all.");
+    assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
+    assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
+}
+
+#[test]
+fn a_change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
+    let (seat, _companion, _) = asked(CompanionFault::RefusesDiffs);
+    seat.sees("decide here");
+    seat.looks();
+    seat.types("1");
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
+}

@@ -98,10 +98,14 @@ impl App {
                 self.shell_spoke(item);
             }
             EventBody::Ask(ask) => {
+                if self.is_accepted_in_editor(ask) {
+                    return;
+                }
                 self.drop_hint();
                 self.note_question();
                 let mut question = QuestionDialog::new(ask.clone());
                 question.plain = self.settings.screen_reader;
+                question.in_editor = self.open_in_editor(ask);
                 self.questions.push_back(question);
                 self.waiting(true);
                 self.notify(&format!("Parallax asks: {}", ask.title));
@@ -109,6 +113,7 @@ impl App {
             EventBody::AskClosed { ask, .. } => {
                 self.drop_hint();
                 self.questions.retain(|question| question.ask.id != *ask);
+                self.close_in_editor(ask);
                 self.waiting(!self.questions.is_empty());
             }
             EventBody::ModelCall(call) => {
@@ -241,6 +246,7 @@ impl App {
         self.working = None;
         self.drop_hint();
         self.questions.clear();
+        self.close_all_in_editor();
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
         // Without an answer, because the user chose so or because only another prompt

@@ -1,8 +1,42 @@
-//! The connection to the editor, as the user sees it.
+//! The connection to the editor, as the user sees it: changes are reviewed in the terminal or in
+//! the editor, and the first decision counts.
 
-use parallax_sdk::ide::CompanionSnapshot;
+use std::collections::{HashMap, HashSet};
+
+use parallax_protocol::event::{Ask, Question};
+use parallax_protocol::ids::{AskId, CallId};
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::tool::{FileDiff, Preview};
+use parallax_sdk::edit_arguments::ProposedChange;
+use parallax_sdk::ide::{CompanionSnapshot, DiffDecision};
 
 use super::App;
+use crate::effect::Effect;
+
+/// Changes that the editor shows.
+#[derive(Debug, Default)]
+pub(super) struct EditorDiffs {
+    /// The requests of those that are open.
+    open: HashSet<AskId>,
+    /// Requests that were accepted in the terminal, while the editor's text is on its way.
+    taken: HashSet<AskId>,
+    /// Calls whose change was edited and accepted: the text, and the response. The engine asks
+    /// again for the edited change.
+    accepted: HashMap<CallId, (String, Decide)>,
+}
+
+/// The diff of a request for an edit.
+fn diff_of(ask: &Ask) -> Option<&FileDiff> {
+    match &ask.preview {
+        Some(Preview::Diff(diff)) if ask.question == Question::Edit => Some(diff),
+        _ => None,
+    }
+}
+
+/// Whether two texts are the same apart from the ends of their lines, which editors may change.
+fn is_same(one: &str, two: &str) -> bool {
+    one == two || one.replace("\r\n", "\n") == two.replace("\r\n", "\n")
+}
 
 impl App {
     /// The connection, or what is known of the editor, has changed.
@@ -10,5 +44,136 @@ impl App {
         let count = snapshot.files.files.len();
         self.facts.open_files = snapshot.is_connected().then_some(count);
         self.companion = Some(snapshot);
+    }
+
+    /// Shows the change of a request in the editor, too; the editor's name if it does.
+    pub(super) fn open_in_editor(&mut self, ask: &Ask) -> Option<String> {
+        let companion = self.companion.as_ref().filter(|companion| companion.can_diff)?;
+        // An edited text must be a possible response.
+        let diff = diff_of(ask).filter(|_| ask.outcomes.contains(&AskOutcome::ModifyWithEditor))?;
+        let name = crate::clean::one_row(companion.editor_name()).into_owned();
+        match ProposedChange::from_texts_or_read(diff) {
+            Ok(change) => {
+                self.editor_diffs.open.insert(ask.id.clone());
+                let (path, text) = (diff.file_path.clone(), change.new);
+                self.effect(Effect::OpenDiff { ask: ask.id.clone(), path, text });
+                Some(name)
+            }
+            Err(why) => {
+                self.toast(format!("not shown in {name}: {why}"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn is_open_in_editor(&self, ask: &AskId) -> bool {
+        self.editor_diffs.open.contains(ask)
+    }
+
+    pub(super) fn close_in_editor(&mut self, ask: &AskId) {
+        self.editor_diffs.taken.remove(ask);
+        if self.editor_diffs.open.remove(ask) {
+            self.effect(Effect::CloseDiff(ask.clone()));
+        }
+    }
+
+    /// Nothing is asked any more.
+    pub(super) fn close_all_in_editor(&mut self) {
+        let diffs = std::mem::take(&mut self.editor_diffs);
+        for ask in diffs.open {
+            self.effect(Effect::CloseDiff(ask));
+        }
+    }
+
+    /// The user decided in the editor, or it shows the change no more.
+    pub(crate) fn editor_decided(&mut self, ask: &AskId, decision: DiffDecision) {
+        self.close_in_editor(ask);
+        let Some(at) = self.questions.iter().position(|question| question.ask.id == *ask) else {
+            return;
+        };
+        let decide = match decision {
+            DiffDecision::Unavailable { why } => {
+                let name = self.questions.get_mut(at).and_then(|it| it.in_editor.take());
+                let why = crate::clean::one_row(&why).into_owned();
+                let name = name.unwrap_or_else(|| "the editor".to_owned());
+                return self.toast(format!("decide here, not in {name}: {why}"));
+            }
+            DiffDecision::Rejected => {
+                Decide { ends: true, ..Decide::new(ask.clone(), AskOutcome::Cancel) }
+            }
+            DiffDecision::Accepted { text } => {
+                let accept = Decide::new(ask.clone(), AskOutcome::ProceedOnce);
+                let Some(question) = self.questions.get(at) else { return };
+                match self.with_editor_text(&question.ask.clone(), accept, Some(&text)) {
+                    Ok(decide) => decide,
+                    Err(why) => return self.toast(why),
+                }
+            }
+        };
+        self.drop_hint();
+        self.questions.remove(at);
+        self.waiting(!self.questions.is_empty());
+        self.effect(Effect::Send(Op::Decide(Box::new(decide))));
+    }
+
+    /// A change was accepted in the terminal: the editor's text counts, if it was edited.
+    pub(super) fn take_editor_text(&mut self, ask: Box<Ask>, decide: Box<Decide>) {
+        self.editor_diffs.open.remove(&ask.id);
+        self.editor_diffs.taken.insert(ask.id.clone());
+        self.effect(Effect::TakeDiff(
+            ask.id.clone(),
+            Box::new(move |app, text| {
+                // The turn may have ended meanwhile.
+                if !app.editor_diffs.taken.remove(&ask.id) {
+                    return;
+                }
+                let plain = decide.clone();
+                let decide = match app.with_editor_text(&ask, *decide, text.as_deref()) {
+                    Ok(decide) => Box::new(decide),
+                    Err(why) => {
+                        app.toast(why);
+                        plain
+                    }
+                };
+                app.effect(Effect::Send(Op::Decide(decide)));
+            }),
+        ));
+    }
+
+    /// The response that leads to the editor's text: the given one if that is as proposed.
+    fn with_editor_text(
+        &mut self,
+        ask: &Ask,
+        decide: Decide,
+        text: Option<&str>,
+    ) -> Result<Decide, String> {
+        let (Some(text), Some(diff)) = (text, diff_of(ask)) else { return Ok(decide) };
+        let change = ProposedChange::from_texts_or_read(diff)?;
+        if is_same(text, &change.new) || decide.outcome == AskOutcome::ModifyWithEditor {
+            return Ok(decide);
+        }
+        let args = self.transcript.arguments(&ask.call).unwrap_or_default();
+        let arguments = change.arguments(&ask.name, &args, text)?;
+        self.editor_diffs.accepted.insert(ask.call.clone(), (text.to_owned(), decide));
+        let mut edited = Decide::new(ask.id.clone(), AskOutcome::ModifyWithEditor);
+        edited.arguments = Some(arguments);
+        Ok(edited)
+    }
+
+    /// Whether this is the request for an edited change that was accepted already; it is answered.
+    pub(super) fn is_accepted_in_editor(&mut self, ask: &Ask) -> bool {
+        let Some((text, decide)) = self.editor_diffs.accepted.remove(&ask.call) else {
+            return false;
+        };
+        let change = diff_of(ask).and_then(|diff| ProposedChange::from_texts_or_read(diff).ok());
+        if !change.is_some_and(|change| is_same(&change.new, &text)) {
+            // What would be written is not what was accepted.
+            return false;
+        }
+        let is_offered = ask.outcomes.contains(&decide.outcome);
+        let outcome = if is_offered { decide.outcome } else { AskOutcome::ProceedOnce };
+        let decide = Decide { ask: ask.id.clone(), outcome, ..decide };
+        self.effect(Effect::Send(Op::Decide(Box::new(decide))));
+        true
     }
 }

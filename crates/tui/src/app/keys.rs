@@ -143,12 +143,17 @@ impl App {
         match question.key(dialog_key, key) {
             QuestionAnswer::Stay => {}
             QuestionAnswer::Decided(decide) => {
-                let asked = self.questions.pop_front().map(|question| question.ask.question);
-                if matches!(asked, Some(Question::Fallback | Question::Budget | Question::Loop)) {
+                let Some(asked) = self.questions.pop_front() else { return };
+                let kind = asked.ask.question;
+                if matches!(kind, Question::Fallback | Question::Budget | Question::Loop) {
                     self.stopped = decide.outcome == AskOutcome::Cancel;
                 }
                 self.waiting(!self.questions.is_empty());
-                self.effect(Effect::Send(Op::Decide(decide)));
+                match self.is_open_in_editor(&asked.ask.id) && decide.outcome != AskOutcome::Cancel
+                {
+                    true => self.take_editor_text(asked.ask, decide),
+                    false => self.effect(Effect::Send(Op::Decide(decide))),
+                }
             }
             QuestionAnswer::Edit => self.edit_change(),
             QuestionAnswer::Hunks(taken) => self.take_hunks(&taken),

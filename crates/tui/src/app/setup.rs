@@ -239,6 +239,7 @@ impl App {
         self.typed.clear();
         self.working = None;
         self.questions.clear();
+        self.close_all_in_editor();
         self.route = None;
         self.fallbacks.clear();
         self.queued.clear();

@@ -78,6 +78,8 @@ pub(crate) struct QuestionDialog {
     page: Cell<Page>,
     /// For a screen reader: words in place of signs.
     pub(crate) plain: bool,
+    /// The editor that shows the change, too.
+    pub(crate) in_editor: Option<String>,
     typing: Option<Typing>,
     /// Taking and leaving single hunks.
     hunks: Option<Hunks>,
@@ -104,6 +106,7 @@ impl QuestionDialog {
             scroll: None,
             page: Cell::default(),
             plain: false,
+            in_editor: None,
             typing: None,
             hunks: None,
             plan: RefCell::default(),

@@ -70,6 +70,9 @@ impl Face {
                 let drawing = self.drawing();
                 then(&mut self.app, drawing);
             }
+            Effect::OpenDiff { ask, path, text } => self.open_diff(ask, &path, text),
+            Effect::CloseDiff(ask) => drop(self.diffs.remove(&ask)),
+            Effect::TakeDiff(ask, then) => self.take_diff(&ask, then),
             Effect::AllowReading(paths) => {
                 if let Some(session) = &self.session {
                     paths.iter().for_each(|path| session.expander.allow(path));

@@ -87,6 +87,7 @@ impl Face {
             set_here: Vec::new(),
             options: options.launch,
             trust: None,
+            diffs: std::collections::HashMap::new(),
             jobs,
             dirty: true,
             last_frame: None,

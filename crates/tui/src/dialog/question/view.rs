@@ -131,6 +131,9 @@ impl QuestionDialog {
         if waiting > 1 {
             title = title.and(format!("  1 of {waiting}"), theme.secondary);
         }
+        if let Some(editor) = &self.in_editor {
+            title = title.and(format!("  also open in {editor}"), theme.secondary);
+        }
         let mut rows = vec![title];
         if !self.ask.verdict.sensitive.is_empty() {
             let paths = self.ask.verdict.sensitive.join(", ");

@@ -1,0 +1,40 @@
+//! Changes that the connected editor shows.
+
+use std::path::Path;
+
+use parallax_protocol::ids::AskId;
+use parallax_sdk::ide::DiffDecision;
+
+use super::Face;
+use crate::app::App;
+use crate::effect::WithEditorText;
+
+impl Face {
+    /// Shows a change in the editor; its decision goes to the app.
+    pub(super) fn open_diff(&mut self, ask: AskId, path: &Path, text: String) {
+        let companion = self.options.companion.as_ref();
+        let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
+            let why = "it is not connected any more".to_owned();
+            return self.app.editor_decided(&ask, DiffDecision::Unavailable { why });
+        };
+        self.diffs.insert(ask.clone(), diff);
+        let jobs = self.jobs.clone();
+        tokio::spawn(async move {
+            if let Ok(decision) = decision.await {
+                // A face that is gone needs no decision.
+                let then = move |app: &mut App| app.editor_decided(&ask, decision);
+                let _ = jobs.send(Box::new(then)).await;
+            }
+        });
+    }
+
+    /// Closes a change and continues with the editor's text, after a short time in any case.
+    pub(super) fn take_diff(&mut self, ask: &AskId, then: WithEditorText) {
+        let Some(diff) = self.diffs.remove(ask) else { return then(&mut self.app, None) };
+        let jobs = self.jobs.clone();
+        tokio::spawn(async move {
+            let text = diff.take_text().await;
+            let _ = jobs.send(Box::new(move |app: &mut App| then(app, text))).await;
+        });
+    }
+}
