@@ -352,6 +352,10 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "N")]
     pub(crate) allowed_mcp_server_names: Vec<String>,
 
+    /// Add the servers of `mcpServers` in this JSON file for this run; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp_config: Vec<PathBuf>,
+
     /// Extensions to load, and no others; comma-separated or repeated; `none` for none
     #[arg(short, long, value_name = "NAMES")]
     pub(crate) extensions: Vec<String>,

@@ -108,6 +108,7 @@ pub(crate) struct Settings {
     pub(crate) exclude_tools: Option<Vec<String>>,
     /// Empty leaves the setting as it is.
     pub(crate) allowed_mcp_servers: Vec<String>,
+    pub(crate) mcp_config: Vec<PathBuf>,
     pub(crate) extensions: Vec<String>,
     pub(crate) skip_trust: bool,
     /// Empty leaves the setting as it is; so do the other paths.
@@ -505,6 +506,7 @@ fn settings(
         allowed_tools: list(&typed.allowed_tools),
         exclude_tools: list(&typed.exclude_tools),
         allowed_mcp_servers: list(&typed.allowed_mcp_server_names).unwrap_or_default(),
+        mcp_config: typed.mcp_config,
         extensions: list(&typed.extensions).unwrap_or_default(),
         skip_trust: typed.skip_trust,
         policy_paths: paths(&typed.rules.policy),

@@ -1,14 +1,15 @@
 //! Where sessions are opened and looked up: what the command line means,
 //! handed to the sdk.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
-use parallax_protocol::CancellationToken;
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::{CancellationToken, Object};
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
 use parallax_sdk::custom_commands::{Commands, Expanded, Prepared, own_of};
 use parallax_sdk::telling::{Asked, Told, plans};
@@ -16,6 +17,7 @@ use parallax_sdk::{
     Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
     SessionEntry,
 };
+use serde_json::Value;
 
 use crate::invocation::{self, ModelSource, Settings};
 
@@ -48,7 +50,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         plan_exit_mode: settings.plan_exit_mode,
         include_directories: settings.include_directories.clone(),
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
-        mcp_servers: parallax_protocol::Object::new(),
+        mcp_servers: mcp_servers_of(&settings.mcp_config)?,
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
         allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
         append_system_prompt: settings.append_system_prompt.clone(),
@@ -88,6 +90,30 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         supervises: true,
         colourist: Some(parallax_tui::highlight::code_pieces),
     })
+}
+
+/// The servers of the files of `--mcp-config`; of the same name the last counts.
+fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
+    let mut servers = Object::new();
+    for file in files {
+        let shown = one_line(&file.display().to_string());
+        let read = parallax_config::jsonc_object(file).map_err(|error| input(error.to_string()))?;
+        let Some(mut read) = read else {
+            return Err(input(format!("`--mcp-config {shown}`: the file does not exist")));
+        };
+        match read.shift_remove("mcpServers") {
+            Some(Value::Object(more)) if more.values().all(Value::is_object) => {
+                servers.extend(more);
+            }
+            _ => {
+                return Err(input(format!(
+                    "`--mcp-config {shown}`: the file must have an object `mcpServers` with an \
+                     object for each server"
+                )));
+            }
+        }
+    }
+    Ok(servers)
 }
 
 /// The format for a command line that names none.

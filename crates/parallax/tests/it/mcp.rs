@@ -68,3 +68,31 @@ fn call(tool: &str, args: &Value) -> String {
     json!([{"calls": [{"name": format!("mcp_test_{tool}"), "args": args}]}, {"text": "done"}])
         .to_string()
 }
+
+#[test]
+fn servers_of_a_file_count_for_one_run() {
+    let script = call("echo", &json!({"text": "hi"}));
+    let world = World::new(&script);
+    let mut server = stdio(&world, "");
+    server["trust"] = json!(true);
+    let servers = json!({"mcpServers": {"test": server}}).to_string();
+    world.home.write("servers.json", &servers).expect("file");
+    let done = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
+    // Only a rule or the user's settings lift the approval.
+    assert!(answer(&world, 1).to_string().contains("approval"), "{}", answer(&world, 1));
+    for (content, message) in [
+        ("{}", "mcpServers"),
+        (r#"{"mcpServers": {"a": 1}}"#, "an object for each server"),
+        ("{ broken", "servers.json"),
+    ] {
+        world.home.write("servers.json", content).expect("file");
+        let done = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
+        assert_eq!(done.code(), 42, "{}", done.err());
+        assert!(done.err().contains(message), "{}", done.err());
+    }
+    let done = world.run(&["--mcp-config", "nowhere.json", "-p", "go"]);
+    assert_eq!(done.code(), 42);
+    assert!(done.err().contains("does not exist"), "{}", done.err());
+}
