@@ -90,6 +90,12 @@ enum Workspace {
     Empty,
 }
 
+/// The editor in whose terminal this process runs. Blocking.
+pub fn host_editor(options: &DiscoveryOptions) -> Option<HostEditor> {
+    let chain = ProcessChain::of(rustix::process::getpid().as_raw_nonzero().get());
+    detect(&options.variables, chain.editor().map(|process| process.name.as_str()))
+}
+
 /// Searches for servers.
 pub(crate) fn discover(options: &DiscoveryOptions) -> Discovered {
     discover_for(options, rustix::process::getpid().as_raw_nonzero().get(), in_container(options))

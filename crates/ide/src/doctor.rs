@@ -30,6 +30,23 @@ pub struct Diagnosis {
     pub fix: String,
 }
 
+/// The same on a runtime of its own, for any thread. Blocking.
+///
+/// # Errors
+/// When the system gives no thread or runtime.
+pub fn diagnose_blocking(options: &DiscoveryOptions, version: &str) -> std::io::Result<Diagnosis> {
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let diagnosis = runtime.block_on(diagnose(options, version));
+            // A name that is still being looked up is not awaited.
+            runtime.shutdown_background();
+            Ok(diagnosis)
+        });
+        running.join().unwrap_or_else(|_| Err(std::io::Error::other("the diagnosis failed")))
+    })
+}
+
 /// Searches for servers and tries each of them.
 pub async fn diagnose(options: &DiscoveryOptions, version: &str) -> Diagnosis {
     let wanted = options.clone();

@@ -18,8 +18,8 @@ mod process_chain;
 
 pub use companion::{Companion, CompanionSnapshot, CompanionStatus, DiffDecision, OpenDiff};
 pub use context_message::CompanionContext;
-pub use discovery::DiscoveryOptions;
-pub use doctor::{Diagnosis, diagnose};
+pub use discovery::{DiscoveryOptions, host_editor};
+pub use doctor::{Diagnosis, diagnose, diagnose_blocking};
 pub use editor::{HostEditor, detect};
 pub use error::DisconnectReason;
 pub use open_files::{CursorPosition, EditorFile, OpenFiles};

@@ -14,7 +14,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("--agents", "agents are files: see `parallax agents list`"),
     ("--checkpointing", "every change is recorded: `parallax undo` reverts the last turn"),
     ("--fork-session", "copy a session with `parallax sessions fork`"),
-    ("--ide-mode", "see `/editor` in a session"),
+    ("--ide-mode", "see `/ide enable` in a session"),
     ("--image", "name the image in the prompt: `@picture.png`"),
     ("--images", "name the images in the prompt: `@picture.png`"),
     ("--file", "name the file in the prompt: `@path`"),

@@ -1,14 +1,56 @@
 //! The connection to the companion extension of an editor.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::launch::Launch;
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
 pub use parallax_ide::{
-    Companion, CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, HostEditor,
-    OpenDiff,
+    Companion, CompanionSnapshot, CompanionStatus, Diagnosis, DiffDecision, DisconnectReason,
+    HostEditor, OpenDiff,
 };
+
+/// The extension that is the companion in editors of the VS Code family.
+const EXTENSION: &str = "google.gemini-cli-vscode-ide-companion";
+/// How long an editor may take to install it.
+const INSTALL_TIME: Duration = Duration::from_secs(120);
+
+/// The state of the connection in a few lines.
+pub fn status_text(snapshot: &CompanionSnapshot) -> String {
+    let mut text = match &snapshot.status {
+        CompanionStatus::Connecting => "🟡 Connecting…".to_owned(),
+        CompanionStatus::Connected => format!("🟢 Connected to {}", snapshot.editor_name()),
+        CompanionStatus::Disconnected(reason) => format!("🔴 Disconnected: {reason}"),
+    };
+    if snapshot.is_connected() {
+        if !snapshot.can_diff {
+            text.push_str(" (it shows no diffs)");
+        }
+        text.push_str(match snapshot.files.files.is_empty() {
+            true => "\nNo files are open.",
+            false => "\nOpen files, the newest first:",
+        });
+        for file in &snapshot.files.files {
+            let active = if file.is_active { " (active)" } else { "" };
+            let path = file.path.replace('\n', " ");
+            text.push_str(&format!("\n  {path}{active}"));
+        }
+    }
+    without_controls(&text)
+}
+
+/// The findings in a few lines.
+pub fn diagnosis_text(diagnosis: &Diagnosis) -> String {
+    without_controls(&diagnosis.to_string())
+}
+
+/// Names and paths come from other programs: nothing in them may control a terminal.
+fn without_controls(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() && char != '\n' { ' ' } else { char }).collect()
+}
 
 impl Launch {
     /// Whether the settings ask for the connection (`ide.enabled`).
@@ -35,6 +77,63 @@ impl Launch {
         self
     }
 
+    /// Whether to ask, once, if the connection is wanted: this is the terminal of a supported editor,
+    /// and nothing was said about it.
+    pub fn offers_companion(&self) -> Option<HostEditor> {
+        let settings = &self.config.settings;
+        if self.wants_companion() || settings.flag("ide.hasSeenNudge") {
+            return None;
+        }
+        parallax_ide::detect(&self.options.variables, None)
+    }
+
+    /// Explains the connection: every server that was found, and what to do. Blocking.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn diagnose_companion(&self) -> Result<Diagnosis, Failure> {
+        let diagnosed =
+            parallax_ide::diagnose_blocking(&self.discovery_options(), self.options.version);
+        diagnosed.map_err(|error| failure(FailureKind::Internal, error.to_string()))
+    }
+
+    /// Installs the companion in the editor in whose terminal this runs. Returns what was done.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// An editor that is not known, has no installer, or fails; with what to do.
+    pub fn install_companion(&self) -> Result<String, Failure> {
+        let input = |text: String| failure(FailureKind::Input, text);
+        let by_hand = format!("Install the extension `{EXTENSION}` from the editor's marketplace");
+        let editor = parallax_ide::host_editor(&self.discovery_options()).ok_or_else(|| {
+            input(format!("This is not the integrated terminal of a supported editor. {by_hand}"))
+        })?;
+        let name = &editor.name;
+        let Some(command) = editor.install_command() else {
+            return Err(input(format!("{name} has no installer that Parallax knows. {by_hand}")));
+        };
+        let arguments = ["--install-extension", EXTENSION, "--force"];
+        let directory = self.home();
+        let directory = if directory.is_dir() { directory } else { std::path::Path::new("/") };
+        let limit = 1024 * 1024;
+        let ran =
+            parallax_exec::program::output(command, arguments, directory, &[], limit, INSTALL_TIME);
+        match ran {
+            Some(_) => Ok(format!("Installed the companion extension in {name}")),
+            None => {
+                let line = format!("{command} {}", arguments.join(" "));
+                Err(input(format!("Failed to run `{line}`. {by_hand}")))
+            }
+        }
+    }
+
+    fn discovery_options(&self) -> parallax_ide::DiscoveryOptions {
+        parallax_ide::DiscoveryOptions {
+            directory: self.options.directory.clone(),
+            variables: self.options.variables.clone(),
+        }
+    }
+
     /// Whether edits are reviewed in an editor, which needs whole files.
     pub(crate) fn shows_diffs_in_editor(&self) -> bool {
         self.options.interactive && self.options.companion.is_some() && self.wants_companion()
@@ -50,5 +149,18 @@ impl OpenSession {
     /// The connection to the editor.
     pub fn companion(&self) -> Option<&Companion> {
         self.launch.options.companion.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_status_says_why_there_is_no_connection() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let companion = Companion::start(directory.path(), Vec::new(), "1", false);
+        let text = status_text(&companion.snapshot());
+        assert_eq!(text, "🔴 Disconnected: turned off. Connect with /ide enable");
     }
 }

@@ -12,6 +12,7 @@ use crate::custom_commands::{
     OWN, RESERVED, is_alias, is_own, is_reserved, of_other_agent, own_of,
 };
 use crate::extending::command_groups;
+use crate::ide::{Companion, CompanionSnapshot, DisconnectReason, diagnosis_text, status_text};
 use crate::launch::failure;
 use crate::open::OpenSession;
 use crate::stats::Tokens;
@@ -42,6 +43,7 @@ const TELLING: &[&str] = &[
     "/extensions [list]",
     "/help",
     "/hooks [list]",
+    "/ide [status|doctor]",
     "/mcp [list|desc|schema]",
     "/memory [show|list]",
     "/model [why]",
@@ -56,7 +58,7 @@ const TELLING: &[&str] = &[
 ];
 
 /// Names of Gemini CLI's commands that are none here.
-const NONE_HERE: &[&str] = &["?", "ide", "setup-github", "upgrade"];
+const NONE_HERE: &[&str] = &["?", "setup-github", "upgrade"];
 
 /// Whether what follows `/plan` is a text to plan, and no order of its own.
 pub fn plans(arguments: &str) -> bool {
@@ -100,6 +102,8 @@ impl OpenSession {
             ("extensions" | "extension", "" | "list") => Ok(self.tell_extensions()),
             ("help" | "?", _) => Ok(help()),
             ("hooks", "" | "list" | "show" | "panel") => self.tell_hooks(),
+            ("ide", "" | "status") => Ok(self.tell_companion()),
+            ("ide", "doctor") => self.diagnose_companion(),
             ("mcp", "" | "list" | "ls" | "nodesc" | "desc" | "schema") => {
                 Ok(self.tell_servers(word))
             }
@@ -150,6 +154,34 @@ impl OpenSession {
                 "auth": about.auth, "sessionId": self.id.as_str(),
             }),
         }
+    }
+
+    fn tell_companion(&self) -> Told {
+        let snapshot = self.companion().map(Companion::snapshot);
+        let text = snapshot.as_ref().map_or_else(
+            || format!("🔴 Disconnected: {}", DisconnectReason::Disabled),
+            status_text,
+        );
+        let files = snapshot.iter().flat_map(|snapshot| &snapshot.files.files);
+        let data = json!({
+            "connected": snapshot.as_ref().is_some_and(CompanionSnapshot::is_connected),
+            "editor": snapshot.as_ref().and_then(|it| it.editor.as_ref()).map(|it| &it.name),
+            "openFiles": files.map(|file| &file.path).collect::<Vec<_>>(),
+        });
+        Told { text: format!("{text}\n"), data }
+    }
+
+    fn diagnose_companion(&self) -> Result<Told, Failure> {
+        let diagnosis = self.launch.diagnose_companion()?;
+        let servers = diagnosis.servers.iter();
+        let data = json!({
+            "reachable": diagnosis.is_reachable,
+            "editor": diagnosis.editor,
+            "servers": servers.map(|(server, result)| json!({"server": server, "result": result}))
+                .collect::<Vec<_>>(),
+            "fix": diagnosis.fix,
+        });
+        Ok(Told { text: format!("{}\n", diagnosis_text(&diagnosis)), data })
     }
 
     fn tell_agents(&self) -> Told {

@@ -279,6 +279,10 @@ pub(crate) struct App {
     pub(crate) companion: Option<parallax_sdk::ide::CompanionSnapshot>,
     /// Changes that the editor shows.
     editor_diffs: ide::EditorDiffs,
+    /// The user waits for the result of connecting.
+    shows_ide_status: bool,
+    /// The question whether to connect was put in this run.
+    has_offered_ide: bool,
 }
 
 impl App {
@@ -388,6 +392,8 @@ impl App {
             not_read: Vec::new(),
             companion: None,
             editor_diffs: ide::EditorDiffs::default(),
+            shows_ide_status: false,
+            has_offered_ide: false,
             typed: Vec::new(),
             warned: std::collections::HashSet::new(),
             keyless: false,

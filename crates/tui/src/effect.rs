@@ -54,6 +54,8 @@ pub(crate) enum Effect {
     CheckKey(KeyKind, parallax_protocol::secret::Secret),
     /// Checks and stores the key of a provider.
     AddProviderKey(String, parallax_protocol::secret::Secret),
+    /// Connect to the editor, or end the connection.
+    ConnectEditor(bool),
     /// Show a change to a file in the connected editor.
     OpenDiff { ask: AskId, path: PathBuf, text: String },
     /// Close a change that the connected editor shows, if it does.

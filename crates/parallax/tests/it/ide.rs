@@ -260,3 +260,59 @@ fn a_change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
     seat.sees("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
 }
+
+#[test]
+fn commands_connect_show_explain_and_disconnect() {
+    let world = World::new(HELLO);
+    let companion = companion(&world, setup(&world));
+    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    seat.prompts("/ide status");
+    seat.sees("Disconnected: turned off");
+    assert_eq!(companion.requests(), 0);
+    seat.prompts("/ide enable");
+    seat.sees("Connected to");
+    seat.sees("2 open files");
+    seat.press(testkit::pty::Key::F(4));
+    seat.sees("/p/main.rs (active)");
+    seat.prompts("/ide doctor");
+    seat.sees("works, with diffs");
+    seat.prompts("/ide disable");
+    seat.sees("is turned off.");
+    seat.sees_no("2 open files");
+    wait(&seat, &companion, "it is disconnected", |companion| !companion.is_connected());
+    let settings = seat.world.home.home().join(".parallax/settings.json");
+    let settings = std::fs::read_to_string(settings).unwrap_or_default();
+    assert!(settings.contains("\"enabled\": false"), "{settings}");
+}
+
+#[test]
+fn the_connection_is_explained_without_a_terminal() {
+    let world = world(HELLO);
+    let own = companion(&world, setup(&world));
+    let told = world.run(&["-p", "/ide status"]).out();
+    assert!(told.contains("Connected to") && told.contains("/p/lib.rs"), "{told}");
+    drop(own);
+    stale_files(&world);
+    let other = CompanionSetup::new(&temporary(&world), world.home.root());
+    let other = CompanionSetup { workspace: "/nowhere".into(), ..other };
+    let _other = world.runtime.block_on(TestCompanion::start(other)).expect("a companion");
+    let told = world.run(&["-p", "/ide doctor"]).out();
+    assert!(told.contains("its folders do not contain this one: /nowhere"), "{told}");
+    assert!(told.contains("127.0.0.1:7/mcp"), "{told}");
+}
+
+#[test]
+fn the_terminal_of_an_editor_asks_once_whether_to_connect() {
+    let world = World::new(HELLO);
+    let companion = companion(&world, setup(&world));
+    let start = Start::sized(100, 40).with("TERM_PROGRAM", "vscode");
+    let seat = Seat::started(world, &start);
+    seat.sees("Connect to VS Code?");
+    seat.looks();
+    seat.press(testkit::pty::Key::Enter);
+    seat.sees("2 open files");
+    assert_eq!(companion.violations(), Vec::<String>::new());
+    let settings = seat.world.home.home().join(".parallax/settings.json");
+    let settings = std::fs::read_to_string(settings).unwrap_or_default();
+    assert!(settings.contains("hasSeenNudge"), "{settings}");
+}

@@ -139,7 +139,6 @@ const HINTS: &[(&str, &str)] = &[
         "doctor",
         "`parallax sandbox explain` and `parallax extensions doctor` check the installation",
     ),
-    ("ide", "an editor cannot be connected yet; `/editor` chooses the editor for files"),
     ("review", "say what to review in a prompt: Review the last commit"),
     ("update", UPDATE),
     ("upgrade", UPDATE),

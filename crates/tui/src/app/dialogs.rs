@@ -27,7 +27,7 @@ impl App {
     }
 
     /// The same for one that comes by itself, whatever led to it.
-    pub(super) fn open_unasked(&mut self, overlay: Overlay) {
+    pub(super) fn open_automatically(&mut self, overlay: Overlay) {
         self.open(overlay);
         self.note_opening(false);
     }
@@ -100,6 +100,10 @@ impl App {
                 };
                 self.overlay = None;
                 self.effect(Effect::Trust(answer));
+            }
+            Purpose::Ide => {
+                self.overlay = None;
+                self.ide_chosen(id);
             }
             Purpose::LooseSettings => {
                 self.overlay = None;

@@ -7,10 +7,18 @@ use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::ids::{AskId, CallId};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::tool::{FileDiff, Preview};
+use parallax_sdk::Launch;
 use parallax_sdk::edit_arguments::ProposedChange;
-use parallax_sdk::ide::{CompanionSnapshot, DiffDecision};
+use parallax_sdk::ide::{
+    CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
+};
+use parallax_sdk::settings::SettingScope;
+use serde_json::Value;
 
 use super::App;
+use super::overlay::{Overlay, Purpose};
+use super::telling::plain_rows;
+use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
 /// Changes that the editor shows.
@@ -43,7 +51,108 @@ impl App {
     pub(crate) fn companion_changed(&mut self, snapshot: CompanionSnapshot) {
         let count = snapshot.files.files.len();
         self.facts.open_files = snapshot.is_connected().then_some(count);
+        let lost = match &snapshot.status {
+            CompanionStatus::Disconnected(reason @ DisconnectReason::Lost { .. }) => {
+                Some(crate::clean::one_row(&reason.to_string()).into_owned())
+            }
+            _ => None,
+        };
+        let is_settled = snapshot.status != CompanionStatus::Connecting;
         self.companion = Some(snapshot);
+        if let Some(text) = lost {
+            self.toast(text);
+        }
+        if is_settled && std::mem::take(&mut self.shows_ide_status) {
+            // The files come a moment later; the status line shows them.
+            let text = self.companion.as_ref().map(status_text).unwrap_or_default();
+            self.info(text.lines().next().unwrap_or_default());
+        }
+    }
+
+    /// Shows the connection and the open files.
+    pub(super) fn ide_status(&mut self) {
+        match &self.companion {
+            Some(snapshot) => self.say_wrapped(plain_rows(&status_text(snapshot))),
+            None => self.too_early(),
+        }
+    }
+
+    /// Connects or disconnects, now and in later sessions.
+    pub(super) fn connect_ide(&mut self, on: bool) {
+        let is_connected = self.companion.as_ref().is_some_and(CompanionSnapshot::is_connected);
+        self.keep_ide_settings(match on {
+            true => &[("ide.enabled", true), ("ide.hasSeenNudge", true)],
+            false => &[("ide.enabled", false), ("ide.hasSeenNudge", true)],
+        });
+        self.effect(Effect::ConnectEditor(on));
+        match (on, is_connected) {
+            (true, true) => self.ide_status(),
+            // The result comes later.
+            (true, false) => self.shows_ide_status = true,
+            (false, _) => self.info("The connection to the editor is turned off."),
+        }
+    }
+
+    /// Writes settings of the user's in one go.
+    fn keep_ide_settings(&mut self, settings: &'static [(&'static str, bool)]) {
+        let write = move |launch: &Launch| {
+            for (key, on) in settings {
+                launch.set_setting(SettingScope::User, key, Some(&Value::Bool(*on)))?;
+            }
+            launch.reread()
+        };
+        self.ask(write, |app, written| match written {
+            Ok(launch) => app.settings_changed(launch),
+            Err(failure) => app.error(failure.message),
+        });
+    }
+
+    pub(super) fn ide_doctor(&mut self) {
+        self.toast("searching for editors");
+        self.ask(Launch::diagnose_companion, |app, diagnosis| match diagnosis {
+            Ok(diagnosis) => app.say_wrapped(plain_rows(&diagnosis_text(&diagnosis))),
+            Err(failure) => app.error(failure.message),
+        });
+    }
+
+    pub(super) fn ide_install(&mut self) {
+        self.toast("installing the companion extension");
+        self.ask(Launch::install_companion, |app, installed| match installed {
+            Ok(text) => {
+                app.info(format!("{text}. If `/ide enable` does not connect, reload its window."));
+                app.effect(Effect::ConnectEditor(true));
+            }
+            Err(failure) => app.error(failure.message),
+        });
+    }
+
+    /// Asks once, in the terminal of a supported editor, whether to connect.
+    pub(crate) fn offer_companion(&mut self) {
+        let busy = self.overlay.is_some() || self.is_busy() || self.settings.screen_reader;
+        if busy || std::mem::replace(&mut self.has_offered_ide, true) {
+            return;
+        }
+        let Some(editor) = self.launch.as_ref().and_then(Launch::offers_companion) else { return };
+        let items = vec![
+            ListItem::new("yes", "Yes", "the model knows your open files; changes open as diffs"),
+            ListItem::new("no", "Not now", ""),
+            ListItem::new("never", "No, and don't ask again", "`/ide enable` connects later"),
+        ];
+        let list = ListDialog::new(format!("Connect to {}?", editor.name), items);
+        self.open_automatically(Overlay::list(Purpose::Ide, list));
+    }
+
+    /// The answer to that.
+    pub(super) fn ide_chosen(&mut self, id: &str) {
+        match id {
+            "yes" => {
+                self.keep_ide_settings(&[("ide.enabled", true), ("ide.hasSeenNudge", true)]);
+                self.shows_ide_status = true;
+                self.effect(Effect::ConnectEditor(true));
+            }
+            "never" => self.keep_ide_settings(&[("ide.hasSeenNudge", true)]),
+            _ => {}
+        }
     }
 
     /// Shows the change of a request in the editor, too; the editor's name if it does.

@@ -176,6 +176,7 @@ impl App {
                 KeyCommand::ClearScreen => self.effect(Effect::Redraw),
                 KeyCommand::ShowFullTodos => self.show_todos = !self.show_todos,
                 KeyCommand::Suspend => self.suspend(),
+                KeyCommand::ShowIdeContextDetail => self.ide_status(),
                 KeyCommand::ToggleCopyMode => self.toggle_copy_mode(),
                 KeyCommand::ToggleMouseMode => self.toggle_mouse(),
                 KeyCommand::ShowTranscript => self.open_pager(),

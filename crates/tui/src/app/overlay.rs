@@ -16,6 +16,8 @@ use crate::theme::Theme;
 pub(crate) enum Purpose {
     /// May anything of this folder be read?
     Trust,
+    /// Is the connection to the editor wanted?
+    Ide,
     /// May settings of the project loosen what holds?
     LooseSettings,
     /// Rules of the project are new or changed.

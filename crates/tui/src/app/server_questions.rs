@@ -168,7 +168,7 @@ impl App {
             ],
         };
         let list = ListDialog::new(title, items).intro(intro);
-        self.open_unasked(Overlay::list(Purpose::ServerQuestion, list));
+        self.open_automatically(Overlay::list(Purpose::ServerQuestion, list));
     }
 
     /// Whether it is answered at all.

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(command("/add-dir /x"), (Command::DirectoryAdd, "/x".to_owned()));
         assert_eq!(command("/logout"), (Command::AuthSignOut, String::new()));
         assert!(matches!(parse("/status", &["status".to_owned()]), Parsed::Custom));
-        for name in ["review", "upgrade", "doctor", "ide"] {
+        for name in ["review", "upgrade", "doctor"] {
             let parsed = parse(&format!("/{name} x"), &[]);
             assert!(matches!(parsed, Parsed::Elsewhere(..)), "{parsed:?}");
         }

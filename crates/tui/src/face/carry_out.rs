@@ -70,6 +70,11 @@ impl Face {
                 let drawing = self.drawing();
                 then(&mut self.app, drawing);
             }
+            Effect::ConnectEditor(on) => {
+                if let Some(companion) = &self.options.companion {
+                    if on { companion.connect() } else { companion.disconnect() }
+                }
+            }
             Effect::OpenDiff { ask, path, text } => self.open_diff(ask, &path, text),
             Effect::CloseDiff(ask) => drop(self.diffs.remove(&ask)),
             Effect::TakeDiff(ask, then) => self.take_diff(&ask, then),

@@ -149,6 +149,7 @@ impl Face {
         let Some(launch) = &self.app.launch else { return };
         let companion = launch.start_companion();
         let (mut changes, jobs) = (companion.changes(), self.jobs.clone());
+        self.app.companion = Some(companion.snapshot());
         self.options.companion = Some(companion);
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
@@ -247,6 +248,7 @@ impl Face {
                 if std::mem::take(&mut self.browse) {
                     self.app.sessions_dialog();
                 }
+                self.app.offer_companion();
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
                 self.app.keyless = true;

@@ -228,7 +228,7 @@ commands! {
                                                            and search";
     ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
     ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log";
-    ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show the editor's context";
+    ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show the files that are open in the editor";
     ToggleCopyMode "app.toggleCopyMode" App ALL, "f9", "Freeze the screen for copying";
     ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Let the terminal handle the mouse, \
                                                               or Parallax";
@@ -308,7 +308,6 @@ commands! {
 
 /// Commands whose place does not exist here.
 const WITHOUT_USE: &[KeyCommand] = &[
-    KeyCommand::ShowIdeContextDetail,
     KeyCommand::Restart,
     KeyCommand::BackgroundToggleList,
     KeyCommand::BackgroundUnfocus,
