@@ -18,6 +18,8 @@ pub(super) struct Skipped {
     pub(super) passed: SkippedEntries,
     /// Files that could not be opened.
     pub(super) unreadable: u64,
+    /// Pictures, archives, and other files whose names say that they are binary.
+    pub(super) media: u64,
     binary: Files,
     /// Files that were read up to an overlong line.
     in_part: Files,
@@ -75,6 +77,9 @@ impl Skipped {
             parts.push(format!("{} (closed to tools)", names.join(", ")));
         }
         parts.extend(self.binary.words("binary file(s)", place));
+        if self.media > 0 {
+            parts.push(format!("{} media, archive, or compiled file(s)", self.media));
+        }
         parts.extend(self.in_part.words("file(s) from an overlong line on", place));
         if self.unreadable > 0 {
             parts.push(format!("{} file(s) that cannot be opened", self.unreadable));

@@ -171,10 +171,12 @@ impl Worker<'_> {
             return (Vec::new(), false);
         };
         if looks_binary(&head) {
-            // Nobody expects text in a picture that the walk comes upon.
-            if entry.depth() == 0 || !is_known_binary(path) {
-                self.skip(|skipped| skipped.binary(path));
-            }
+            // The names of pictures and archives that the walk finds would only take room.
+            let is_expected = entry.depth() > 0 && is_known_binary(path);
+            self.skip(|skipped| match is_expected {
+                true => skipped.media += 1,
+                false => skipped.binary(path),
+            });
             return (Vec::new(), false);
         }
         let by_mark = matches!(head.first(), Some(0xff | 0xfe | 0));
