@@ -144,6 +144,10 @@ impl Wire for AnthropicWire {
         Some((url, self.headers("").ok()?))
     }
 
+    fn pauses_turns(&self) -> bool {
+        true
+    }
+
     fn description(&self, id: &str) -> Option<(Url, HeaderMap)> {
         let mut url = url_with_path(&self.base, &self.path("models"));
         url.path_segments_mut().ok()?.push(id);

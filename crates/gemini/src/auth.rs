@@ -85,7 +85,7 @@ impl AuthKind {
 pub enum AuthError {
     /// Nothing is selected or found.
     #[error(
-        "no credentials are configured: please set an auth method (`security.auth.selectedType`) in `~/.parallax/settings.json` or `~/.gemini/settings.json`, or set one of these environment variables: `GEMINI_API_KEY` (a key of the Gemini API), `GOOGLE_GENAI_USE_VERTEXAI=true` with `GOOGLE_API_KEY` (Vertex AI), `GOOGLE_GEMINI_BASE_URL` (a gateway)"
+        "no credentials are configured: please set an auth method (`security.auth.selectedType`) in `~/.parallax/settings.json` or `~/.gemini/settings.json`, run `parallax auth add gemini`, or set one of these environment variables: `GEMINI_API_KEY` (a key of the Gemini API), `GOOGLE_GENAI_USE_VERTEXAI=true` with `GOOGLE_API_KEY` (Vertex AI), `GOOGLE_GEMINI_BASE_URL` (a gateway)"
     )]
     NotConfigured,
     /// The selected kind is unknown.
@@ -189,7 +189,7 @@ pub fn resolve_auth(
             None if external && has_base => Ok(Auth::Gateway(None)),
             None => Err(AuthError::Missing {
                 kind: kind.as_str(),
-                needs: "the environment variable `GEMINI_API_KEY` (or `GOOGLE_API_KEY`)",
+                needs: "the environment variable `GEMINI_API_KEY` (or `GOOGLE_API_KEY`), or a key stored by `parallax auth add gemini`",
             }),
         },
         AuthKind::VertexAi => match google_key {

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::reqwest::{Response, header};
 use parallax_http::{Failure, FailureKind};
-use parallax_protocol::content::Content;
+use parallax_protocol::content::{Content, Part};
 use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{
-    Answer, Chunk, FinishReason, ModelError, Request, Retry, StreamEvent,
+    Answer, Chunk, FinishReason, ModelError, Request, Retry, StreamEvent, Usage,
 };
 use parallax_protocol::{BoxStream, CancellationToken};
 
@@ -65,7 +65,50 @@ pub struct HttpCall {
     attempts: u32,
     recoveries: u32,
     continuation: Continuation,
+    pause: Pause,
     phase: CallPhase,
+}
+
+/// A turn that its provider may pause.
+#[derive(Default)]
+struct Pause {
+    /// How often it was continued.
+    count: u32,
+    is_paused: bool,
+    /// What was received since.
+    parts: Vec<Part>,
+    /// The token counts of this request, and of those before the pauses.
+    usage: Usage,
+    earlier: Option<Usage>,
+}
+
+impl Pause {
+    fn total(&self, usage: Usage) -> Usage {
+        self.earlier.map_or(usage, |earlier| earlier.continued_by(&usage))
+    }
+
+    /// Keeps the parts of a chunk, which the next request repeats, and removes the finish
+    /// reason of a pause.
+    fn take_note(&mut self, chunk: &mut Chunk) {
+        if let Some(usage) = &mut chunk.usage {
+            self.usage = *usage;
+            *usage = self.total(*usage);
+        }
+        if self.count >= MAX_PAUSES {
+            return;
+        }
+        for part in chunk.parts.iter().cloned() {
+            let apart = match self.parts.last_mut() {
+                Some(last) => last.try_join(part),
+                None => Err(part),
+            };
+            self.parts.extend(apart.err());
+        }
+        if chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Paused) {
+            self.is_paused = true;
+            chunk.finish = None;
+        }
+    }
 }
 
 impl HttpCall {
@@ -80,7 +123,18 @@ impl HttpCall {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
         let phase = CallPhase::Attempt(1);
         let continuation = Continuation::after(request.continuation.clone());
-        Self { wire, transport, request, delivery, attempts, recoveries: 0, continuation, phase }
+        let (recoveries, pause) = (0, Pause::default());
+        Self {
+            wire,
+            transport,
+            request,
+            delivery,
+            attempts,
+            recoveries,
+            continuation,
+            pause,
+            phase,
+        }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.
@@ -206,6 +260,7 @@ impl HttpCall {
                     Ok(None) if self.continuation.next_hop() => {
                         self.phase = CallPhase::Attempt(1);
                     }
+                    Ok(None) if self.pause.is_paused => self.continue_paused_turn(),
                     Ok(None) => return None,
                     Ok(Some(chunk)) => {
                         if let Some(event) = self.track(chunk) {
@@ -218,7 +273,10 @@ impl HttpCall {
         }
     }
 
-    fn track(&mut self, chunk: Chunk) -> Option<Result<StreamEvent, ModelError>> {
+    fn track(&mut self, mut chunk: Chunk) -> Option<Result<StreamEvent, ModelError>> {
+        if self.wire.pauses_turns() {
+            self.pause.take_note(&mut chunk);
+        }
         match self.continuation.track(chunk) {
             Tracked::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
             Tracked::Skip => None,
@@ -229,6 +287,15 @@ impl HttpCall {
                 delay: None,
             })),
         }
+    }
+
+    /// The provider paused the turn: the next request continues it.
+    fn continue_paused_turn(&mut self) {
+        let parts = std::mem::take(&mut self.pause.parts);
+        let earlier = Some(self.pause.total(self.pause.usage));
+        self.pause = Pause { count: self.pause.count + 1, earlier, ..Pause::default() };
+        self.resume_after(&Answer { parts, ..Answer::default() });
+        self.phase = CallPhase::Attempt(1);
     }
 
     /// A response that broke is resumed from its newest checkpoint, if it has one.
@@ -372,7 +439,8 @@ impl HttpCall {
         let mut payload = ErrorPayload::from_body(&body);
         if let Some(location) = location.filter(|_| status.is_redirection()) {
             payload.message = format!(
-                "redirected to {}; if this is expected, set the base URL to it",
+                "{} redirects to {}; if this is expected, set the base URL to it",
+                self.host(),
                 one_line(&location)
             );
         }

@@ -118,6 +118,11 @@ pub trait Wire: Send + Sync + 'static {
         None
     }
 
+    /// Whether the provider may pause a turn, which the next request continues then.
+    fn pauses_turns(&self) -> bool {
+        false
+    }
+
     /// Where the service describes one model, in the form of an entry of its list.
     fn description(&self, _id: &str) -> Option<(Url, HeaderMap)> {
         None

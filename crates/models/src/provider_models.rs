@@ -24,9 +24,15 @@ impl Provider {
 
     /// Whether it is a server on this machine or one of the well-known servers for it.
     pub fn is_local(&self) -> bool {
-        let host = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
-        let is_here = ["127.", "localhost", "[::1]"].iter().any(|start| host.starts_with(start));
-        !self.needs_key && (is_here || LOCAL_SERVERS.contains(&self.name.as_str()))
+        !self.needs_key && (self.is_on_loopback() || LOCAL_SERVERS.contains(&self.name.as_str()))
+    }
+
+    /// Whether its address is on this machine, so that it is there or not.
+    pub fn is_on_loopback(&self) -> bool {
+        let rest = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        ["127.", "localhost", "[::1]"].iter().any(|start| host.starts_with(start))
     }
 
     /// The model of this id, if the settings describe it.

@@ -332,6 +332,22 @@ impl Providers {
     }
 }
 
+/// What in an address is, or looks like, a key.
+fn key_in_url(url: &str) -> Option<String> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Some("what is before the `@`".to_owned());
+    }
+    let query = rest.split_once('?')?.1;
+    let mut names = query.split(['&', '#']).filter_map(|pair| Some(pair.split_once('=')?.0));
+    let is_key = |name: &&str| {
+        let name = name.to_ascii_lowercase();
+        ["key", "token", "secret", "password"].iter().any(|word| name.contains(word))
+    };
+    names.find(is_key).map(|name| format!("the parameter `{name}`"))
+}
+
 /// The base URL of `OLLAMA_HOST`, which may be a bare host, a port, or an address to listen on.
 fn ollama_base(host: &str) -> String {
     const PORT: &str = "11434";
@@ -406,6 +422,15 @@ fn read_entry(
             return Err(wrong("baseUrl", "it is missing: set the URL of the service".to_owned()));
         }
     };
+    if let Some(what) = key_in_url(&base_url) {
+        return Err(wrong(
+            "baseUrl",
+            format!(
+                "keys do not belong in addresses: remove {what}, and name a variable in \
+                    `apiKeyEnv`, or run `parallax auth add {name}`"
+            ),
+        ));
+    }
     let is_moved = built_in.is_some_and(|provider| provider.base_url != base_url);
     let key_variables = match text.api_key_env {
         Some(OneOrMany::One(name)) => vec![name],

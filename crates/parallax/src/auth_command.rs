@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use parallax_headless::{OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
+use parallax_sdk::credential::KeyKind;
 use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
 use parallax_sdk::{Launch, LaunchOptions};
 use serde_json::{Value, json};
@@ -82,7 +83,42 @@ fn input(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
+/// The kind of a Google key.
+fn google_kind(provider: &str) -> Option<KeyKind> {
+    match provider {
+        "gemini" => Some(KeyKind::GeminiApi),
+        "vertex" => Some(KeyKind::VertexExpress),
+        _ => None,
+    }
+}
+
+async fn add_google(
+    launch: &Launch,
+    (provider, kind): (&str, KeyKind),
+    no_check: bool,
+) -> Result<(String, Value), Failure> {
+    let key = read_key(provider)?;
+    let mut text = format!("Stored the key of `{provider}`\n");
+    let mut checked = Value::Null;
+    if !no_check {
+        let unchecked = match launch.check_key(kind, &key).await {
+            Err(failure) if failure.kind == FailureKind::Auth => return Err(failure),
+            Err(failure) => Some(failure.message),
+            Ok(()) => None,
+        };
+        checked = json!(unchecked.is_none());
+        if let Some(why) = unchecked {
+            let _ = writeln!(text, "The key was not checked: {}", one_line(&why));
+        }
+    }
+    launch.store_key(kind, &key)?;
+    Ok((text, json!({"provider": provider, "stored": true, "checked": checked})))
+}
+
 async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String, Value), Failure> {
+    if let Some(kind) = google_kind(provider) {
+        return add_google(launch, (provider, kind), no_check).await;
+    }
     launch.require_provider(provider)?;
     let key = read_key(provider)?;
     let (mut text, mut checked) = (String::new(), Value::Null);
@@ -149,7 +185,7 @@ fn list(launch: &Launch) -> Result<(String, Value), Failure> {
     for it in &all {
         let _ = writeln!(text, "{:width$}  {}", it.provider, words(it));
     }
-    text.push_str("\nGemini and Vertex AI: see `/auth` in a session\n");
+    text.push_str("\nGemini and Vertex AI: `parallax auth add gemini`, or `/auth` in a session\n");
     let values = all.iter().map(|it| {
         let (source, variable) = match &it.source {
             KeySource::Variable(name) => ("environment", Some(name)),
@@ -183,7 +219,10 @@ fn words(it: &ProviderCredential) -> String {
 }
 
 fn remove(launch: &Launch, provider: &str) -> Result<(String, Value), Failure> {
-    let removed = launch.remove_provider_key(provider)?;
+    let removed = match google_kind(provider) {
+        Some(_) => launch.forget_key()?,
+        None => launch.remove_provider_key(provider)?,
+    };
     let text = match removed {
         true => format!("Removed the stored key of `{}`\n", one_line(provider)),
         false => format!("No key of `{}` is stored\n", one_line(provider)),

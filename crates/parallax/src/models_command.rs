@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 
 use crate::auth_command::launch;
 
-/// How long each provider may take.
+/// How long a provider may take that was named.
 const LIMIT: Duration = Duration::from_secs(5);
+/// How long each may take when all are asked.
+const LIMIT_OF_EACH: Duration = Duration::from_secs(1);
 
 /// `parallax models`.
 #[derive(Debug, PartialEq, Eq, Args)]
@@ -80,7 +82,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
                     list(known, listings)
                 }
                 None => {
-                    let listings = launch.list_models(None, LIMIT).await;
+                    let listings = launch.list_models(None, LIMIT_OF_EACH).await;
                     list(known, listings)
                 }
             }

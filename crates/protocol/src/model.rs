@@ -113,6 +113,16 @@ fn is_zero(tokens: &u64) -> bool {
 }
 
 impl Usage {
+    /// The counts of an answer that another request continued: the prompt is that of the
+    /// first, the rest is summed.
+    #[must_use]
+    pub fn continued_by(self, next: &Self) -> Self {
+        let mut sum = self;
+        sum.add(next);
+        sum.total = sum.total.saturating_sub(next.prompt);
+        Self { prompt: self.prompt, ..sum }
+    }
+
     /// Adds another.
     pub fn add(&mut self, other: &Self) {
         for (sum, tokens) in [
@@ -352,12 +362,7 @@ impl Answer {
     /// Adds the answer that continues this one. The prompt is that of the first.
     pub fn add(&mut self, next: Self) {
         let usage = match (self.meta.usage, next.meta.usage) {
-            (Some(first), Some(second)) => {
-                let mut sum = first;
-                sum.add(&second);
-                sum.total = sum.total.saturating_sub(second.prompt);
-                Some(Usage { prompt: first.prompt, ..sum })
-            }
+            (Some(first), Some(second)) => Some(first.continued_by(&second)),
             (first, second) => second.or(first),
         };
         self.push(Chunk { parts: next.parts, usage, ..next.meta });

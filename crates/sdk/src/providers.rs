@@ -225,7 +225,7 @@ impl ProviderModels {
         if transport.idle_timeout == TransportOptions::default().idle_timeout {
             transport.idle_timeout = IDLE_LIMIT;
         }
-        if provider.is_local() {
+        if provider.is_local() || provider.is_on_loopback() {
             // A server on this machine is there or not.
             transport.connect_attempts = 1;
         }

@@ -215,7 +215,6 @@ async fn stop_reasons_are_mapped() {
     for (word, reason) in [
         ("stop_sequence", FinishReason::Stop),
         ("max_tokens", FinishReason::MaxTokens),
-        ("pause_turn", FinishReason::Paused),
         ("model_context_window_exceeded", FinishReason::ContextFull),
         ("refusal", FinishReason::Refused(Refusal::Safety)),
         ("later_word", FinishReason::Unknown),
@@ -234,6 +233,26 @@ async fn refusal_is_explained() {
         json!({"type": "refusal", "category": "cyber", "explanation": "Not this."});
     let (got, _server) = serve(vec![stream(&events)]).await;
     assert_eq!(got.answer.meta.finish_message.as_deref(), Some("Not this."));
+}
+
+#[tokio::test]
+async fn paused_turn_is_continued_in_the_same_stream() {
+    let paused = message(vec![text(0, "half ")], "pause_turn");
+    let done = message(vec![text(0, "whole")], "end_turn");
+    let (got, server) = serve(vec![stream(&paused), stream(&done)]).await;
+    assert!(got.end.is_ok(), "{:?}", got.end);
+    assert_eq!(got.answer.text(), "half whole");
+    let finish = got.answer.meta.finish.as_ref().map(|it| it.reason);
+    assert_eq!(finish, Some(FinishReason::Stop));
+    let usage = got.answer.meta.usage.expect("usage");
+    assert_eq!((usage.prompt, usage.output), (60, 20));
+    let second = body(&server, 1);
+    assert_eq!(second["messages"][1]["role"], "assistant");
+    assert_eq!(second["messages"][1]["content"][0]["text"], "half ");
+    // A service that only pauses comes to an end, too.
+    let (got, server) = serve(vec![stream(&paused); 12]).await;
+    let finish = got.answer.meta.finish.map(|it| it.reason);
+    assert_eq!((finish, server.seen().len()), (Some(FinishReason::Paused), 9));
 }
 
 #[tokio::test]

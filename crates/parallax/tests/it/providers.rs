@@ -433,6 +433,50 @@ fn keys_are_stored_listed_and_removed() {
 }
 
 #[test]
+fn google_key_is_stored_by_the_same_command() {
+    let world = World::new(r#"[{"text": "hello"}]"#);
+    let settings = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}}"#;
+    world.home.write_home(".parallax/settings.json", settings).expect("settings");
+    let run = |args: &[&str], stdin: &str| {
+        let mut command = world.command(args);
+        command.env_remove("GEMINI_API_KEY");
+        testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT).expect("run")
+    };
+    let missing = run(&["-p", "go"], "");
+    assert_eq!(missing.code(), 41);
+    assert!(missing.err().contains("parallax auth add gemini"), "{}", missing.err());
+    let done = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert_eq!(run(&["-p", "go"], "").out().trim(), "hello");
+    let key = world.server.requests()[0].header("x-goog-api-key").map(str::to_owned);
+    assert_eq!(key.as_deref(), Some("key-of-google-4711"));
+    assert!(run(&["auth", "remove", "gemini"], "").out().contains("Removed"));
+    assert_eq!(run(&["-p", "go"], "").code(), 41);
+}
+
+#[test]
+fn keys_in_addresses_are_refused_and_a_closed_port_is_reported_at_once() {
+    let world = World::new("[]");
+    for url in ["http://u:p@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=SECRET-4711"] {
+        let settings = json!({"providers": {"mine": {"wire": "openai-chat", "baseUrl": url}}});
+        let path = ".parallax/settings.json";
+        world.home.write_home(path, &settings.to_string()).expect("settings");
+        let done = world.run(&["-m", "mine:m", "-p", "go"]);
+        assert_eq!(done.code(), 52, "{}", done.err());
+        let message = done.err();
+        assert!(message.contains("keys do not belong in addresses"), "{message}");
+        assert!(!message.contains("SECRET-4711"), "{message}");
+    }
+    world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    let begun = std::time::Instant::now();
+    let mut command = world.command(&["-m", "openai:m", "-p", "go"]);
+    command.env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1").env("OPENAI_API_KEY", "k");
+    let done = finish(command);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(begun.elapsed().as_secs() < 2 && done.err().contains("127.0.0.1:9"));
+}
+
+#[test]
 fn command_gives_the_key_and_a_project_cannot_move_it() {
     let mut it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
     it.write_settings(json!({}));
