@@ -33,6 +33,7 @@ pub struct TrustQuestion {
     /// escaped before a terminal gets them.
     pub brings: Survey,
     ui: parallax_config::UiSettings,
+    wants_companion: bool,
     files: TrustFiles,
     options: LaunchOptions,
 }
@@ -48,6 +49,8 @@ pub enum TrustAnswer {
     No,
     /// It is not trusted this time; the question comes again.
     NotNow,
+    /// The editor trusts it: it is trusted this time, and nothing is remembered.
+    ByEditor,
 }
 
 impl TrustQuestion {
@@ -56,17 +59,29 @@ impl TrustQuestion {
         self.ui.clone()
     }
 
+    /// A companion whose editor may answer, if the user's own settings ask for one. Must run on a
+    /// tokio runtime.
+    pub fn start_companion(&self) -> Option<parallax_ide::Companion> {
+        let LaunchOptions { directory, variables, version, .. } = &self.options;
+        let start = || parallax_ide::Companion::start(directory, variables.clone(), version, true);
+        self.wants_companion.then(start)
+    }
+
     /// Remembers the answer and goes on with it. In a folder that is not trusted
     /// the session opens, and nothing of the folder counts.
     ///
     /// # Errors
     /// The file of trust cannot be written, or the settings cannot be used.
-    pub fn answer(self, answer: TrustAnswer) -> Result<Launch, Failure> {
+    pub fn answer(mut self, answer: TrustAnswer) -> Result<Launch, Failure> {
         let level = match answer {
             TrustAnswer::Folder => Some(TrustLevel::TrustFolder),
             TrustAnswer::Parent => Some(TrustLevel::TrustParent),
             TrustAnswer::No => Some(TrustLevel::DoNotTrust),
             TrustAnswer::NotNow => None,
+            TrustAnswer::ByEditor => {
+                self.options.skip_trust = true;
+                None
+            }
         };
         if level.is_some() {
             trust::set(&self.files, &self.folder, level).map_err(|error| config(&error))?;
@@ -110,6 +125,7 @@ impl Launch {
             parent: real.parent().map(Path::to_owned),
             brings: parallax_config::survey(&real, &loaded.outer),
             ui: parallax_config::UiSettings::of(&loaded.settings),
+            wants_companion: loaded.settings.flag("ide.enabled"),
             folder: real,
             files: files.map_err(|error| config(&error))?,
             options,

@@ -316,3 +316,36 @@ fn the_terminal_of_an_editor_asks_once_whether_to_connect() {
     let settings = std::fs::read_to_string(settings).unwrap_or_default();
     assert!(settings.contains("hasSeenNudge"), "{settings}");
 }
+
+/// A terminal in a folder of which it is not known whether it is trusted.
+fn in_unknown_folder(is_trusted: bool) -> (Seat, TestCompanion) {
+    let world = world(HELLO);
+    world.home.write("GEMINI.md", "the rule of the project").expect("file");
+    let setup = CompanionSetup { is_trusted: Some(is_trusted), ..setup(&world) };
+    let companion = companion(&world, setup);
+    let start = Start::sized(100, 40).without("GEMINI_CLI_TRUST_WORKSPACE");
+    (Seat::started(world, &start), companion)
+}
+
+#[test]
+fn trust_in_the_editor_counts_from_the_first_prompt_on() {
+    let (seat, _companion) = in_unknown_folder(true);
+    seat.has_seen("trusts this folder");
+    seat.sees(COMPOSER);
+    seat.prompts("go");
+    seat.sees("Hello.");
+    assert!(sent(&seat.world, 0).contains("the rule of the project"));
+    assert!(!seat.world.home.parallax().join("trustedFolders.json").exists(), "for once");
+}
+
+#[test]
+fn an_editor_without_trust_leaves_the_question_to_the_user() {
+    let (seat, companion) = in_unknown_folder(false);
+    seat.sees("Do you trust this folder?");
+    wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
+    seat.looks();
+    seat.sees("Do you trust this folder?");
+    seat.press(testkit::pty::Key::Enter);
+    // The user trusts it, and reads that the editor does not.
+    seat.has_seen("does not trust this folder");
+}

@@ -26,6 +26,7 @@ fn an_unknown_folder_is_asked_about_once() {
         (TrustAnswer::Parent, true, false),
         (TrustAnswer::No, false, false),
         (TrustAnswer::NotNow, false, true),
+        (TrustAnswer::ByEditor, true, true),
     ] {
         let world = World::new();
         world.write("project/.gemini/settings.json", r#"{"ui": {"hideTips": true}}"#);

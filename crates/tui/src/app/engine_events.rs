@@ -44,6 +44,9 @@ impl App {
                     self.facts.routed = None;
                 }
                 self.facts.mode = ready.mode;
+                if let Some(companion) = self.companion.clone() {
+                    self.editor_trusts(&companion);
+                }
                 for text in std::mem::take(&mut self.early) {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
                 }

@@ -13,6 +13,7 @@ use parallax_sdk::ide::{
     CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
 };
 use parallax_sdk::settings::SettingScope;
+use parallax_sdk::trust::TrustAnswer;
 use serde_json::Value;
 
 use super::App;
@@ -57,6 +58,7 @@ impl App {
             }
             _ => None,
         };
+        self.editor_trusts(&snapshot);
         let is_settled = snapshot.status != CompanionStatus::Connecting;
         self.companion = Some(snapshot);
         if let Some(text) = lost {
@@ -67,6 +69,34 @@ impl App {
             let text = self.companion.as_ref().map(status_text).unwrap_or_default();
             self.info(text.lines().next().unwrap_or_default());
         }
+    }
+
+    /// Trust in the editor answers the question about the folder; a difference that comes later
+    /// needs the user.
+    pub(super) fn editor_trusts(&mut self, snapshot: &CompanionSnapshot) {
+        let Some(is_trusted) = snapshot.is_trusted else { return };
+        let name = crate::clean::one_row(snapshot.editor_name()).into_owned();
+        if matches!(self.overlay, Some(Overlay { purpose: Purpose::Trust, .. })) {
+            if is_trusted {
+                self.overlay = None;
+                self.info(format!("Trusted for this session, because {name} trusts this folder."));
+                self.effect(Effect::Trust(TrustAnswer::ByEditor));
+            }
+            return;
+        }
+        if !self.ready || is_trusted == self.facts.trusted {
+            return;
+        }
+        self.warn_once(match is_trusted {
+            true => format!(
+                "{name} trusts this folder, but Parallax does not. Trust it with `/permissions \
+                 trust`, then restart Parallax."
+            ),
+            false => format!(
+                "{name} does not trust this folder, but Parallax does. Change that with \
+                 `/permissions`, then restart Parallax."
+            ),
+        });
     }
 
     /// Shows the connection and the open files.

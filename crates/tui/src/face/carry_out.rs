@@ -9,6 +9,7 @@ use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::expand::{read_names, tokens_to_confirm};
 use parallax_sdk::settings::InlineImages;
+use parallax_sdk::trust::TrustAnswer;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
 use parallax_screen::{Drawing, Frame, Graphics, Progress, Terminal};
@@ -102,6 +103,8 @@ impl Face {
             }
             Effect::Trust(answer) => {
                 if let Some(question) = self.trust.take() {
+                    // It holds for whatever session is opened next.
+                    self.options.skip_trust |= answer == TrustAnswer::ByEditor;
                     match question.answer(answer) {
                         Ok(launch) => {
                             self.prepared(launch);

@@ -7,6 +7,7 @@ use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
+use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{Answer, Asker, Question, WantedSignIn};
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::{Acceptance, Prepared, TrustQuestion};
@@ -107,6 +108,10 @@ impl Face {
     /// The first frame, then the session.
     pub(super) fn start(&mut self) {
         self.draw_now();
+        // The editor may answer the question whether the folder is trusted.
+        if let Some(companion) = self.trust.as_ref().and_then(|trust| trust.start_companion()) {
+            self.follow_companion(companion);
+        }
         if self.app.launch.is_some() && self.app.overlay.is_none() {
             self.open_session(self.options.session.clone());
         }
@@ -146,9 +151,15 @@ impl Face {
         if self.options.companion.is_some() {
             return;
         }
-        let Some(launch) = &self.app.launch else { return };
-        let companion = launch.start_companion();
+        if let Some(launch) = &self.app.launch {
+            self.follow_companion(launch.start_companion());
+        }
+    }
+
+    fn follow_companion(&mut self, companion: Companion) {
         let (mut changes, jobs) = (companion.changes(), self.jobs.clone());
+        // What is known already counts as a change.
+        changes.mark_changed();
         self.app.companion = Some(companion.snapshot());
         self.options.companion = Some(companion);
         tokio::spawn(async move {
