@@ -6,8 +6,10 @@ use serde_json::Value;
 const LONG: usize = 100_000;
 /// The cost of an image, by the service's tables.
 const IMAGE: u64 = 3_000;
-/// The cost of a PDF.
+/// The most that a PDF is expected to cost, …
 const PDF: u64 = 25_800;
+/// … and the least: two pages.
+const SMALL_PDF: u64 = 600;
 
 /// Estimates a text: a quarter token per ASCII character, one and a half per other character.
 pub fn of_text(text: &str) -> u64 {
@@ -35,9 +37,13 @@ fn of_value(value: &Value, depth: u8) -> u64 {
         }
         Value::Object(fields) if depth < 8 => {
             if let Some(mime) = fields.get("mimeType").and_then(Value::as_str)
-                && fields.contains_key("data")
+                && let Some(data) = fields.get("data")
             {
-                return if mime == "application/pdf" { PDF } else { IMAGE };
+                let size = data.as_str().map_or(0, str::len) as u64;
+                return match mime {
+                    "application/pdf" => (SMALL_PDF + size / 8).min(PDF),
+                    _ => IMAGE,
+                };
             }
             fields.iter().map(|(key, item)| of_text(key) + of_value(item, depth + 1)).sum()
         }
@@ -58,5 +64,12 @@ mod tests {
             "A".repeat(90_000)
         );
         assert!((3_000..3_020).contains(&of_content(&image)));
+        let pdf = |bytes: usize| {
+            image
+                .replace("image/png", "application/pdf")
+                .replace(&"A".repeat(90_000), &"A".repeat(bytes))
+        };
+        assert!((600..700).contains(&of_content(&pdf(300))));
+        assert!((25_800..25_830).contains(&of_content(&pdf(900_000))));
     }
 }

@@ -302,7 +302,13 @@ impl HttpCall {
     fn after_cut(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
         let (class, retryable) = self.transient(&failure);
         if !retryable || !self.continuation.resume() {
-            return Err(self.late(failure));
+            let mut error = self.late(failure);
+            if self.continuation.is_exhausted()
+                && let ModelError::Broken { retryable, .. } = &mut error
+            {
+                *retryable = false;
+            }
+            return Err(error);
         }
         let attempt = self.continuation.reconnections();
         let wait = self.transport.options.backoff.short_wait(attempt, None);
@@ -338,6 +344,11 @@ impl HttpCall {
         let most = match short {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
             false => self.most_attempts(retry.class),
+        };
+        // An answer of the service is retried as usual; a broken connection brings nothing.
+        let most = match self.continuation.attempts_left() {
+            Some(left) if retry.status.is_none() => most.min(left),
+            _ => most,
         };
         if attempt >= most {
             return Err(failed.error);

@@ -167,6 +167,17 @@ impl Continuation {
         true
     }
 
+    /// How many attempts a connection without an answer has, where an answer is continued.
+    pub(crate) fn attempts_left(&self) -> Option<u32> {
+        self.token.as_ref().map(|_| (RECONNECTIONS + 1).saturating_sub(self.reconnections).max(1))
+    }
+
+    /// Whether it was resumed as often as is allowed without a new piece: another request
+    /// would not bring it further either.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.token.is_some() && self.reconnections >= RECONNECTIONS
+    }
+
     fn begin(&mut self) {
         self.began.clone_from(&self.token);
         self.since.clear();
@@ -250,9 +261,9 @@ mod tests {
         let mut answer = Continuation::default();
         answer.track(chunk("a", Some("t1"), None));
         for _ in 0..RECONNECTIONS {
-            assert!(answer.resume());
+            assert!(!answer.is_exhausted() && answer.resume());
         }
-        assert!(!answer.resume());
+        assert!(!answer.resume() && answer.is_exhausted());
         let mut calls = Continuation::default();
         calls.track(chunk("a", Some("t1"), None));
         let part = crate::parts::function_call("i", "x", "{}");

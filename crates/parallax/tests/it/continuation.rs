@@ -169,3 +169,14 @@ fn failed_resumption_can_be_tried_again() {
     assert_eq!((done.code(), done.out().trim()), (0, "one two three"), "{}", done.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
+
+#[test]
+fn resumptions_without_progress_end_the_run() {
+    let mut replies = vec![json!({"chunks": [chunk("one ", Some("T1"), None), {"cut": "reset"}]})];
+    replies.extend((0..8).map(|_| json!({"chunks": [{"cut": "reset"}]})));
+    let world = world(&json!(replies));
+    let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_ne!(done.code(), 0);
+    let tokens = tokens(&world);
+    assert!(tokens.len() <= 5, "{tokens:?}: {}", done.err());
+}
