@@ -264,3 +264,34 @@ async fn the_diagnosis_names_each_server() {
     assert!(diagnosis.is_reachable, "{diagnosis}");
     assert!(diagnosis.to_string().contains("works, with diffs"), "{diagnosis}");
 }
+
+#[tokio::test]
+async fn a_server_can_be_a_program() {
+    let place = Place::new();
+    let update = json!({"jsonrpc": "2.0", "method": "ide/contextUpdate", "params":
+        {"workspaceState": {"openFiles": [{"path": "/p/a.rs", "timestamp": 1}]}}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-06-18"}});
+    let tools = json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": []}});
+    let script = format!(
+        "read -r line; echo '{hello}'; read -r line; read -r line; echo '{tools}'; \
+         echo '{update}'; read -r line; echo \"$line\" > ended"
+    );
+    let mut variables = place.variables();
+    let mut set = |name: &str, value: String| variables.push((name.into(), value.into()));
+    set("PATH", "/usr/bin:/bin".into());
+    set("GEMINI_CLI_IDE_WORKSPACE_PATH", place.path("project").display().to_string());
+    set("GEMINI_CLI_IDE_SERVER_STDIO_COMMAND", "/bin/sh".into());
+    set("GEMINI_CLI_IDE_SERVER_STDIO_ARGS", json!(["-c", script]).to_string());
+    let companion = Companion::start(&place.path("project"), variables, "1.0", true);
+    wait(&companion, |snapshot| snapshot.files.files.len() == 1).await;
+    assert!(!companion.snapshot().can_diff);
+    companion.disconnect();
+    wait(&companion, |snapshot| reason(snapshot) == Some(DisconnectReason::Disabled)).await;
+    // Its input is closed, so it ends.
+    let ended = place.path("project").join("ended");
+    let since = Instant::now();
+    while !ended.exists() {
+        assert!(since.elapsed() < LIMIT, "the program still runs");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
