@@ -188,7 +188,7 @@ def call(params, session, identity):
     if name == "blocks":
         return {"content": [
             {"type": "text", "text": "one"},
-            {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+            {"type": "image", "data": "iVBORw0KGgoAAAAN", "mimeType": "image/png"},
             {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
             {"type": "resource", "resource": {"uri": "note://1", "text": "inside", "mimeType": "text/plain"}},
             {"type": "resource", "resource": {"uri": "note://2", "blob": "AAAA", "mimeType": "x/y"}},
