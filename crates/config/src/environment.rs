@@ -154,6 +154,9 @@ fn is_for_the_user(name: &str) -> bool {
     let rest = own_name(name).unwrap_or(name);
     rest.starts_with("SANDBOX")
         || matches!(name, "SEATBELT_PROFILE" | "BUILD_SANDBOX")
+        // Where records of the session go.
+        || name.starts_with("OTEL_")
+        || (rest != name && rest.starts_with("TELEMETRY_"))
         || (rest != name
             && matches!(
                 rest,

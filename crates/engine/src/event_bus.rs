@@ -4,11 +4,16 @@
 //! one item are merged and only its newest screen is kept.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::event::{Event, EventBody, ModelCall};
 use parallax_protocol::ids::AskId;
+use parallax_protocol::model::Request;
+use parallax_protocol::observer::{
+    EventScope, Observation, Observer, RequestEnd, ResponseFacts, SpanOf, SubagentScope,
+};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -78,12 +83,86 @@ impl UserWait {
 #[derive(Clone, Default)]
 pub struct EventBus {
     state: Arc<Mutex<BusState>>,
+    observers: Arc<[Arc<dyn Observer>]>,
+    /// The subagents that its events come from, outermost first.
+    subagents: Arc<[SubagentScope]>,
+    /// Number of requests that were observed, in the session and its subagents.
+    requests: Arc<AtomicU64>,
 }
 
 impl EventBus {
     /// Creates a bus without readers.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Creates a bus without readers, whose session is observed.
+    pub fn observed(observers: Vec<Arc<dyn Observer>>) -> Self {
+        Self { observers: observers.into(), ..Self::default() }
+    }
+
+    /// Creates the bus of a subagent: it has readers of its own and the same observers.
+    pub(crate) fn of_subagent(&self, subagent: SubagentScope) -> Self {
+        Self {
+            observers: Arc::clone(&self.observers),
+            subagents: self.subagents.iter().cloned().chain([subagent]).collect(),
+            requests: Arc::clone(&self.requests),
+            ..Self::default()
+        }
+    }
+
+    /// Whether anything observes the session now.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observers.iter().any(|observer| observer.is_active())
+    }
+
+    /// Shows something to the observers.
+    pub(crate) fn observe(&self, observation: &Observation<'_>) {
+        let mut active = self.observers.iter().filter(|observer| observer.is_active()).peekable();
+        if active.peek().is_none() {
+            return;
+        }
+        let turn = self.lock().turn;
+        let scope = EventScope { turn, subagents: Arc::clone(&self.subagents) };
+        active.for_each(|observer| observer.observe(&scope, observation));
+    }
+
+    /// The `traceparent` that names a span, if an observer traces.
+    pub(crate) fn traceparent(&self, span: SpanOf<'_>) -> Option<String> {
+        if self.observers.is_empty() {
+            return None;
+        }
+        let turn = self.lock().turn;
+        let scope = EventScope { turn, subagents: Arc::clone(&self.subagents) };
+        self.observers.iter().find_map(|observer| observer.traceparent(&scope, span))
+    }
+
+    /// Shows a request to the observers that was sent so long ago. Returns its number.
+    pub(crate) fn observe_request(&self, request: &Request, ago: Duration) -> u64 {
+        if !self.is_observed() {
+            return 0;
+        }
+        let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = SystemTime::now();
+        let time = now.checked_sub(ago).unwrap_or(now);
+        self.observe(&Observation::RequestStarted { id, time, request });
+        id
+    }
+
+    /// Sends the event of a request that ended, and shows it to the observers. `id` is the
+    /// number that [`EventBus::observe_request`] returned.
+    pub(crate) fn send_model_call(
+        &self,
+        id: u64,
+        call: ModelCall,
+        response: Option<ResponseFacts<'_>>,
+        status: Option<u16>,
+    ) {
+        if id != 0 {
+            let end = RequestEnd { id, call: &call, response, status };
+            self.observe(&Observation::RequestEnded(end));
+        }
+        self.send(EventBody::ModelCall(call));
     }
 
     fn lock(&self) -> MutexGuard<'_, BusState> {
@@ -109,6 +188,7 @@ impl EventBus {
 
     /// Sends an event to all readers. Never waits.
     pub fn send(&self, body: EventBody) {
+        self.observe(&Observation::Event(&body));
         let mut state = self.lock();
         state.user_wait.event(&body);
         let event = Event { seq: state.next_seq, turn: state.turn, body };

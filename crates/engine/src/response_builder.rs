@@ -29,6 +29,7 @@ pub(crate) struct ResponseBuilder {
     pub(crate) blocked: Option<String>,
     pub(crate) citations: Vec<Citation>,
     pub(crate) model_version: Option<String>,
+    pub(crate) response_id: Option<String>,
 }
 
 impl ResponseBuilder {
@@ -43,6 +44,7 @@ impl ResponseBuilder {
         self.usage = chunk.usage.or(self.usage);
         self.blocked = chunk.blocked.or(self.blocked.take());
         self.model_version = chunk.model_version.or(self.model_version.take());
+        self.response_id = chunk.response_id.or(self.response_id.take());
         self.citations.extend(chunk.citations);
         if let Some(grounding) = &chunk.grounding {
             self.citations.extend(Citation::of_grounding(grounding));

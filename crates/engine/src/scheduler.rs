@@ -289,7 +289,7 @@ impl Session {
             }
             _ => took,
         };
-        let finish = CallSummary {
+        let mut finish = CallSummary {
             kind: Some(running.kind),
             title: running.title,
             decision: Some(running.decision),
@@ -298,6 +298,7 @@ impl Session {
             // A stopped command returns its output as a result.
             cancelled: running.cancel.is_cancelled()
                 && (outcome.error.is_some() || running.kind == ToolKind::Execute),
+            arguments: None,
         };
         let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
         let again = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
@@ -327,10 +328,12 @@ impl Session {
             let name = name.unwrap_or_else(|| call.name.clone());
             let pending = board.pending();
             self.prepare_result(&name, pending, &running.effects, &mut outcome).await;
+            finish.arguments = running.arguments;
             self.finish(board, running.index, outcome, finish);
             return;
         }
         // Offer to run the same command again with the missing permissions.
+        finish.arguments.clone_from(&running.arguments);
         let again = RerunContext {
             arguments: running.arguments,
             permissions: running.effects.permissions.and(&refused),

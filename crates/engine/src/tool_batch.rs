@@ -8,6 +8,7 @@ use std::time::Duration;
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, Level};
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 use parallax_protocol::image::Image;
+use parallax_protocol::observer::SpanOf;
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{RuleDraft, Verdict};
@@ -146,12 +147,22 @@ pub(crate) struct CallSummary {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) duration_ms: u64,
     pub(crate) cancelled: bool,
+    /// The arguments, if a hook or the user changed them.
+    pub(crate) arguments: Option<Object>,
 }
 
 impl CallSummary {
     /// A call without a decision.
     pub(crate) fn without_decision(kind: Option<ToolKind>, title: String) -> Self {
-        Self { kind, title, decision: None, verdict: None, duration_ms: 0, cancelled: false }
+        Self {
+            kind,
+            title,
+            decision: None,
+            verdict: None,
+            duration_ms: 0,
+            cancelled: false,
+            arguments: None,
+        }
     }
 
     /// A call that was denied.
@@ -163,6 +174,7 @@ impl CallSummary {
             verdict: Some(prepared.verdict.clone()),
             duration_ms: 0,
             cancelled,
+            arguments: prepared.again.arguments.clone(),
         }
     }
 }
@@ -297,6 +309,14 @@ impl Progress for CallProgress {
 
     fn aside(&self, text: &str) {
         self.hub.send(EventBody::Aside { text: text.to_owned() });
+    }
+
+    fn traceparent(&self) -> Option<String> {
+        self.hub.traceparent(SpanOf::Call(&self.item))
+    }
+
+    fn traceparent_of_mcp_request(&self) -> Option<String> {
+        self.hub.traceparent(SpanOf::McpRequest(&self.item))
     }
 
     fn screen(&self, screen: Screen) {

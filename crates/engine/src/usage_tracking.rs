@@ -2,12 +2,13 @@
 //! own.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use parallax_protocol::event::{EventBody, ModelCall};
+use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::{
     Answer, Model, ModelCatalog, ModelError, Request, StreamEvent, Usage,
 };
+use parallax_protocol::observer::ResponseFacts;
 use parallax_protocol::price::{Cost, Price};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
@@ -87,6 +88,7 @@ impl Model for UsageTrackingModel {
         let (hub, ledger, asked) = (self.hub.clone(), self.ledger.clone(), Arc::clone(&self.model));
         let (model, role) = (request.model.clone(), request.role.clone());
         let request_bytes = request.bytes();
+        let id = hub.observe_request(&request, Duration::ZERO);
         let answer = self.model.generate(request, cancel);
         Box::pin(async move {
             let begun = Instant::now();
@@ -106,7 +108,14 @@ impl Model for UsageTrackingModel {
                 error: answer.as_ref().err().map(error_class),
             };
             ledger.count(&call);
-            hub.send(EventBody::ModelCall(call));
+            let response = answer.as_ref().ok().map(|answer| ResponseFacts {
+                parts: &answer.parts,
+                finish: answer.meta.finish.as_ref().map(|finish| finish.word.clone()),
+                id: answer.meta.response_id.as_deref(),
+                first_chunk_ms: None,
+            });
+            let status = answer.as_ref().err().and_then(ModelError::status);
+            hub.send_model_call(id, call, response, status);
             answer
         })
     }

@@ -29,6 +29,8 @@ pub struct ClientOptions {
     pub timeout: Option<Duration>,
     /// Which redirects are followed.
     pub redirects: Redirects,
+    /// PEM files with the certificate and the key by which the server knows this client.
+    pub identity: Option<(PathBuf, PathBuf)>,
     /// Only `http://` addresses will be requested, so no trust store is loaded (which takes
     /// milliseconds at startup). An `https://` address fails.
     pub plain_http: bool,
@@ -44,6 +46,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(30),
             timeout: None,
             redirects: Redirects::None,
+            identity: None,
             plain_http: false,
         }
     }
@@ -74,6 +77,14 @@ pub enum HttpError {
         /// The parser's message (never the address itself, which may contain a password).
         why: String,
     },
+    /// The client's certificate or key cannot be used.
+    #[error("cannot use the client certificate `{}`: {why}", .path.display())]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// Setting up TLS or the trust store failed.
     #[error("failed to set up the HTTP client: {why}")]
     Build {
@@ -94,6 +105,17 @@ pub(crate) fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client,
     builder.build().map_err(|error| HttpError::Build { why: error_chain(&error) })
 }
 
+/// The certificate and the key of the client.
+fn identity(certificate: &Path, key: &Path) -> Result<reqwest::Identity, HttpError> {
+    let failed = |path: &Path, why: String| HttpError::Identity { path: path.to_owned(), why };
+    let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error.to_string()));
+    let mut pem = read(certificate)?;
+    pem.push(b'\n');
+    pem.extend(read(key)?);
+    reqwest::Identity::from_pem(&pem)
+        .map_err(|error| failed(certificate, error_chain(&error.without_url())))
+}
+
 pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder, HttpError> {
     install_provider();
     let mut builder = reqwest::Client::builder()
@@ -108,6 +130,9 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
         .http2_adaptive_window(true);
     if let Some(timeout) = options.timeout {
         builder = builder.timeout(timeout);
+    }
+    if let Some((certificate, key)) = &options.identity {
+        builder = builder.identity(identity(certificate, key)?);
     }
     if !options.user_agent.is_empty() {
         builder = builder.user_agent(&options.user_agent);

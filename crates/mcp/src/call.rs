@@ -11,7 +11,7 @@ use rmcp::Peer;
 use rmcp::RoleClient;
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientRequest, NumberOrString,
-    ProgressNotificationParam, ProgressToken, RequestId,
+    ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
@@ -148,7 +148,13 @@ pub(crate) async fn request(
 ) -> Result<Value, McpError> {
     let Bounds { timeout, cancel, progress } = bounds;
     let begun = Instant::now();
-    let sending = peer.send_request_with_option(request, PeerRequestOptions::no_options());
+    let mut options = PeerRequestOptions::no_options();
+    if let Some(traceparent) = progress.as_ref().and_then(|it| it.traceparent_of_mcp_request()) {
+        let mut meta = RequestMetaObject::new();
+        meta.insert("traceparent".to_owned(), traceparent.into());
+        options.meta = Some(meta);
+    }
+    let sending = peer.send_request_with_option(request, options);
     let handle = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(McpError::Cancelled),

@@ -19,6 +19,7 @@ pub mod image;
 mod lenient;
 pub mod media;
 pub mod model;
+pub mod observer;
 pub mod op;
 pub mod path_text;
 pub mod paths;

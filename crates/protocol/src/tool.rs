@@ -535,6 +535,14 @@ pub trait Progress: Send + Sync {
     }
     /// What the terminal of the call's command shows now.
     fn screen(&self, _screen: Screen) {}
+    /// The W3C `traceparent` of the call, for a process that it starts.
+    fn traceparent(&self) -> Option<String> {
+        None
+    }
+    /// The same of the request that the call sends to an MCP server.
+    fn traceparent_of_mcp_request(&self) -> Option<String> {
+        None
+    }
     /// The call's process can be reached so, until the call ends.
     fn control(&self, _control: Arc<dyn ProcessControl>) {}
 }

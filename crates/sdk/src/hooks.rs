@@ -15,16 +15,17 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, accept_hooks, find_hooks};
 use parallax_config::other_agents::their_tool;
 use parallax_exec::environment::is_system_variable;
-use parallax_exec::{PipedCommand, PipedOutput, Processes};
+use parallax_exec::{Ending, PipedCommand, PipedOutput, Processes};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
+use parallax_protocol::observer::{EventScope, HookRun, Observation, Observer, SpanOf};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
@@ -77,6 +78,7 @@ pub(crate) struct Shared {
     trace: Trace,
     /// Where events are written that go to a log of ours.
     log: PathBuf,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// What the hooks of a session know of it.
@@ -93,6 +95,7 @@ pub(crate) struct Surroundings {
     pub(crate) versions: Option<Arc<Versions>>,
     /// Where it is noted what ran; `None`: nowhere.
     pub(crate) trace: Option<PathBuf>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 /// What tells a hook that an open session runs from the others.
@@ -231,7 +234,8 @@ impl Launch {
             return Ok((None, warnings));
         }
         let around = around();
-        let Surroundings { processes, shell, session, plans, versions, trace, .. } = around;
+        let Surroundings { processes, shell, session, plans, versions, trace, observer, .. } =
+            around;
         let transcript = Transcript::new(around.journal, around.keys, around.transcript);
         let project = self.config.cwd.clone();
         let of_project = |hook: &Hook| hook.source == HookSource::Project;
@@ -254,6 +258,7 @@ impl Launch {
             standing: Standing::default(),
             trace: Trace::new(trace),
             log: self.config.homes.parallax.join("hooks.log"),
+            observer,
         };
         Ok((Some(Arc::new(shared)), warnings))
     }
@@ -352,9 +357,16 @@ impl Shared {
         cancel: &CancellationToken,
     ) -> Single {
         let Some(hook) = self.hooks.get(index).cloned() else { return Single::default() };
-        let begun = Instant::now();
-        let single = self.ran(index, &hook, subject, input, cancel).await;
+        let (begun, started) = (Instant::now(), SystemTime::now());
+        let observer = self.observer.as_ref().filter(|observer| observer.is_active());
+        let read = observer.map(|_| self.input(&hook, input.clone()));
+        let mut single = self.ran(index, &hook, subject, input, cancel).await;
         self.trace.note(&hook, subject, begun.elapsed(), &single).await;
+        let end = single.end.take();
+        if let (Some(observer), Some(read)) = (observer, read) {
+            let run = observed_run(&hook, started, begun.elapsed(), read, &single, end);
+            observer.observe(&EventScope::default(), &Observation::HookEnded(&run));
+        }
         single
     }
 
@@ -401,7 +413,11 @@ impl Shared {
             Ok((end, skipped)) if end.ending.is_none() && !end.timed_out => {
                 (Single::default(), skipped)
             }
-            Ok((end, skipped)) => (interpret(hook, &end), skipped),
+            Ok((end, skipped)) => {
+                let mut single = interpret(hook, &end);
+                single.end = self.observer.is_some().then(|| Box::new(end));
+                (single, skipped)
+            }
             Err(why) => (Single::failed(hook, &why), Vec::new()),
         };
         single.skipped = skipped;
@@ -502,6 +518,9 @@ impl Shared {
             ("GEMINI_PLANS_DIR".into(), self.plans.clone().into()),
             ("GEMINI_SESSION_ID".into(), self.session.clone().into()),
         ];
+        let trace = self.observer.as_ref();
+        let trace = trace.and_then(|it| it.traceparent(&EventScope::default(), SpanOf::Turn));
+        set.extend(trace.map(|trace| ("TRACEPARENT".into(), trace.into())));
         set.extend(hook.env.iter().map(|(name, value)| (name.clone(), value.into())));
         for (name, value) in set {
             environment.retain(|(known, _)| *known != *name);
@@ -533,6 +552,51 @@ impl Shared {
         });
         let prepared = preparing.await.map_err(|error| error.to_string())??;
         Ok((Some(prepared.0), prepared.1))
+    }
+}
+
+/// Characters of a hook's output that observers get.
+const OBSERVED_OUTPUT: usize = 64 * 1024;
+
+/// A run as observers see it.
+fn observed_run(
+    hook: &Hook,
+    started: SystemTime,
+    took: Duration,
+    input: Object,
+    single: &Single,
+    end: Option<Box<PipedOutput>>,
+) -> HookRun {
+    let text = |bytes: &[u8]| {
+        let mut text = String::from_utf8_lossy(bytes).into_owned();
+        text.truncate(text.floor_char_boundary(OBSERVED_OUTPUT));
+        text
+    };
+    let exit_code = end.as_ref().and_then(|end| match end.ending {
+        Some(Ending::Exited { code }) => Some(code),
+        _ => None,
+    });
+    let warned = single.messages.iter().find(|(level, _)| *level != Level::Info);
+    let is_program = matches!(hook.kind, HookKind::Command | HookKind::Process);
+    let success = if is_program { exit_code == Some(0) } else { warned.is_none() };
+    HookRun {
+        event: hook.event,
+        kind: match &hook.kind {
+            HookKind::Command | HookKind::Broken(_) => "command",
+            HookKind::Process => "process",
+            HookKind::Log(_) => "log",
+            HookKind::Notify(_) => "notify",
+        },
+        name: if hook.command.is_empty() { hook.title() } else { &hook.command }.to_owned(),
+        started,
+        duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        success,
+        exit_code,
+        output: end.as_ref().and_then(|end| serde_json::from_slice(&end.stdout).ok()),
+        stdout: end.as_ref().map_or_else(String::new, |end| text(&end.stdout)),
+        stderr: end.as_ref().map_or_else(String::new, |end| text(&end.stderr)),
+        input,
+        error: warned.filter(|_| !success).map(|(_, text)| text.clone()),
     }
 }
 

@@ -69,6 +69,7 @@ pub mod skill_files;
 pub mod skills;
 pub mod stats;
 mod system;
+mod telemetry;
 pub mod telling;
 pub mod terminal_setup;
 mod toolbox;

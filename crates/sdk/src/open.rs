@@ -17,6 +17,8 @@ use crate::agents::SessionAgents;
 use crate::custom_commands::Commands;
 use crate::expand::Expander;
 use crate::found_context::FoundContext;
+use parallax_telemetry::Telemetry;
+
 use crate::launch::Launch;
 use crate::skills::SessionSkills;
 use crate::versions::Versions;
@@ -58,6 +60,7 @@ pub struct OpenSession {
     skills: Arc<SessionSkills>,
     ledger: Ledger,
     end_hooks: bool,
+    telemetry: Option<Arc<Telemetry>>,
 }
 
 impl OpenSession {
@@ -167,6 +170,10 @@ impl OpenSession {
         if let Some(servers) = &self.servers {
             servers.close().await;
         }
+        let mut notes = match &self.telemetry {
+            Some(telemetry) => telemetry.flush().await,
+            None => Vec::new(),
+        };
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
         let replaced = self.toolbox.close().await;
@@ -177,7 +184,7 @@ impl OpenSession {
         });
         // Memory forgets it at the latest when the user signs out.
         drop(clearing.await);
-        let mut notes: Vec<String> = replaced.into_iter().collect();
+        notes.extend(replaced);
         let Some(versions) = self.versions else { return notes };
         let person = self.launch.options.interactive;
         let settling = tokio::task::spawn_blocking(move || versions.settle(had_background, person));

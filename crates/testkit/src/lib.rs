@@ -13,6 +13,7 @@ mod http;
 pub mod keychain;
 #[cfg(unix)]
 pub mod measure;
+pub mod otlp;
 #[cfg(unix)]
 pub mod pty;
 #[cfg(unix)]

@@ -526,6 +526,10 @@ impl Invocation for Call {
                     variables.push((name.into(), "true".into()));
                 }
             }
+            if let Some(traceparent) = run.progress.traceparent() {
+                variables.retain(|(name, _)| name != "TRACEPARENT");
+                variables.push(("TRACEPARENT".into(), traceparent.into()));
+            }
             let entry = Entry {
                 line: self.line.clone(),
                 directory: self.directory.clone(),

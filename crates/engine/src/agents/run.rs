@@ -11,6 +11,7 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
 use parallax_protocol::ids::{AskId, ItemId};
+use parallax_protocol::observer::SubagentScope;
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use super::deadline::PausableDeadline;
 use super::manager::SubagentManager;
 use super::progress::ProgressTracker;
 use super::role::AgentRole;
-use crate::event_bus::{EventBus, EventReader};
+use crate::event_bus::EventReader;
 use crate::session::{self, SessionHandle, SessionOptions};
 
 /// Time limit of the final turn.
@@ -147,7 +148,8 @@ impl SubagentRun {
             prompt.insert_str(0, GO_ON);
         }
         let keep = options.room.keep_output.clone();
-        let hub = EventBus::new();
+        let scope = SubagentScope { item: self.item.clone(), name: self.agent.name.clone() };
+        let hub = self.subagents.hub.of_subagent(scope);
         let mut events = hub.subscribe();
         let handle = session::launch(options, Some(role.clone()), hub);
         self.subagents.enter(self.item.clone(), handle.ops.clone());

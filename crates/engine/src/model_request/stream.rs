@@ -9,6 +9,8 @@ use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level,
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
 
+use parallax_protocol::observer::ResponseFacts;
+
 use super::commit_response::text_of;
 use super::unfinished_answer::Unjournaled;
 use crate::agents::SUBAGENT;
@@ -57,6 +59,10 @@ pub(super) struct Attempt {
     begun: Instant,
     /// Its size in bytes.
     request_bytes: u64,
+    /// Its number for observers.
+    observed: u64,
+    /// Milliseconds until its first chunk.
+    first_chunk_ms: Option<u64>,
 }
 
 impl Attempt {
@@ -72,6 +78,8 @@ impl Attempt {
             is_journaled: false,
             begun,
             request_bytes,
+            observed: 0,
+            first_chunk_ms: None,
         }
     }
 }
@@ -97,6 +105,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> StreamEnd {
         let model = request.model.clone();
+        attempt.observed = self.hub.observe_request(&request, attempt.begun.elapsed());
         let mut stream = match played.given {
             Some(events) => events,
             None => self.model.stream(request, cancel.clone()),
@@ -121,7 +130,7 @@ impl Session {
                     return StreamEnd::Failed(error);
                 }
                 Some(Ok(StreamEvent::Retry(retry))) => {
-                    self.record_request(ModelCall {
+                    let call = ModelCall {
                         model: model.clone(),
                         role: "main".into(),
                         usage: Usage::default(),
@@ -129,13 +138,16 @@ impl Session {
                         latency_ms: millis(attempt.begun),
                         request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
-                    });
+                    };
+                    self.count_request(&call);
+                    self.hub.send(EventBody::ModelCall(call));
                     // The wait does not count towards the next request's latency.
                     attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
                     self.hub.send(EventBody::Retry(retry));
                 }
                 Some(Ok(StreamEvent::Notice(text))) => self.inbox.notice(Level::Warning, &text),
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
+                    attempt.first_chunk_ms.get_or_insert_with(|| millis(attempt.begun));
                     if let Some(seen) = played.seen {
                         let said = ResponseView {
                             text: visible(&chunk.parts),
@@ -275,14 +287,24 @@ impl Session {
                 StreamEnd::Complete | StreamEnd::RepetitionDetected | StreamEnd::Stopped(_) => None,
             },
         };
-        self.record_request(call);
+        self.count_request(&call);
+        let status = match ended {
+            StreamEnd::Failed(error) => error.status(),
+            _ => None,
+        };
+        let response = call.error.is_none().then(|| ResponseFacts {
+            parts: answer.parts(),
+            finish: answer.finish.as_ref().map(|finish| finish.word.clone()),
+            id: answer.response_id.as_deref(),
+            first_chunk_ms: attempt.first_chunk_ms,
+        });
+        self.hub.send_model_call(attempt.observed, call, response, status);
     }
 
-    /// Records and reports a request.
-    fn record_request(&self, call: ModelCall) {
+    /// Counts a request in the budget.
+    fn count_request(&self, call: &ModelCall) {
         // A subagent's requests do not count for the session's own model.
         let role = if self.role.is_some() { SUBAGENT } else { call.role.as_str() };
         self.budget.ledger().count(&ModelCall { role: role.to_owned(), ..call.clone() });
-        self.hub.send(EventBody::ModelCall(call));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::StreamExt;
-use parallax_protocol::event::{EventBody, ModelCall};
+use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::{Chunk, Model, ModelError, Request, StreamEvent, Usage};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxStream, CancellationToken};
@@ -123,7 +123,8 @@ impl Drop for SpeculativeRequest {
             error,
         };
         ledger.count(&call);
-        hub.send(EventBody::ModelCall(call));
+        let id = hub.observe_request(&self.request, self.begun.elapsed());
+        hub.send_model_call(id, call, None, None);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, ToolStatus};
 use parallax_protocol::image::Image;
+use parallax_protocol::observer::{CallEnd, Observation};
 use parallax_protocol::policy::Decision;
 use parallax_protocol::store::{CallTold, Record, ResultRecord};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
@@ -163,24 +164,34 @@ impl Session {
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
             told: Some(told),
         }));
-        self.hub.send(EventBody::ItemDone {
-            item: call.item(),
-            done: ItemDone::Tool(Box::new(ToolDone {
-                call: call.id.clone(),
-                index,
-                name: call.name.clone(),
-                kind: finish.kind,
-                title: finish.title,
-                status,
-                decision: finish.decision,
-                verdict: finish.verdict,
-                display,
-                error: error.map(|error| (error.kind, error.message)),
-                for_model: response.text.clone(),
-                data,
-                duration_ms: finish.duration_ms,
-            })),
+        let item = call.item();
+        let done = Box::new(ToolDone {
+            call: call.id.clone(),
+            index,
+            name: call.name.clone(),
+            kind: finish.kind,
+            title: finish.title,
+            status,
+            decision: finish.decision,
+            verdict: finish.verdict,
+            display,
+            error: error.map(|error| (error.kind, error.message)),
+            for_model: response.text.clone(),
+            data,
+            duration_ms: finish.duration_ms,
         });
+        if self.hub.is_observed() {
+            let ran = board.call(index).unwrap_or(call);
+            let tool = self.registry.get(&ran.name);
+            self.hub.observe(&Observation::CallEnded(CallEnd {
+                item: &item,
+                done: &done,
+                tool: tool.as_ref().map_or(&ran.name, |tool| &tool.spec().name),
+                arguments: finish.arguments.as_ref().or(ran.args.as_ref()),
+                server: tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.as_str()),
+            }));
+        }
+        self.hub.send(EventBody::ItemDone { item, done: ItemDone::Tool(done) });
         for image in board.record_result(index, response, images) {
             self.hub.send(EventBody::Image(image));
         }

@@ -54,6 +54,7 @@ mod signals;
 mod skills;
 mod stdin;
 mod support;
+mod telemetry;
 mod terminal;
 mod trust;
 mod vertex;

@@ -33,6 +33,8 @@ pub(super) struct Single {
     pub(super) skipped: Vec<String>,
     /// `hookSpecificOutput` without the context.
     pub(super) output: Object,
+    /// How its process ended, for observers.
+    pub(super) end: Option<Box<PipedOutput>>,
 }
 
 impl Single {

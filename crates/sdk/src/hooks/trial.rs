@@ -49,6 +49,7 @@ impl Launch {
                 plans: artifacts.join("plans"),
                 versions: None,
                 trace: None,
+                observer: None,
             }
         };
         let (hooks, warnings) = self.session_hook_runner(around)?;

@@ -20,6 +20,7 @@ use parallax_protocol::event::Failure;
 use parallax_protocol::hooks::{HookEvent, Hooks};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
+use parallax_protocol::observer::Observer;
 use parallax_protocol::policy::Judge;
 use parallax_protocol::store::{NoStore, Record, Store, directories};
 use parallax_protocol::tool::Tool;
@@ -110,7 +111,9 @@ impl Launch {
         warnings.extend(resumed.notices.iter().cloned());
         let ground = self.ground(&resumed, &mut warnings)?;
         // Before anybody can say anything.
-        let hub = EventBus::new();
+        let telemetry = self.telemetry(&resumed.id, &mut warnings);
+        let observer = telemetry.clone().map(|telemetry| telemetry as Arc<dyn Observer>);
+        let hub = EventBus::observed(observer.clone().into_iter().collect());
         let events = hub.subscribe();
         let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
         let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
@@ -118,7 +121,8 @@ impl Launch {
         warnings.extend(means.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
         let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
         warnings.extend(memory.warnings.iter().cloned());
-        let joined = self.join(&resumed.id, &ground, &means, &memory, &hub, &mut warnings)?;
+        let joined =
+            self.join(&resumed.id, &ground, &means, &memory, &hub, observer, &mut warnings)?;
         let prompt = self.material(&ground, &means, &joined, &memory, &mut warnings)?;
         let offered = self.offered(&means.declared(), means.judge.as_ref());
         system::write_built_in(&prompt, self.mode, &offered)?;
@@ -160,6 +164,7 @@ impl Launch {
             skills: means.skills,
             ledger,
             end_hooks,
+            telemetry,
         };
         Ok((session, events))
     }
@@ -259,6 +264,7 @@ impl Launch {
 
     /// What finds context, tools and orders while the session runs. Behind the servers
     /// and the memory: it adds to both.
+    #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
     fn join(
         &self,
         id: &SessionId,
@@ -266,6 +272,7 @@ impl Launch {
         means: &Means,
         memory: &Gathered,
         hub: &EventBus,
+        observer: Option<Arc<dyn Observer>>,
         warnings: &mut Vec<String>,
     ) -> Result<Joined, Failure> {
         let Means { shell, plans, toolbox, versions, .. } = means;
@@ -286,6 +293,7 @@ impl Launch {
             plans: plans.clone(),
             versions: versions.clone(),
             trace: kept(hooks::TRACE),
+            observer,
         })?;
         warnings.extend(notices);
         Ok(Joined { found, discovered, hooks })

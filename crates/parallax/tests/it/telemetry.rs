@@ -1,0 +1,404 @@
+//! The telemetry file, as programs around the agent read it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::otlp::{Collector, Conduct, WireMessage};
+
+use crate::hooks::one;
+use crate::mcp::stdio;
+use crate::support::World;
+
+/// The records of the file: programs split it between a line with `}` and one with `{`.
+fn records(world: &World) -> Vec<Value> {
+    let text = world.read(".gemini/telemetry.log");
+    let split = text.split("}\n{").enumerate();
+    let count = text.matches("}\n{").count();
+    split
+        .map(|(index, piece)| {
+            let start = if index > 0 { "{" } else { "" };
+            let end = if index < count { "}" } else { "" };
+            serde_json::from_str(&format!("{start}{piece}{end}")).expect("JSON")
+        })
+        .collect()
+}
+
+/// The attributes of all records of a name.
+fn named(world: &World, name: &str) -> Vec<Value> {
+    let of_name = |record: &Value| record["attributes"]["event.name"] == name;
+    let records = records(world).into_iter().filter(of_name);
+    records.map(|record| record["attributes"].clone()).collect()
+}
+
+fn set(world: &World, telemetry: &Value, more: &Value) {
+    let mut settings = json!({"telemetry": telemetry});
+    let settings = settings.as_object_mut().expect("an object");
+    settings.extend(more.as_object().cloned().unwrap_or_default());
+    let text = serde_json::to_string(settings).expect("JSON");
+    world.home.write_home(".gemini/settings.json", &text).expect("settings");
+}
+
+fn to_file() -> Value {
+    json!({"enabled": true, "target": "local", "otlpEndpoint": "", "outfile": ".gemini/telemetry.log"})
+}
+
+#[test]
+fn records_of_a_session_are_in_the_file() {
+    let script = json!([
+        {"calls": [
+            {"name": "write_file", "args": {"file_path": "a.txt", "content": "one\ntwo\n"}},
+            {"name": "mcp_test_echo", "args": {"text": "hi"}},
+            {"name": "read_file", "args": {"file_path": "missing.txt"}},
+        ]},
+        {"text": "all done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    let hook = "cat > /dev/null; echo '{\"systemMessage\": \"seen\"}'; echo aside >&2";
+    let more = json!({
+        "mcpServers": {"test": stdio(&world, "")},
+        "hooks": {"BeforeAgent": one(hook), "AfterTool": one("cat > /dev/null; exit 1")},
+    });
+    let mut telemetry = to_file();
+    telemetry["logPrompts"] = true.into();
+    telemetry["traces"] = true.into();
+    set(&world, &telemetry, &more);
+    world.run_well(&["-p", "do it", "-y"]);
+
+    let prompt = &named(&world, "gemini_cli.user_prompt")[0];
+    assert_eq!((&prompt["prompt"], &prompt["prompt_length"]), (&json!("do it"), &json!(5)));
+    assert_eq!(prompt["interactive"], false);
+    for key in ["session.id", "installation.id", "auth_type", "event.timestamp", "prompt_id"] {
+        assert!(prompt[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {prompt}");
+    }
+    let requests = named(&world, "gemini_cli.api_request");
+    assert_eq!(requests.len(), 2);
+    let text = requests[1]["request_text"].as_str().expect("a text");
+    let contents: Value = serde_json::from_str(text).expect("contents");
+    assert!(contents.as_array().is_some_and(|contents| contents.len() >= 3), "{text}");
+    assert_eq!(requests[0]["role"], "main");
+    let responses = named(&world, "gemini_cli.api_response");
+    assert_eq!(responses[1]["response_text"], "all done");
+    assert_eq!(responses[1]["status_code"], 200);
+    assert_eq!(responses[1]["finish_reasons"], json!(["STOP"]));
+    assert!(responses[1]["input_token_count"].as_u64().is_some());
+
+    let calls = named(&world, "gemini_cli.tool_call");
+    let call = |name: &str| {
+        let of_name = |call: &&Value| call["function_name"] == name;
+        calls.iter().find(of_name).unwrap_or_else(|| panic!("no call of {name}: {calls:?}"))
+    };
+    let write = call("write_file");
+    assert_eq!(
+        write["function_args"],
+        "{\n  \"file_path\": \"a.txt\",\n  \"content\": \"one\\ntwo\\n\"\n}"
+    );
+    assert_eq!((&write["success"], &write["tool_type"]), (&json!(true), &json!("native")));
+    assert!(write["metadata"].as_str().expect("text").contains("\"model_added_lines\":2"));
+    assert!(write["content_length"].as_u64().is_some_and(|length| length > 0));
+    let served = call("mcp_test_echo");
+    assert_eq!(served["tool_type"], "mcp");
+    assert!(served.get("content_length").is_none());
+    let failed = call("read_file");
+    assert_eq!(
+        (&failed["success"], &failed["error_type"]),
+        (&json!(false), &json!("file_not_found"))
+    );
+    assert!(failed["error"].as_str().is_some() && failed.get("content_length").is_none());
+
+    let hooks = named(&world, "gemini_cli.hook_call");
+    let of_event = |event: &str| {
+        hooks.iter().find(|it| it["hook_event_name"] == event).expect("a run of the hook").clone()
+    };
+    let before = of_event("BeforeAgent");
+    assert_eq!((&before["hook_name"], &before["hook_type"]), (&json!(hook), &json!("command")));
+    assert_eq!((&before["success"], &before["exit_code"]), (&json!(true), &json!(0)));
+    assert_eq!(before["hook_output"], json!({"systemMessage": "seen"}).to_string());
+    assert_eq!((&before["stderr"], &before["stdout"].is_string()), (&json!("aside\n"), &true));
+    let input: Value = serde_json::from_str(before["hook_input"].as_str().expect("text")).unwrap();
+    assert_eq!(input["prompt"], "do it");
+    let after = of_event("AfterTool");
+    assert_eq!((&after["success"], &after["exit_code"]), (&json!(false), &json!(1)));
+    assert!(after.get("hook_output").is_none());
+    assert_eq!(named(&world, "gen_ai.client.inference.operation.details").len(), 2);
+
+    let records = records(&world);
+    let last = records.last().expect("a record");
+    let metrics = &last["scopeMetrics"][0]["metrics"];
+    let metric = |name: &str| {
+        let of_name = |it: &&Value| it["descriptor"]["name"] == name;
+        metrics
+            .as_array()
+            .expect("metrics")
+            .iter()
+            .find(of_name)
+            .unwrap_or_else(|| panic!("{name}"))
+    };
+    assert_eq!(metric("gemini_cli.session.count")["dataPoints"][0]["value"], 1);
+    assert!(metric("gemini_cli.memory.usage")["dataPoints"][0]["value"]["max"].is_number());
+    assert!(metric("gemini_cli.token.usage")["dataPoints"].is_array());
+    let counted = metric("gemini_cli.tool.call.count")["dataPoints"].as_array().expect("points");
+    assert!(counted.iter().any(|point| point["attributes"]["function_name"] == "write_file"));
+}
+
+#[test]
+fn contents_are_left_out_by_default() {
+    let world = World::new(r#"[{"text":"the answer"}]"#);
+    set(&world, &to_file(), &json!({"hooks": {"BeforeAgent": one("cat; echo told >&2")}}));
+    world.run_well(&["-p", "a secret prompt"]);
+    let text = world.read(".gemini/telemetry.log");
+    assert!(!text.contains("a secret prompt") && !text.contains("the answer"), "{text}");
+    assert!(!text.contains("told\\n"), "{text}");
+    assert_eq!(named(&world, "gemini_cli.user_prompt")[0]["prompt_length"], 15);
+    // A test rig of Gemini CLI reads them.
+    let mut command = world.command(&["-p", "a secret prompt"]);
+    command.env("GEMINI_CLI_INTEGRATION_TEST", "true");
+    crate::support::finish(command);
+    assert!(world.read(".gemini/telemetry.log").contains("a secret prompt"));
+}
+
+#[test]
+fn variables_decide_before_settings_and_nothing_is_written_otherwise() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    world.run_well(&["-p", "go"]);
+    set(&world, &json!({"enabled": false, "outfile": "t.log"}), &Value::Null);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("t.log"), "");
+    let mut command = world.command(&["-p", "go"]);
+    command.env("GEMINI_TELEMETRY_ENABLED", "1").env("GEMINI_TELEMETRY_OUTFILE", "other.log");
+    assert_eq!(crate::support::finish(command).code(), 0);
+    assert!(world.read("other.log").contains("gemini_cli.user_prompt"));
+    let mut command = world.command(&["-p", "go"]);
+    command.env("GEMINI_TELEMETRY_ENABLED", "1").env("OTEL_SDK_DISABLED", "true");
+    assert_eq!(crate::support::finish(command).code(), 0);
+    assert_eq!(world.read("t.log"), "");
+}
+
+#[test]
+fn file_that_cannot_be_used_is_a_warning() {
+    let world = World::new(r#"[{"text":"hi"}]"#);
+    set(&world, &json!({"enabled": true, "outfile": "/dev/full"}), &Value::Null);
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("no telemetry is recorded") && done.err().contains("/dev/full"));
+}
+
+#[test]
+fn a_call_that_a_hook_replaced_has_the_name_of_what_ran() {
+    let script = json!([
+        {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    std::fs::write(world.home.project().join("a.txt"), "x").expect("write");
+    std::fs::write(world.home.project().join("b.txt"), "y").expect("write");
+    let changed =
+        r#"cat > /dev/null; echo '{"hookSpecificOutput":{"tool_input":{"file_path":"b.txt"}}}'"#;
+    let tail = r#"grep -q read_file && echo '{"hookSpecificOutput":{"tailToolCallRequest":{"name":"list_directory","args":{"dir_path":"."}}}}'; exit 0"#;
+    let hooks = json!({"hooks": {"BeforeTool": one(changed)}});
+    set(&world, &to_file(), &hooks);
+    world.run_well(&["-p", "go"]);
+    let call = &named(&world, "gemini_cli.tool_call")[0];
+    assert!(call["function_args"].as_str().is_some_and(|text| text.contains("b.txt")), "{call}");
+    std::fs::remove_file(world.home.project().join(".gemini/telemetry.log")).expect("remove");
+    set(&world, &to_file(), &json!({"hooks": {"AfterTool": one(tail)}}));
+    let world = World::in_home(world.home, &script.to_string());
+    world.run_well(&["-p", "go"]);
+    let calls = named(&world, "gemini_cli.tool_call");
+    let names: Vec<&Value> = calls.iter().map(|call| &call["function_name"]).collect();
+    assert_eq!(names, ["list_directory"]);
+}
+
+#[test]
+fn calls_that_were_denied_are_recorded() {
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": "touch x"}}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    set(&world, &to_file(), &json!({"security": {"sandbox": {"enabled": false}}}));
+    world.run(&["-p", "go", "--approval-mode", "plan"]);
+    let call = &named(&world, "gemini_cli.tool_call")[0];
+    assert_eq!(
+        (&call["success"], &call["function_name"]),
+        (&json!(false), &json!("run_shell_command"))
+    );
+    assert!(call["function_args"].as_str().is_some_and(|text| text.contains("touch x")));
+}
+
+/// The value of an attribute.
+fn attribute<'a>(of: &'a [(String, String)], name: &str) -> &'a str {
+    of.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+}
+
+/// A span: its name, kind, ids, and attributes.
+struct Span {
+    name: String,
+    kind: u64,
+    trace: Vec<u8>,
+    id: Vec<u8>,
+    parent: Vec<u8>,
+    attributes: Vec<(String, String)>,
+}
+
+fn spans(collector: &Collector) -> Vec<Span> {
+    let items = collector.items("/v1/traces").into_iter();
+    let span = |item: WireMessage| Span {
+        trace: item.bytes(1),
+        id: item.bytes(2),
+        parent: item.bytes(4),
+        name: item.text(5),
+        kind: item.number(6),
+        attributes: item.attributes(9),
+    };
+    items.map(span).collect()
+}
+
+fn find<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("{name}: {names:?}"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
+    let scout = "---\nname: scout\ndescription: Looks.\ntools: [read_file]\nmax_turns: 3\n---\nYou \
+                 are the scout.\n";
+    let script = json!([
+        {"match": {"systemContains": "You are the scout"},
+         "calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]},
+        {"match": {"systemContains": "You are the scout"},
+         "calls": [{"name": "complete_task", "args": {"result": "read"}}]},
+        {"calls": [
+            {"name": "invoke_agent", "args": {"agent_name": "scout", "prompt": "look"}},
+            {"name": "mcp_test_echo", "args": {"text": "hi"}},
+            {"name": "run_shell_command", "args": {"command": "echo $TRACEPARENT > shell.txt"}},
+        ]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    world.home.write(".gemini/agents/scout.md", scout).expect("agent");
+    world.home.write("notes.txt", "x").expect("notes");
+    world.run_well(&["agents", "accept"]);
+    let more = json!({
+        "mcpServers": {"test": stdio(&world, "")},
+        "hooks": {"BeforeAgent": one("cat > /dev/null; echo $TRACEPARENT > hook.txt")},
+    });
+    set(
+        &world,
+        &json!({"enabled": true, "otlpEndpoint": collector.url(), "otlpProtocol": "http"}),
+        &more,
+    );
+    let mut command = world.command(&["-p", "a secret prompt", "-y"]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    command
+        .env("TRACEPARENT", format!("00-{trace}-00f067aa0ba902b7-01"))
+        .env("OTEL_RESOURCE_ATTRIBUTES", "team=core,note=a%20b")
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=core");
+    let done = crate::support::finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+
+    let spans = spans(&collector);
+    assert!(spans.iter().all(|span| hex(&span.trace) == trace));
+    let turn = find(&spans, "invoke_agent parallax");
+    assert_eq!((hex(&turn.parent).as_str(), turn.kind), ("00f067aa0ba902b7", 1));
+    let agent = find(&spans, "execute_tool invoke_agent");
+    assert_eq!(agent.parent, turn.id);
+    let scout = find(&spans, "invoke_agent scout");
+    assert_eq!(scout.parent, agent.id);
+    assert_eq!(find(&spans, "execute_tool read_file").parent, scout.id);
+    let chats: Vec<&Span> = spans.iter().filter(|span| span.name.starts_with("chat ")).collect();
+    assert_eq!(chats.iter().filter(|chat| chat.parent == scout.id && chat.kind == 3).count(), 2);
+    let chat = chats.iter().find(|chat| chat.parent == turn.id).expect("a request of the turn");
+    for (name, value) in [
+        ("gen_ai.operation.name", "chat"),
+        ("gen_ai.provider.name", "gcp.gemini"),
+        ("gen_ai.response.finish_reasons", "STOP"),
+    ] {
+        assert_eq!(attribute(&chat.attributes, name), value, "{:?}", chat.attributes);
+    }
+    for name in ["gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.conversation.id"] {
+        assert!(!attribute(&chat.attributes, name).is_empty(), "{name}");
+    }
+    let tool = find(&spans, "execute_tool mcp_test_echo");
+    let request = find(&spans, "tools/call mcp_test_echo");
+    assert_eq!((&request.parent, request.kind), (&tool.id, 3));
+    let log = std::fs::read_to_string(world.home.root().join("log")).expect("a log");
+    assert!(log.contains(&format!("00-{trace}-{}-01", hex(&request.id))), "{log}");
+    let shell = find(&spans, "execute_tool run_shell_command");
+    assert_eq!(world.read("shell.txt").trim(), format!("00-{trace}-{}-01", hex(&shell.id)));
+    assert_eq!(world.read("hook.txt").trim(), format!("00-{trace}-{}-01", hex(&turn.id)));
+
+    let resource = collector.resource();
+    assert_eq!(attribute(&resource, "service.name"), "parallax");
+    assert_eq!(attribute(&resource, "note"), "a b");
+    let received = collector.received();
+    assert!(received.iter().all(|request| request.head.contains("x-team: core")));
+    assert!(received.iter().all(|request| !contains(&request.body, b"a secret")));
+    let logs = collector.items("/v1/logs");
+    let names: Vec<String> = logs.iter().map(|log| log.text(12)).collect();
+    for name in ["gemini_cli.user_prompt", "gemini_cli.api_response", "gemini_cli.tool_call"] {
+        assert!(names.iter().any(|it| it == name), "{name}: {names:?}");
+    }
+    let metrics = collector.items("/v1/metrics");
+    let metric = |name: &str| metrics.iter().rfind(|it| it.text(1) == name).expect("a metric");
+    let usage = &metric("gen_ai.client.token.usage").messages(9)[0];
+    assert_eq!(usage.number(2), 2, "cumulative");
+    let point = &usage.messages(1)[0];
+    assert!(point.number(4) >= 1 && point.float(5) > 0.0);
+    let count = &metric("gemini_cli.tool.call.count").messages(7)[0];
+    assert_eq!(count.number(3), 1, "monotonic");
+}
+
+fn contains(bytes: &[u8], piece: &[u8]) -> bool {
+    bytes.windows(piece.len()).any(|window| window == piece)
+}
+
+#[test]
+fn collector_that_is_dead_slow_or_refuses_delays_nothing() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    // A dead port: nothing listens there any more.
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
+    let collectors = [Conduct::Mute, Conduct::Status(503), Conduct::Status(400)]
+        .map(|conduct| Collector::start(conduct).expect("a collector"));
+    let mut urls: Vec<String> = collectors.iter().map(Collector::url).collect();
+    urls.push(format!("http://{dead}"));
+    for url in urls {
+        let telemetry = json!({"enabled": true, "otlpEndpoint": url, "otlpProtocol": "http"});
+        set(&world, &telemetry, &Value::Null);
+        let begun = Instant::now();
+        let done = world.run_well(&["-p", "go"]);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{url}: {:?}", begun.elapsed());
+        assert_eq!(done.out().trim(), "hi");
+        assert_eq!(done.err().matches("telemetry").count(), 1, "{}", done.err());
+    }
+    // The default address, which is not named.
+    set(&world, &json!({"enabled": true}), &Value::Null);
+    let done = world.run_well(&["-p", "go"]);
+    assert!(!done.err().contains("telemetry"), "{}", done.err());
+}
+
+#[test]
+fn settings_of_a_collector_that_cannot_be_used_are_explained() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let set_endpoint = |endpoint: &str, protocol: &str| {
+        let telemetry =
+            json!({"enabled": true, "otlpEndpoint": endpoint, "otlpProtocol": protocol});
+        set(&world, &telemetry, &Value::Null);
+        world.run_well(&["-p", "go"]).err().to_owned()
+    };
+    assert!(set_endpoint("not an address", "http").contains("not the address of a collector"));
+    assert!(set_endpoint(&collector.url(), "grpc").contains("gRPC is not supported"));
+    assert!(!collector.items("/v1/traces").is_empty());
+    // A project's `.env` cannot say where records go.
+    world
+        .home
+        .write(".env", "GEMINI_TELEMETRY_ENABLED=1\nGEMINI_TELEMETRY_OUTFILE=x.log\n")
+        .unwrap();
+    set(&world, &Value::Null, &Value::Null);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("x.log"), "");
+}

@@ -1,0 +1,246 @@
+//! Whether telemetry is recorded, and where it goes: settings, then the variables of Gemini CLI
+//! and of OpenTelemetry.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_google_auth::{CLOUD_PLATFORM, TokenPurpose, TokenSource};
+use parallax_http::ClientOptions;
+use parallax_http::url::Url;
+use parallax_protocol::ids::SessionId;
+use parallax_telemetry::{OtlpOptions, Telemetry, TelemetryOptions, TraceContext};
+use serde_json::Value;
+
+use crate::launch::Launch;
+use crate::toolbox;
+
+/// Where a collector on this machine listens for OTLP over HTTP.
+const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
+/// Google Cloud's own endpoint.
+const GOOGLE_ENDPOINT: &str = "https://telemetry.googleapis.com";
+/// The port of OTLP over gRPC, which is not spoken here.
+const GRPC_PORT: u16 = 4317;
+/// The port of OTLP over HTTP.
+const HTTP_PORT: u16 = 4318;
+/// Time limit of a request, unless `OTEL_EXPORTER_OTLP_TIMEOUT` sets another.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Launch {
+    /// Starts to record the session, where the user wants that. What cannot be used is a warning.
+    pub(crate) fn telemetry(
+        &self,
+        id: &SessionId,
+        warnings: &mut Vec<String>,
+    ) -> Option<Arc<Telemetry>> {
+        if !self.records_telemetry() || self.options.ephemeral {
+            return None;
+        }
+        let options = self.telemetry_options(id, warnings);
+        if options.outfile.is_none() && options.otlp.is_none() {
+            return None;
+        }
+        let seed = *uuid::Uuid::new_v4().as_bytes();
+        match Telemetry::start(options, seed) {
+            Ok(telemetry) => Some(telemetry),
+            Err(error) => {
+                warnings.push(format!("no telemetry is recorded: {error}"));
+                None
+            }
+        }
+    }
+
+    fn records_telemetry(&self) -> bool {
+        let is_on = match self.config.settings.get("telemetry") {
+            Some(Value::Bool(is_on)) => *is_on,
+            _ => self.telemetry_flag("GEMINI_TELEMETRY_ENABLED", "enabled"),
+        };
+        is_on && !self.config.environment.is_true("OTEL_SDK_DISABLED")
+    }
+
+    fn telemetry_flag(&self, variable: &str, name: &str) -> bool {
+        match self.config.environment.get(variable) {
+            Some(_) => self.config.environment.is_true(variable),
+            None => self.telemetry_setting(name).and_then(Value::as_bool).unwrap_or(false),
+        }
+    }
+
+    /// A variable, else a field of the setting `telemetry`, which may be empty.
+    fn telemetry_text(&self, variable: &str, name: &str) -> Option<String> {
+        let set = || self.telemetry_setting(name).and_then(Value::as_str);
+        self.config.environment.get(variable).or_else(set).map(str::to_owned)
+    }
+
+    fn telemetry_setting(&self, name: &str) -> Option<&Value> {
+        self.config.settings.get("telemetry")?.get(name)
+    }
+
+    fn telemetry_options(&self, id: &SessionId, warnings: &mut Vec<String>) -> TelemetryOptions {
+        let environment = &self.config.environment;
+        let project = self.options.directory.clone();
+        let outfile = self
+            .telemetry_text("GEMINI_TELEMETRY_OUTFILE", "outfile")
+            .filter(|path| !path.is_empty())
+            .map(|path| project.join(self.expand_home(Path::new(&path))));
+        let is_test = environment.is_true("GEMINI_CLI_INTEGRATION_TEST");
+        let parent = environment.of_process("TRACEPARENT").and_then(TraceContext::parse);
+        TelemetryOptions {
+            otlp: self.otlp(outfile.is_some(), warnings),
+            outfile,
+            project,
+            log_prompts: is_test
+                || self.telemetry_flag("GEMINI_TELEMETRY_LOG_PROMPTS", "logPrompts"),
+            traces: self.telemetry_flag("GEMINI_TELEMETRY_TRACES_ENABLED", "traces"),
+            session: id.as_str().to_owned(),
+            installation: installation(&self.config.homes.parallax),
+            interactive: self.options.interactive,
+            auth_type: self.auth_type(),
+            version: self.options.version,
+            service_name: environment.get("OTEL_SERVICE_NAME").map(str::to_owned),
+            resource: environment.get("OTEL_RESOURCE_ATTRIBUTES").map_or_else(Vec::new, pairs),
+            parent,
+        }
+    }
+
+    /// The method in the words of `security.auth.selectedType`; `None` where there are no
+    /// credentials.
+    fn auth_type(&self) -> Option<String> {
+        self.auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned())
+    }
+
+    /// The collector. With a file, records are sent only where a collector is named.
+    fn otlp(&self, has_file: bool, warnings: &mut Vec<String>) -> Option<OtlpOptions> {
+        let variable = |name: &str| self.config.environment.get(name).map(str::to_owned);
+        let target = self.telemetry_text("GEMINI_TELEMETRY_TARGET", "target");
+        let uses_collector = self.telemetry_flag("GEMINI_TELEMETRY_USE_COLLECTOR", "useCollector");
+        let is_google = target.as_deref() == Some("gcp") && !uses_collector;
+        let named = self
+            .telemetry_text("GEMINI_TELEMETRY_OTLP_ENDPOINT", "otlpEndpoint")
+            .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
+        let own = ["TRACES", "METRICS", "LOGS"]
+            .map(|signal| variable(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")));
+        let has_own = own.iter().any(Option::is_some);
+        let is_named = named.as_ref().is_some_and(|named| !named.is_empty()) || has_own;
+        let base = match named {
+            Some(named) if named.is_empty() => None,
+            Some(named) => Some(named),
+            None if is_google => Some(GOOGLE_ENDPOINT.to_owned()),
+            None if has_file || has_own => None,
+            None => Some(DEFAULT_ENDPOINT.to_owned()),
+        };
+        let base = base.and_then(|base| self.http_endpoint(&base, warnings));
+        let of_base = |signal: &str| base.as_ref().map(|base| format!("{base}/v1/{signal}"));
+        let [traces, metrics, logs] = own;
+        let (traces, metrics, logs) = (
+            traces.or_else(|| of_base("traces")),
+            metrics.or_else(|| of_base("metrics")),
+            logs.or_else(|| of_base("logs")),
+        );
+        let urls = [&traces, &metrics, &logs];
+        let first = urls.into_iter().flatten().next()?.clone();
+        let is_plain = urls.into_iter().flatten().all(|url| url.starts_with("http://"));
+        let is_local = is_loopback(&first);
+        let mut http = ClientOptions {
+            plain_http: is_plain,
+            system_proxy: !is_local,
+            ..toolbox::client_options(self)
+        };
+        http.extra_roots.extend(variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from));
+        let file = |name: &str| variable(name).map(PathBuf::from);
+        let certificate = file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE");
+        let google = is_google.then(|| {
+            let purpose = TokenPurpose::Access(vec![CLOUD_PLATFORM.to_owned()]);
+            TokenSource::new(purpose, &self.options.variables, &toolbox::client_options(self))
+        });
+        let timeout = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|text| text.parse().ok());
+        Some(OtlpOptions {
+            traces,
+            metrics,
+            logs,
+            headers: variable("OTEL_EXPORTER_OTLP_HEADERS")
+                .map_or_else(Vec::new, |text| pairs(&text)),
+            timeout: timeout.map_or(TIMEOUT, Duration::from_millis),
+            http,
+            identity: certificate.zip(file("OTEL_EXPORTER_OTLP_CLIENT_KEY")),
+            google,
+            is_named: is_named || is_google,
+        })
+    }
+
+    /// The address without a slash at its end. One for gRPC becomes that for HTTP.
+    fn http_endpoint(&self, text: &str, warnings: &mut Vec<String>) -> Option<String> {
+        let parsed = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let Some(mut url) = parsed.filter(Url::has_host) else {
+            warnings.push(format!(
+                "telemetry is not sent: `{}` is not the address of a collector, for example \
+                 `{DEFAULT_ENDPOINT}`",
+                parallax_protocol::code_text::code_text(text)
+            ));
+            return None;
+        };
+        let protocol = self.telemetry_text("GEMINI_TELEMETRY_OTLP_PROTOCOL", "otlpProtocol");
+        let wants_grpc = protocol.as_deref() == Some("grpc");
+        let is_grpc_port = url.port() == Some(GRPC_PORT) && protocol.as_deref() != Some("http");
+        if is_grpc_port && url.set_port(Some(HTTP_PORT)).is_err() {
+            return None;
+        }
+        let endpoint = url.as_str().trim_end_matches('/').to_owned();
+        if wants_grpc || is_grpc_port {
+            warnings.push(format!(
+                "telemetry is sent over HTTP to `{endpoint}`, since gRPC is not supported"
+            ));
+        }
+        Some(endpoint)
+    }
+}
+
+/// Whether the host of an address is this machine.
+fn is_loopback(text: &str) -> bool {
+    let url = Url::parse(text).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
+}
+
+/// `name=value,name=value`, with percent-encoded values.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        let (name, value) = (name.trim(), value.trim());
+        // A form would read `+` as a space.
+        let value = format!("v={}", value.replace('+', "%2B").replace('&', "%26"));
+        let query = parallax_http::url::form_urlencoded::parse(value.as_bytes()).next()?;
+        (!name.is_empty()).then(|| (name.to_owned(), query.1.into_owned()))
+    });
+    pairs.collect()
+}
+
+/// The random id of this installation; made at its first use. One that cannot be kept is new each
+/// time.
+fn installation(home: &Path) -> String {
+    let path = home.join("installation_id");
+    let kept = std::fs::read_to_string(&path).ok();
+    let kept = kept.map(|text| text.trim().to_owned());
+    if let Some(id) = kept.filter(|id| uuid::Uuid::parse_str(id).is_ok()) {
+        return id;
+    }
+    let id = uuid::Uuid::new_v4().to_string();
+    let written = std::fs::create_dir_all(home).and_then(|()| std::fs::write(&path, &id));
+    if let Err(error) = written {
+        tracing::debug!("the id of the installation is not kept: {error}");
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_decoded() {
+        let read = pairs("a=1, b = x%20y ,c,=d,e=f+g&h");
+        let wanted = [("a", "1"), ("b", "x y"), ("e", "f+g&h")];
+        let wanted = wanted.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(read, wanted);
+    }
+}

@@ -1,0 +1,420 @@
+//! Turns what was observed into log records, metrics, and spans.
+
+mod call;
+mod request;
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use parallax_protocol::Object;
+use parallax_protocol::event::{Compaction, EndReason};
+use parallax_protocol::hooks::HookEvent;
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::observer::{EventScope, HookRun, SubagentScope};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::Route;
+use serde_json::Value;
+
+use crate::input::{InputKind, TelemetryInput};
+use crate::metrics::{self, Metrics};
+use crate::options::TelemetryOptions;
+use crate::record::{AttributeSet, LogRecord};
+use crate::spans::{Span, SpanKind};
+use crate::trace_context::TraceContext;
+use request::OpenRequest;
+
+/// Calls and requests that are remembered while they run; of more there are no spans.
+const MAX_OPEN: usize = 4096;
+
+/// The facts that all records share.
+pub(crate) struct Facts {
+    pub(crate) session: String,
+    pub(crate) log_prompts: bool,
+    pub(crate) traces: bool,
+    pub(crate) auth_type: Option<String>,
+    pub(crate) interactive: bool,
+    pub(crate) installation: String,
+    pub(crate) parent: Option<TraceContext>,
+    pub(crate) seed: [u8; 16],
+}
+
+impl Facts {
+    pub(crate) fn new(options: &TelemetryOptions, seed: [u8; 16]) -> Self {
+        Self {
+            session: options.session.clone(),
+            log_prompts: options.log_prompts,
+            traces: options.traces,
+            auth_type: options.auth_type.clone(),
+            interactive: options.interactive,
+            installation: options.installation.clone(),
+            parent: options.parent,
+            seed,
+        }
+    }
+}
+
+/// A turn that runs, of the session or of a subagent.
+struct OpenTurn {
+    context: TraceContext,
+    parent: Option<[u8; 8]>,
+    start: SystemTime,
+    /// The model of its last request.
+    model: Option<String>,
+}
+
+/// What comes out of the fold.
+pub(crate) enum TelemetryOutput {
+    Log(LogRecord),
+    Span(Span),
+    /// A turn of the session ended: the metrics are written.
+    TurnEnd,
+}
+
+/// The state of the fold.
+pub(crate) struct Fold {
+    facts: Facts,
+    metrics: Metrics,
+    mode: ApprovalMode,
+    /// The turn of the session, which decides the trace.
+    turn: u64,
+    turns: HashMap<Vec<ItemId>, OpenTurn>,
+    calls: HashMap<(Vec<ItemId>, ItemId), SystemTime>,
+    requests: HashMap<u64, OpenRequest>,
+    outputs: Vec<TelemetryOutput>,
+}
+
+impl Fold {
+    pub(crate) fn new(facts: Facts) -> Self {
+        Self {
+            facts,
+            metrics: Metrics::new(SystemTime::now()),
+            mode: ApprovalMode::Default,
+            turn: 0,
+            turns: HashMap::new(),
+            calls: HashMap::new(),
+            requests: HashMap::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What came out since the last time.
+    pub(crate) fn take_outputs(&mut self) -> Vec<TelemetryOutput> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Folds an observation.
+    pub(crate) fn fold(&mut self, observed: TelemetryInput) {
+        let TelemetryInput { scope, time, what } = observed;
+        match what {
+            InputKind::Ready(ready) => {
+                if scope.subagents.is_empty() {
+                    self.mode = ready.mode;
+                    self.count(&metrics::SESSION_COUNT, 1.0, AttributeSet::default());
+                    let attributes = AttributeSet::default()
+                        .with("model", ready.model)
+                        .with("approval_mode", ready.mode.as_str())
+                        .with("resumed", ready.resumed);
+                    let body = "Session started.".to_owned();
+                    self.log(&scope, time, "gemini_cli.config", body, attributes);
+                }
+            }
+            InputKind::Mode(mode) if scope.subagents.is_empty() => self.mode = mode,
+            InputKind::TurnStarted { prompt } => self.turn_started(&scope, time, &prompt),
+            InputKind::TurnEnded(reason) => self.turn_ended(&scope, time, &reason),
+            InputKind::CallStarted(item) | InputKind::CallExecuting(item) => {
+                if self.calls.len() < MAX_OPEN {
+                    self.calls.insert((path(&scope), item), time);
+                }
+            }
+            InputKind::CallEnded(ended) => self.call_ended(&scope, time, *ended),
+            InputKind::RequestStarted { id, time, request } => {
+                self.request_started(&scope, time, id, &request);
+            }
+            InputKind::RequestEnded(ended) => self.request_ended(&scope, time, *ended),
+            InputKind::Hook(run) => self.hook_ended(&scope, time, *run),
+            InputKind::Compacted(compaction) => self.compacted(&scope, time, &compaction),
+            InputKind::Routed(route) => self.routed(&scope, time, &route),
+            InputKind::Retried { model, class, attempt } => {
+                let attributes = AttributeSet::default()
+                    .with("model", model)
+                    .with("error_type", class)
+                    .with("attempt", attempt);
+                self.count(&metrics::RETRIES, 1.0, attributes.clone());
+                let body = "A request is sent again after a failure.".to_owned();
+                self.log(&scope, time, "gemini_cli.network_retry_attempt", body, attributes);
+            }
+            InputKind::Mode(_) | InputKind::Tick | InputKind::Flush(_) => {}
+        }
+    }
+
+    /// The attributes of all metrics.
+    fn common(&self) -> AttributeSet {
+        AttributeSet::default()
+            .with("session.id", self.facts.session.clone())
+            .with("installation.id", self.facts.installation.clone())
+            .with("interactive", self.facts.interactive)
+    }
+
+    fn count(
+        &mut self,
+        instrument: &'static metrics::Instrument,
+        value: f64,
+        attributes: AttributeSet,
+    ) {
+        let attributes = self.common().extended(&attributes.into_object());
+        self.metrics.add(instrument, value, attributes.into_object());
+    }
+
+    fn log(
+        &mut self,
+        scope: &EventScope,
+        time: SystemTime,
+        name: &'static str,
+        body: String,
+        attributes: AttributeSet,
+    ) {
+        let turn = self.turn_of(scope);
+        let stamp = jiff::Timestamp::try_from(time).unwrap_or_default();
+        let attributes = self
+            .common()
+            .with("active_approval_mode", self.mode.as_str())
+            .with("event.name", name)
+            .with("event.timestamp", format!("{stamp:.3}"))
+            .with_some("auth_type", self.facts.auth_type.clone())
+            .with("prompt_id", self.prompt_id(scope))
+            .with_some("agent_name", scope.subagents.last().map(|it| it.name.clone()))
+            .extended(&attributes.into_object())
+            .into_object();
+        let record = LogRecord { time, name, body, attributes, context: turn };
+        self.outputs.push(TelemetryOutput::Log(record));
+    }
+
+    fn span(&mut self, span: Span) {
+        self.outputs.push(TelemetryOutput::Span(span));
+    }
+
+    fn prompt_id(&self, scope: &EventScope) -> String {
+        let mut id = format!("{}########{}", self.facts.session, self.turn);
+        for SubagentScope { item, .. } in scope.subagents.iter() {
+            id.push('#');
+            id.push_str(item.as_str());
+        }
+        id
+    }
+
+    /// The span of the turn of the session that runs.
+    fn root(&self) -> TraceContext {
+        TraceContext::of_turn(self.facts.parent, &self.facts.seed, self.turn)
+    }
+
+    /// The span of the turn that something happened in.
+    fn turn_of(&self, scope: &EventScope) -> Option<TraceContext> {
+        self.turns.get(&path(scope)).map(|turn| turn.context)
+    }
+
+    /// The span that spans of a scope are part of.
+    fn context(&self, scope: &EventScope) -> TraceContext {
+        self.turn_of(scope).unwrap_or_else(|| self.root())
+    }
+
+    fn turn_started(&mut self, scope: &EventScope, time: SystemTime, prompt: &str) {
+        let (context, parent) = match scope.subagents.split_last() {
+            None => {
+                self.turn = scope.turn;
+                (self.root(), self.facts.parent.map(|parent| parent.span))
+            }
+            Some((subagent, outer)) => {
+                let outer = EventScope { turn: 0, subagents: outer.into() };
+                let call = self.context(&outer).child(subagent.item.as_str());
+                let attributes = AttributeSet::default().with("agent_name", subagent.name.clone());
+                self.count(&metrics::AGENT_RUNS, 1.0, attributes.clone());
+                let body = format!("Agent {} started.", subagent.name);
+                self.log(scope, time, "gemini_cli.agent.start", body, attributes);
+                (call.subagent_turn(scope.turn), Some(call.span))
+            }
+        };
+        let turn = OpenTurn { context, parent, start: time, model: None };
+        if self.turns.len() < MAX_OPEN {
+            self.turns.insert(path(scope), turn);
+        }
+        if scope.subagents.is_empty() {
+            let length = prompt.chars().count();
+            let text = self.facts.log_prompts.then(|| prompt.to_owned());
+            let attributes =
+                AttributeSet::default().with("prompt_length", length).with_some("prompt", text);
+            let body = format!("User prompt. Length: {length}.");
+            self.log(scope, time, "gemini_cli.user_prompt", body, attributes);
+        }
+    }
+
+    fn turn_ended(&mut self, scope: &EventScope, time: SystemTime, reason: &EndReason) {
+        let word = end_word(reason);
+        let error = match reason {
+            EndReason::Failed(failure) => Some(failure.message.clone()),
+            _ => None,
+        };
+        if let Some(subagent) = scope.subagents.last() {
+            let start = self.turns.get(&path(scope)).map_or(time, |turn| turn.start);
+            let attributes = AttributeSet::default()
+                .with("agent_name", subagent.name.clone())
+                .with("duration_ms", millis(start, time))
+                .with("terminate_reason", word);
+            let name = AttributeSet::default().with("agent_name", subagent.name.clone());
+            self.count(&metrics::AGENT_DURATION, to_float(millis(start, time)), name);
+            let body = format!("Agent {} ended: {word}.", subagent.name);
+            self.log(scope, time, "gemini_cli.agent.finish", body, attributes);
+        } else {
+            let attributes = AttributeSet::default()
+                .with("approvalMode", self.mode.as_str())
+                .with("turnCount", self.turn)
+                .with("reason", word);
+            let body = format!("Conversation finished: {word}.");
+            self.log(scope, time, "gemini_cli.conversation_finished", body, attributes);
+        }
+        if let Some(turn) = self.turns.remove(&path(scope)) {
+            let agent = scope.subagents.last().map_or("parallax", |it| it.name.as_str());
+            let attributes = AttributeSet::default()
+                .with("gen_ai.operation.name", "invoke_agent")
+                .with("gen_ai.agent.name", agent)
+                .with("gen_ai.conversation.id", self.facts.session.clone())
+                .with_some(
+                    "gen_ai.provider.name",
+                    turn.model.as_deref().map(|it| self.provider(it)),
+                )
+                .with_some("gen_ai.request.model", turn.model.clone())
+                .with_some("error.type", error.as_ref().map(|_| word))
+                .into_object();
+            let name = format!("invoke_agent {agent}");
+            let kind = SpanKind::Internal;
+            let OpenTurn { context, parent, start, .. } = turn;
+            self.span(Span { context, parent, name, kind, start, end: time, attributes, error });
+        }
+        if scope.subagents.is_empty() {
+            self.measure_memory();
+            self.outputs.push(TelemetryOutput::TurnEnd);
+        }
+    }
+
+    /// Adds the resident memory of the process.
+    pub(crate) fn measure_memory(&mut self) {
+        // Only Linux has the file.
+        let Ok(text) = std::fs::read_to_string("/proc/self/status") else { return };
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let Some(kibibytes) = kibibytes else { return };
+        let attributes =
+            AttributeSet::default().with("memory_type", "rss").with("component", "session");
+        self.count(&metrics::MEMORY_USAGE, to_float(kibibytes.saturating_mul(1024)), attributes);
+    }
+
+    fn hook_ended(&mut self, scope: &EventScope, time: SystemTime, run: HookRun) {
+        let HookRun { event, kind, name, duration_ms, success, exit_code, .. } = &run;
+        let attributes = AttributeSet::default()
+            .with("hook_event_name", event.as_str())
+            .with("hook_name", name.clone())
+            .with("success", *success);
+        self.count(&metrics::HOOK_CALLS, 1.0, attributes.clone());
+        self.count(&metrics::HOOK_LATENCY, to_float(*duration_ms), attributes.clone());
+        let body = format!(
+            "Hook call {}. Success: {success}. Duration: {duration_ms} ms.",
+            event.as_str()
+        );
+        let mut attributes = attributes
+            .with("hook_type", *kind)
+            .with("duration_ms", *duration_ms)
+            .with_some("exit_code", *exit_code)
+            .with_some("error", run.error.clone());
+        if self.facts.log_prompts {
+            let output = run.output.as_ref().and_then(|output| serde_json::to_string(output).ok());
+            attributes = attributes
+                .with("hook_input", serde_json::to_string(&run.input).unwrap_or_default())
+                .with_some("hook_output", output)
+                .with("stdout", run.stdout)
+                .with("stderr", run.stderr);
+        }
+        // The end of the session comes after its last turn.
+        let is_late = run.event == HookEvent::SessionEnd;
+        self.log(scope, time, "gemini_cli.hook_call", body, attributes);
+        if is_late {
+            self.outputs.push(TelemetryOutput::TurnEnd);
+        }
+    }
+
+    fn compacted(&mut self, scope: &EventScope, time: SystemTime, compaction: &Compaction) {
+        if compaction.how.is_none() {
+            return;
+        }
+        let Compaction { before, after, .. } = compaction;
+        let attributes =
+            AttributeSet::default().with("tokens_before", *before).with("tokens_after", *after);
+        self.count(&metrics::COMPRESSIONS, 1.0, attributes.clone());
+        let body = format!("Chat compression. From {before} to {after} tokens.");
+        self.log(scope, time, "gemini_cli.chat_compression", body, attributes);
+    }
+
+    fn routed(&mut self, scope: &EventScope, time: SystemTime, route: &Route) {
+        let source = serde_json::to_value(route.source).unwrap_or(Value::Null);
+        let attributes = AttributeSet::default()
+            .with("decision_model", route.model.clone())
+            .with("decision_source", source)
+            .with("routing_latency_ms", route.latency_ms)
+            .with("reasoning", route.reason.clone())
+            .with("failed", route.error.is_some())
+            .with_some("error_message", route.error.clone());
+        let named = AttributeSet::default().with("routing.decision_model", route.model.clone());
+        self.count(&metrics::ROUTING_LATENCY, to_float(route.latency_ms), named);
+        let body = format!("Model routing. Chosen model: {}.", route.model);
+        self.log(scope, time, "gemini_cli.model_routing", body, attributes);
+    }
+
+    /// `gen_ai.provider.name` of a model: the prefix of its name, in the words of the semantic
+    /// conventions.
+    fn provider(&self, model: &str) -> String {
+        match model.split_once(':') {
+            None | Some(("gemini", _)) => {
+                let is_vertex = self.facts.auth_type.as_deref() == Some("vertex-ai");
+                if is_vertex { "gcp.vertex_ai" } else { "gcp.gemini" }.to_owned()
+            }
+            Some(("vertex", _)) => "gcp.vertex_ai".to_owned(),
+            Some((prefix, _)) => prefix.to_owned(),
+        }
+    }
+
+    /// An object as a text with an indent of two spaces, as readers expect it.
+    fn pretty(object: Option<&Object>) -> String {
+        let empty = Object::new();
+        serde_json::to_string_pretty(object.unwrap_or(&empty)).unwrap_or_default()
+    }
+}
+
+/// The calls of the subagents that a scope is in.
+fn path(scope: &EventScope) -> Vec<ItemId> {
+    scope.subagents.iter().map(|subagent| subagent.item.clone()).collect()
+}
+
+fn end_word(reason: &EndReason) -> &'static str {
+    match reason {
+        EndReason::Done => "done",
+        EndReason::Cancelled => "cancelled",
+        EndReason::MaxTurns { .. } => "max_turns",
+        EndReason::Budget(_) => "budget",
+        EndReason::Loop { .. } => "loop",
+        EndReason::Stopped { .. } => "stopped",
+        EndReason::Failed(_) => "failed",
+    }
+}
+
+/// Milliseconds from one time to another.
+fn millis(start: SystemTime, end: SystemTime) -> u64 {
+    let took = end.duration_since(start).unwrap_or_default();
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+fn to_float(number: u64) -> f64 {
+    number as f64
+}

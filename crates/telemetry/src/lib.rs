@@ -1,0 +1,26 @@
+//! Telemetry: what a session did, for other programs.
+//!
+//! [`Telemetry`] observes a session and passes on what it sees to a thread of its own, where a
+//! fold turns it into log records, metrics, and spans. These go to a file that other programs
+//! read, or to an OpenTelemetry collector. Nothing is sent or written unless the user's settings
+//! name a place.
+//!
+//! Names of records and attributes: those of Gemini CLI (`gemini_cli.*`), and the OpenTelemetry
+//! semantic conventions for generative AI (`gen_ai.*`).
+
+mod file;
+mod fold;
+mod input;
+mod metrics;
+mod options;
+mod otlp;
+mod otlp_messages;
+mod record;
+mod spans;
+mod telemetry;
+mod thread;
+mod trace_context;
+
+pub use options::{OtlpOptions, TelemetryOptions};
+pub use telemetry::{Telemetry, TelemetryError};
+pub use trace_context::TraceContext;

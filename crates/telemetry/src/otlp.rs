@@ -1,0 +1,217 @@
+//! Sends records to a collector: OTLP over HTTP with Protocol Buffers.
+//!
+//! A task of its own sends, so that neither the session nor the telemetry thread waits for the
+//! collector. What cannot be sent is dropped, and the first failure is reported at the end.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use parallax_google_auth::TokenSource;
+use parallax_http::ClientOptions;
+use parallax_http::reqwest::StatusCode;
+use parallax_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use parallax_protocol::Object;
+use parallax_protocol::observer::EventScope;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::input::{InputKind, TelemetryInput};
+use crate::metrics::Metrics;
+use crate::options::OtlpOptions;
+use crate::otlp_messages::Program;
+use crate::record::LogRecord;
+use crate::spans::Span;
+use crate::telemetry::TelemetryError;
+use crate::thread::Problems;
+
+/// Requests that wait for the collector.
+const QUEUE: usize = 64;
+/// Attempts at a request that the collector is too busy for.
+const ATTEMPTS: u32 = 3;
+/// How long is waited before another attempt, unless the collector says otherwise.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The longest such wait.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
+/// How often records that wait are sent.
+const TICK: Duration = Duration::from_secs(5);
+
+enum Job {
+    Send {
+        url: Arc<str>,
+        body: Vec<u8>,
+    },
+    /// Everything before it is sent.
+    Flush(oneshot::Sender<()>),
+}
+
+/// The sending side.
+pub(crate) struct Exporter {
+    jobs: mpsc::Sender<Job>,
+    program: Program,
+    traces: Option<Arc<str>>,
+    metrics: Option<Arc<str>>,
+    logs: Option<Arc<str>>,
+    problems: Problems,
+}
+
+impl Exporter {
+    /// Starts the task that sends. `thread` is asked regularly to hand over what waits.
+    pub(crate) fn start(
+        options: OtlpOptions,
+        version: &'static str,
+        resource: Object,
+        thread: mpsc::WeakSender<TelemetryInput>,
+        problems: Problems,
+    ) -> Result<Self, TelemetryError> {
+        let (jobs, receiver) = mpsc::channel(QUEUE);
+        let shared = |url: Option<String>| url.map(Arc::from);
+        let http = ClientOptions { timeout: Some(options.timeout), ..options.http };
+        let http = ClientOptions { identity: options.identity, ..http };
+        let client = parallax_http::client(&http)?;
+        let sender = Sender {
+            client,
+            headers: options.headers,
+            google: options.google,
+            is_named: options.is_named,
+            has_failed: false,
+            problems: Arc::clone(&problems),
+        };
+        tokio::spawn(sender.run(receiver));
+        tokio::spawn(tick(thread));
+        Ok(Self {
+            jobs,
+            program: Program { version, resource },
+            traces: shared(options.traces),
+            metrics: shared(options.metrics),
+            logs: shared(options.logs),
+            problems,
+        })
+    }
+
+    pub(crate) fn spans(&self, spans: &[Span]) {
+        self.send(self.traces.as_ref(), || self.program.spans(spans));
+    }
+
+    pub(crate) fn logs(&self, records: &[LogRecord]) {
+        self.send(self.logs.as_ref(), || self.program.logs(records));
+    }
+
+    pub(crate) fn metrics(&self, metrics: &Metrics) {
+        self.send(self.metrics.as_ref(), || self.program.metrics(metrics));
+    }
+
+    fn send(&self, url: Option<&Arc<str>>, body: impl FnOnce() -> Vec<u8>) {
+        let Some(url) = url else { return };
+        let job = Job::Send { url: Arc::clone(url), body: body() };
+        if self.jobs.try_send(job).is_err() {
+            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+            if problems.is_empty() {
+                problems
+                    .push("telemetry: records were dropped, since the collector is slow".into());
+            }
+        }
+    }
+
+    /// Answers once everything before is sent.
+    pub(crate) fn flush(&self, done: oneshot::Sender<()>) {
+        // Called on the telemetry thread: waiting for the queue is fine there. If the task is
+        // gone, dropping the sender is the answer.
+        let _ = self.jobs.blocking_send(Job::Flush(done));
+    }
+}
+
+/// Tells the thread every few seconds to hand over what waits, while the session is open.
+async fn tick(thread: mpsc::WeakSender<TelemetryInput>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        let Some(thread) = thread.upgrade() else { return };
+        let (scope, time) = (EventScope::default(), SystemTime::now());
+        // A full queue will be handed over soon anyway.
+        let _ = thread.try_send(TelemetryInput { scope, time, what: InputKind::Tick });
+    }
+}
+
+struct Sender {
+    client: parallax_http::reqwest::Client,
+    headers: Vec<(String, String)>,
+    google: Option<TokenSource>,
+    is_named: bool,
+    /// Whether a request failed: later ones are tried once only.
+    has_failed: bool,
+    problems: Problems,
+}
+
+impl Sender {
+    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        while let Some(job) = jobs.recv().await {
+            match job {
+                Job::Flush(done) => drop(done.send(())),
+                Job::Send { url, body } => {
+                    if let Err(why) = self.send(&url, body).await {
+                        self.report(&url, &why);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn send(&self, url: &str, body: Vec<u8>) -> Result<(), String> {
+        let attempts = if self.has_failed { 1 } else { ATTEMPTS };
+        let body = Bytes::from(body);
+        let mut number = 1;
+        loop {
+            let mut request = self
+                .client
+                .post(url)
+                .header(CONTENT_TYPE, "application/x-protobuf")
+                .body(body.clone());
+            for (name, value) in &self.headers {
+                request = request.header(name, value);
+            }
+            if let Some(google) = &self.google {
+                let token = google.token().await.map_err(|error| error.to_string())?;
+                request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+                if let Some(project) = google.quota_project().await {
+                    request = request.header("x-goog-user-project", project);
+                }
+            }
+            let response = request.send().await;
+            let response =
+                response.map_err(|error| parallax_http::error_chain(&error.without_url()))?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(());
+            }
+            let is_busy = matches!(
+                status,
+                StatusCode::TOO_MANY_REQUESTS
+                    | StatusCode::BAD_GATEWAY
+                    | StatusCode::SERVICE_UNAVAILABLE
+                    | StatusCode::GATEWAY_TIMEOUT
+            );
+            if !is_busy || number >= attempts {
+                return Err(format!("it answered with status {}", status.as_u16()));
+            }
+            let asked = response.headers().get(RETRY_AFTER);
+            let asked = asked.and_then(|value| value.to_str().ok()?.parse().ok());
+            let delay = asked.map_or(RETRY_DELAY * number, Duration::from_secs);
+            tokio::time::sleep(delay.min(MAX_RETRY_DELAY)).await;
+            number += 1;
+        }
+    }
+
+    /// Reports the first failure.
+    fn report(&mut self, url: &str, why: &str) {
+        tracing::debug!("telemetry was not sent to {url}: {why}");
+        if std::mem::replace(&mut self.has_failed, true) || !self.is_named {
+            return;
+        }
+        let host = parallax_http::url::Url::parse(url).ok().and_then(|url| {
+            let host = url.host_str()?;
+            Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+        });
+        let host = host.unwrap_or_else(|| "the collector".to_owned());
+        let note = format!("telemetry: `{host}` did not take the records: {why}");
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+}

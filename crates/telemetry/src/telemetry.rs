@@ -1,0 +1,123 @@
+//! The observer of a session that records telemetry.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use parallax_protocol::event::EventBody;
+use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::file::FileError;
+use crate::fold::Facts;
+use crate::input::{InputKind, TelemetryInput};
+use crate::options::TelemetryOptions;
+use crate::thread::{Problems, Sinks, TelemetryThread};
+use crate::trace_context::TraceContext;
+
+/// Observations that wait for the thread; more are dropped and counted.
+const QUEUE: usize = 8192;
+/// How long the end of a session may wait until everything is written and sent.
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
+
+/// Telemetry cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The HTTP client cannot be built.
+    #[error("cannot set up the export of telemetry: {0}")]
+    Http(#[from] parallax_http::HttpError),
+    /// The system starts no thread.
+    #[error("cannot start the telemetry thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Records what happens in a session.
+pub struct Telemetry {
+    sender: mpsc::Sender<TelemetryInput>,
+    dropped: AtomicU64,
+    problems: Problems,
+    /// The turn of the session that runs.
+    turn: AtomicU64,
+    parent: Option<TraceContext>,
+    seed: [u8; 16],
+}
+
+impl Telemetry {
+    /// Starts the thread that records. `seed` is random; span ids are computed from it. Must run
+    /// on a tokio runtime.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or the export cannot be set up.
+    pub fn start(options: TelemetryOptions, seed: [u8; 16]) -> Result<Arc<Self>, TelemetryError> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let problems: Problems = Arc::new(Mutex::new(Vec::new()));
+        let (parent, facts) = (options.parent, Facts::new(&options, seed));
+        let sinks = Sinks::open(options, sender.downgrade(), Arc::clone(&problems))?;
+        let worker = TelemetryThread::new(facts, sinks);
+        std::thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || worker.run(receiver))?;
+        let (dropped, turn) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Arc::new(Self { sender, dropped, problems, turn, parent, seed }))
+    }
+
+    /// Writes and sends everything, within two seconds. Returns what the user should know.
+    pub async fn flush(&self) -> Vec<String> {
+        let (done, flushed) = oneshot::channel();
+        let (scope, time) = (EventScope::default(), SystemTime::now());
+        let flush = TelemetryInput { scope, time, what: InputKind::Flush(done) };
+        let flushing = async {
+            if self.sender.send(flush).await.is_ok() {
+                // Without an answer the thread is gone.
+                let _ = flushed.await;
+            }
+        };
+        let is_late = tokio::time::timeout(FLUSH_LIMIT, flushing).await.is_err();
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = std::mem::take(&mut *problems);
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            notes.push(format!("telemetry: {dropped} records were dropped; it was too slow"));
+        }
+        if is_late && notes.is_empty() {
+            notes.push("telemetry: not everything was sent within 2 seconds".to_owned());
+        }
+        notes
+    }
+}
+
+impl Observer for Telemetry {
+    fn observe(&self, scope: &EventScope, observation: &Observation<'_>) {
+        if let Observation::Event(EventBody::TurnStarted { .. }) = observation
+            && scope.subagents.is_empty()
+        {
+            self.turn.store(scope.turn, Ordering::Relaxed);
+        }
+        let Some(what) = InputKind::of(observation) else { return };
+        let observed = TelemetryInput { scope: scope.clone(), time: SystemTime::now(), what };
+        if self.sender.try_send(observed).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn traceparent(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<String> {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let mut context = TraceContext::of_turn(self.parent, &self.seed, turn);
+        let mut subagents = scope.subagents.iter().peekable();
+        while let Some(subagent) = subagents.next() {
+            // A subagent that has subagents of its own is in its first turn, for its last one
+            // lets it finish only.
+            let turn = if subagents.peek().is_none() { scope.turn } else { 1 };
+            context = context.child(subagent.item.as_str()).subagent_turn(turn);
+        }
+        let context = match span {
+            SpanOf::Turn => context,
+            SpanOf::Call(item) => context.child(item.as_str()),
+            SpanOf::McpRequest(item) => context.child(item.as_str()).mcp_request(),
+        };
+        Some(context.traceparent())
+    }
+}

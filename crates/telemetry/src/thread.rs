@@ -1,0 +1,166 @@
+//! The telemetry thread: folds observations and hands the results to the file and the exporter.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use parallax_protocol::Object;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::file::TelemetryFile;
+use crate::fold::{Facts, Fold, TelemetryOutput};
+use crate::input::{InputKind, TelemetryInput};
+use crate::metrics::Metrics;
+use crate::options::TelemetryOptions;
+use crate::otlp::Exporter;
+use crate::record::LogRecord;
+use crate::spans::Span;
+use crate::telemetry::TelemetryError;
+
+/// What the user should know at the end.
+pub(crate) type Problems = Arc<Mutex<Vec<String>>>;
+
+/// Spans and records of one request to the collector.
+const BATCH: usize = 512;
+/// How long they may wait for more.
+const BATCH_DELAY: Duration = Duration::from_secs(5);
+
+/// Where results go.
+pub(crate) struct Sinks {
+    file: Option<TelemetryFile>,
+    exporter: Option<Exporter>,
+    spans: Vec<Span>,
+    logs: Vec<LogRecord>,
+    exported: Instant,
+    problems: Problems,
+}
+
+impl Sinks {
+    /// Opens the file and sets up the exporter.
+    pub(crate) fn open(
+        options: TelemetryOptions,
+        sender: mpsc::WeakSender<TelemetryInput>,
+        problems: Problems,
+    ) -> Result<Self, TelemetryError> {
+        let resource = resource(&options);
+        let file = match &options.outfile {
+            Some(path) => Some(TelemetryFile::open(path, &options.project, &resource)?),
+            None => None,
+        };
+        let exporter = match options.otlp {
+            Some(otlp) => Some(Exporter::start(
+                otlp,
+                options.version,
+                resource,
+                sender,
+                Arc::clone(&problems),
+            )?),
+            None => None,
+        };
+        let (spans, logs) = (Vec::new(), Vec::new());
+        Ok(Self { file, exporter, spans, logs, exported: Instant::now(), problems })
+    }
+
+    fn take(&mut self, output: TelemetryOutput, metrics: &Metrics) {
+        match output {
+            TelemetryOutput::Log(record) => {
+                if let Some(file) = &mut self.file {
+                    file.log(&record);
+                }
+                if self.exporter.is_some() {
+                    self.logs.push(record);
+                }
+            }
+            TelemetryOutput::Span(span) => {
+                if self.exporter.is_some() {
+                    self.spans.push(span);
+                }
+            }
+            TelemetryOutput::TurnEnd => {
+                if let Some(file) = &mut self.file {
+                    file.metrics(metrics);
+                }
+                self.export();
+                if let Some(exporter) = &self.exporter {
+                    exporter.metrics(metrics);
+                }
+            }
+        }
+        let waiting = self.spans.len() + self.logs.len();
+        if waiting >= BATCH || (waiting > 0 && self.exported.elapsed() > BATCH_DELAY) {
+            self.export();
+        }
+    }
+
+    fn export(&mut self) {
+        self.exported = Instant::now();
+        let Some(exporter) = &self.exporter else { return };
+        if !self.spans.is_empty() {
+            exporter.spans(&std::mem::take(&mut self.spans));
+        }
+        if !self.logs.is_empty() {
+            exporter.logs(&std::mem::take(&mut self.logs));
+        }
+    }
+
+    fn report(&self) {
+        if let Some(problem) = self.file.as_ref().and_then(TelemetryFile::problem) {
+            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+            problems.push(problem.to_owned());
+        }
+    }
+}
+
+/// The attributes of the program. Never its arguments: they can hold the prompt.
+fn resource(options: &TelemetryOptions) -> Object {
+    let mut attributes = Object::new();
+    let name = options.service_name.clone().unwrap_or_else(|| "parallax".to_owned());
+    let mut set = |name: &str, value: Value| attributes.insert(name.to_owned(), value);
+    set("service.name", name.into());
+    set("service.version", options.version.into());
+    set("session.id", options.session.clone().into());
+    set("os.type", std::env::consts::OS.into());
+    set("host.arch", std::env::consts::ARCH.into());
+    for (name, value) in &options.resource {
+        set(name, value.clone().into());
+    }
+    if let Some(name) = &options.service_name {
+        set("service.name", name.clone().into());
+    }
+    attributes
+}
+
+/// The thread.
+pub(crate) struct TelemetryThread {
+    fold: Fold,
+    sinks: Sinks,
+}
+
+impl TelemetryThread {
+    pub(crate) fn new(facts: Facts, sinks: Sinks) -> Self {
+        Self { fold: Fold::new(facts), sinks }
+    }
+
+    /// Records until the session is gone.
+    pub(crate) fn run(mut self, mut receiver: mpsc::Receiver<TelemetryInput>) {
+        while let Some(observed) = receiver.blocking_recv() {
+            match observed.what {
+                InputKind::Tick => self.sinks.export(),
+                InputKind::Flush(done) => {
+                    self.fold.measure_memory();
+                    self.sinks.take(TelemetryOutput::TurnEnd, self.fold.metrics());
+                    self.sinks.report();
+                    match &self.sinks.exporter {
+                        Some(exporter) => exporter.flush(done),
+                        // The caller may be gone.
+                        None => drop(done.send(())),
+                    }
+                }
+                _ => self.fold.fold(observed),
+            }
+            for output in self.fold.take_outputs() {
+                self.sinks.take(output, self.fold.metrics());
+            }
+        }
+    }
+}
