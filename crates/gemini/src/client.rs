@@ -217,6 +217,11 @@ impl Gemini {
         self.transport().warm_up(self.inner.endpoint.base()).await;
     }
 
+    /// The base URL of the service.
+    pub fn base_url(&self) -> &Url {
+        self.inner.endpoint.base()
+    }
+
     pub(crate) fn inner(&self) -> &ClientState {
         &self.inner
     }

@@ -67,20 +67,29 @@ fn kind(error: &reqwest::Error) -> FailureKind {
     if error.is_timeout() {
         return FailureKind::Timeout;
     }
+    let of_cause = kind_of_chain(error);
+    let otherwise =
+        || if error.is_connect() { FailureKind::Connection } else { FailureKind::Other };
+    of_cause.unwrap_or_else(otherwise)
+}
+
+/// The kind by the first cause that says.
+fn kind_of_chain(error: &(dyn Error + 'static)) -> Option<FailureKind> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     for _ in 0..DEPTH {
         let Some(inner) = cause else { break };
         if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
-            return tls_kind(tls);
+            return Some(tls_kind(tls));
         }
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
-            if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
-            {
-                return tls_kind(tls);
+            if let Some(wrapped) = io.get_ref() {
+                // `source` of such an error skips the error that it wraps.
+                cause = Some(wrapped);
+                continue;
             }
             match io.kind() {
-                ErrorKind::TimedOut => return FailureKind::Timeout,
-                ErrorKind::ConnectionRefused => return FailureKind::Refused,
+                ErrorKind::TimedOut => return Some(FailureKind::Timeout),
+                ErrorKind::ConnectionRefused => return Some(FailureKind::Refused),
                 ErrorKind::ConnectionReset
                 | ErrorKind::ConnectionAborted
                 | ErrorKind::BrokenPipe
@@ -88,28 +97,47 @@ fn kind(error: &reqwest::Error) -> FailureKind {
                 | ErrorKind::HostUnreachable
                 | ErrorKind::NetworkUnreachable
                 | ErrorKind::NetworkDown
-                | ErrorKind::UnexpectedEof => return FailureKind::Connection,
+                | ErrorKind::UnexpectedEof => return Some(FailureKind::Connection),
                 _ => {}
             }
         }
         let text = inner.to_string();
         if text.contains("dns error") || text.contains("failed to lookup address") {
-            return FailureKind::Dns;
+            return Some(FailureKind::Dns);
         }
         if text.contains("connection closed before message completed")
             || text.contains("unexpected EOF")
             || text.contains("end of file before message length reached")
         {
-            return FailureKind::Connection;
+            return Some(FailureKind::Connection);
         }
         cause = inner.source();
     }
-    if error.is_connect() { FailureKind::Connection } else { FailureKind::Other }
+    None
 }
 
 fn tls_kind(error: &rustls::Error) -> FailureKind {
     match error {
         rustls::Error::InvalidCertificate(_) => FailureKind::Certificate,
         _ => FailureKind::Tls,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_is_found_below_wrapped_errors() {
+        let untrusted =
+            || rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let wrapped = || std::io::Error::new(ErrorKind::InvalidData, untrusted());
+        let (certificate, refused) = (FailureKind::Certificate, FailureKind::Refused);
+        assert_eq!(kind_of_chain(&untrusted()), Some(certificate));
+        assert_eq!(kind_of_chain(&wrapped()), Some(certificate));
+        assert_eq!(kind_of_chain(&std::io::Error::other(wrapped())), Some(certificate));
+        let io = std::io::Error::from(ErrorKind::ConnectionRefused);
+        assert_eq!(kind_of_chain(&std::io::Error::other(io)), Some(refused));
+        assert_eq!(kind_of_chain(&std::io::Error::other("something")), None);
     }
 }

@@ -68,11 +68,19 @@ pub(crate) enum Command {
     Auth(crate::auth_command::AuthArguments),
     /// List, show, and test the models of all providers
     Models(crate::models_command::ModelsArguments),
+    /// Find out what is wrong on this machine, and what to do
+    Doctor(crate::doctor_command::DoctorArguments),
     /// Print a completion script for a shell
     #[command(visible_alias = "completion")]
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        shell: crate::man_command::CompletionShell,
+    },
+    /// Print the man page, or write the pages of all commands into a directory
+    Man {
+        /// The directory
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
     /// Print a JSON Schema for programs that drive Parallax
     Schema {
@@ -88,6 +96,8 @@ pub(crate) enum Command {
 pub(crate) enum SchemaOf {
     /// The lines of stream-json: output, and input as the definition `InputLine`
     Events,
+    /// The report of `parallax doctor --json`
+    Doctor,
 }
 
 /// `parallax policy`.

@@ -18,7 +18,9 @@ use crate::arguments::{
     SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
+use crate::doctor_command::DoctorArguments;
 use crate::extending::{Extending, log_it};
+use crate::man_command::CompletionShell;
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::other_agents;
@@ -36,7 +38,9 @@ pub(crate) enum Invocation {
     /// Print this text.
     Help(String),
     /// Print the completion script for a shell.
-    Completions(clap_complete::Shell),
+    Completions(CompletionShell),
+    /// Print the man page, or write all into this directory.
+    Man(Option<PathBuf>),
     /// Print the version.
     Version,
     /// Play a scripted session.
@@ -61,6 +65,8 @@ pub(crate) enum Invocation {
     Auth(AuthArguments),
     /// List and test models.
     Models(ModelsArguments),
+    /// Check the machine.
+    Doctor(DoctorArguments),
     /// List the sessions of the project.
     ListSessions {
         settings: Settings,
@@ -258,11 +264,16 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         }
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
-        Some(Command::Schema { of: SchemaOf::Events }) => {
-            let schema = parallax_headless::stream_schema();
+        Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
+        Some(Command::Schema { of }) => {
+            let schema = match of {
+                SchemaOf::Events => parallax_headless::stream_schema(),
+                SchemaOf::Doctor => parallax_sdk::doctor::report_schema(),
+            };
             return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
         }
         Some(Command::Completions { shell }) => return Ok(Invocation::Completions(shell)),
+        Some(Command::Man { out }) => return Ok(Invocation::Man(out)),
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
         Some(Command::Extending(action)) => {
             if action.is_logged() {

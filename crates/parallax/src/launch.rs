@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use clap::CommandFactory as _;
-
 use parallax_headless::{
     ConversationSession, ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions,
     Signals, print_told, report_error, report_failure, report_spent, run_on, run_prompt,
@@ -14,14 +12,13 @@ use parallax_protocol::event::{EventBody, Failure, FailureKind, ItemDone, Level}
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
 
-use crate::arguments::Arguments;
 use crate::invocation::{Invocation, Printing, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
 use crate::{
-    acp_command, auth_command, demo, interactive, log, mcp_command, models_command, policy_command,
-    sandbox_command, sessions_command, trust_command, undo_command,
+    acp_command, auth_command, demo, doctor_command, interactive, log, man_command, mcp_command,
+    models_command, policy_command, sandbox_command, sessions_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -39,7 +36,14 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
         // These two start no runtime and open no file.
         Invocation::Help(text) => print(&text),
         Invocation::Version => print(VERSION),
-        Invocation::Completions(shell) => print(&completions(shell)),
+        Invocation::Completions(shell) => print(&man_command::completions(shell)),
+        Invocation::Man(out) => man_command::man(out.as_deref()).map_or_else(
+            |failure| {
+                let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+                report_failure(OutputFormat::Text, None, &failure, &mut stdout, &mut stderr)
+            },
+            |text| print(&text),
+        ),
         // Nor does this one start a runtime.
         Invocation::Trust { action, json } => match trust_command::run(action, json) {
             Ok(text) => print(&text),
@@ -112,13 +116,6 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
     }
 }
 
-/// The script that completes commands and flags.
-fn completions(shell: clap_complete::Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "parallax", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
-}
-
 /// Threads of the runtime: one would let a slow reader of stdout hold up
 /// signals, and more than four have nothing to do (searches bring their own).
 fn workers() -> usize {
@@ -149,6 +146,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         // Done before a runtime was started.
         Invocation::Version
         | Invocation::Completions(_)
+        | Invocation::Man(_)
         | Invocation::Undo(_)
         | Invocation::Sessions(_)
         | Invocation::Sandbox(_)
@@ -169,6 +167,12 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
             let format = auth_command::format(&typed);
             let done = auth_command::run(typed).await;
             return done.map(|text| print(&text)).map_err(|failure| early(failure, Some(format)));
+        }
+        Invocation::Doctor(typed) => {
+            let (text, code) =
+                doctor_command::run(typed).await.map_err(|failure| early(failure, None))?;
+            let printed = print(&text);
+            return Ok(if printed == ExitCode::SUCCESS { code } else { printed });
         }
         Invocation::Models(typed) => {
             let format = models_command::format(&typed);

@@ -335,6 +335,7 @@ mod tests {
             groups.iter().map(|group| format!("{group} --debug")).collect();
         known.extend(
             [
+                "doctor --model",
                 "explain --admin-policy",
                 "explain --policy",
                 "fork --at",

@@ -21,6 +21,7 @@ pub mod demo;
 mod directories;
 mod discovered_models;
 mod discovery;
+pub mod doctor;
 pub mod edit_arguments;
 pub mod editor;
 pub mod editors;

@@ -21,6 +21,7 @@ mod context;
 mod continuation;
 mod conversation;
 mod disk;
+mod doctor;
 mod drop_in;
 mod encryption;
 mod export_page;

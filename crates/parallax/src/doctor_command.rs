@@ -1,0 +1,68 @@
+//! `parallax doctor`: what is wrong on this machine, and what to do.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use parallax_headless::{ExitCode, json_document, one_line};
+use parallax_protocol::event::Failure;
+use parallax_sdk::doctor::{self, CheckStatus, DoctorReport};
+
+use crate::invocation::Settings;
+use crate::man_command::called_name;
+use crate::start;
+
+/// `parallax doctor`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub(crate) struct DoctorArguments {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Check the service of this model
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+/// Checks everything. Returns what is printed and the exit code: 1 when something does not work.
+///
+/// # Errors
+/// When the working directory cannot be read.
+pub(crate) async fn run(typed: DoctorArguments) -> Result<(String, ExitCode), Failure> {
+    let settings = Settings { model: typed.model, ..Settings::default() };
+    let options = start::options(&settings)?;
+    let report = doctor::examine(options, &called_name()).await;
+    let code = if report.has_errors() { ExitCode(1) } else { ExitCode::SUCCESS };
+    let text = if typed.json { json_document(&report) } else { text_of(&report) };
+    Ok((text, code))
+}
+
+fn text_of(report: &DoctorReport) -> String {
+    let mut text = format!("Parallax {} on {}\n\n", report.version, report.platform);
+    let width = report.checks.iter().map(|check| check.title.chars().count()).max().unwrap_or(0);
+    let indent = " ".repeat(width + 13);
+    for check in &report.checks {
+        let status = match check.status {
+            CheckStatus::Ok => "ok",
+            CheckStatus::Info => "info",
+            CheckStatus::Skipped => "skipped",
+            CheckStatus::Warning => "warning",
+            CheckStatus::Error => "error",
+        };
+        let mut lines = check.detail.lines().map(one_line);
+        let first = lines.next().unwrap_or_default();
+        let _ = writeln!(text, "  {status:<9}{:<width$}  {first}", one_line(&check.title));
+        for line in lines {
+            let _ = writeln!(text, "{indent}{line}");
+        }
+        if let Some(remedy) = &check.remedy {
+            let _ = writeln!(text, "{indent}→ {}", one_line(remedy));
+        }
+    }
+    let count = |status| report.checks.iter().filter(|check| check.status == status).count();
+    let (errors, warnings) = (count(CheckStatus::Error), count(CheckStatus::Warning));
+    let _ = match (errors, warnings) {
+        (0, 0) => writeln!(text, "\nEverything works."),
+        _ => writeln!(text, "\nErrors: {errors}. Warnings: {warnings}."),
+    };
+    text
+}

@@ -1,0 +1,97 @@
+//! `parallax man` and `parallax completions`: what is generated from the table of arguments.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Command, CommandFactory as _, ValueEnum};
+use clap_complete::Generator;
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::arguments::Arguments;
+
+/// A shell with completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompletionShell {
+    Bash,
+    Elvish,
+    Fish,
+    Nushell,
+    #[value(name = "powershell", alias = "power-shell")]
+    PowerShell,
+    Zsh,
+}
+
+/// The name that the program was called by.
+pub(crate) fn called_name() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().map(|name| name.to_string_lossy().into_owned());
+    // Only names that need no quoting in a script or a page.
+    let is_plain = |name: &String| {
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || "._-".contains(it))
+    };
+    name.filter(is_plain).unwrap_or_else(|| "parallax".to_owned())
+}
+
+/// The script that completes commands and flags.
+pub(crate) fn completions(shell: CompletionShell) -> String {
+    use clap_complete::Shell;
+    match shell {
+        CompletionShell::Bash => script(Shell::Bash),
+        CompletionShell::Elvish => script(Shell::Elvish),
+        CompletionShell::Fish => script(Shell::Fish),
+        CompletionShell::Nushell => script(clap_complete_nushell::Nushell),
+        CompletionShell::PowerShell => script(Shell::PowerShell),
+        CompletionShell::Zsh => script(Shell::Zsh),
+    }
+}
+
+fn script(shell: impl Generator) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), called_name(), &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Writes the man pages into a directory, or returns that of the program. Returns what is printed.
+///
+/// # Errors
+/// When a page cannot be written.
+pub(crate) fn man(out: Option<&Path>) -> Result<String, Failure> {
+    let name = called_name();
+    let mut command = Arguments::command().display_name(name.clone()).bin_name(name.clone());
+    command.build();
+    let Some(out) = out else {
+        let mut page = Vec::new();
+        let rendered = clap_mangen::Man::new(command).render(&mut page);
+        rendered.map_err(|error| cannot_write(Path::new("-"), &error))?;
+        return Ok(String::from_utf8_lossy(&page).into_owned());
+    };
+    std::fs::create_dir_all(out).map_err(|error| cannot_write(out, &error))?;
+    let mut written = Vec::new();
+    write_pages(&command, &name, out, &mut written)?;
+    Ok(written.iter().map(|path| format!("{}\n", path.display())).collect())
+}
+
+/// Writes the page of a command, and of its subcommands.
+fn write_pages(
+    command: &Command,
+    name: &str,
+    out: &Path,
+    written: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
+    let path = out.join(format!("{name}.1"));
+    let page = clap_mangen::Man::new(command.clone().display_name(name.to_owned()));
+    let mut text = Vec::new();
+    page.render(&mut text).map_err(|error| cannot_write(&path, &error))?;
+    std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
+    written.push(path);
+    let shown = |it: &&Command| !it.is_hide_set() && it.get_name() != "help";
+    for inner in command.get_subcommands().filter(shown) {
+        write_pages(inner, &format!("{name}-{}", inner.get_name()), out, written)?;
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("Failed to write {}: {error}", path.display());
+    Failure { kind: FailureKind::Internal, message, status: None }
+}

@@ -1,0 +1,171 @@
+//! `parallax doctor` on broken machines: it names the cause and the remedy.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{World, finish};
+
+/// The report and the exit code.
+fn examine(mut command: Command) -> (Value, u8) {
+    command.args(["doctor", "--json"]);
+    let done = finish(command);
+    let report = serde_json::from_str(&done.out()).unwrap_or_else(|_| panic!("{}", done.err()));
+    (report, u8::try_from(done.code()).expect("a code"))
+}
+
+fn check(report: &Value, id: &str) -> Value {
+    let checks = report["checks"].as_array().expect("checks");
+    let found = checks.iter().find(|check| check["id"] == id);
+    found.unwrap_or_else(|| panic!("no check {id}: {report}")).clone()
+}
+
+/// The check failed so that both the cause and a remedy are named.
+fn assert_error(report: &Value, id: &str, cause: &str) {
+    let check = check(report, id);
+    assert_eq!(check["status"], "error", "{check}");
+    assert!(check["detail"].as_str().expect("text").contains(cause), "{cause}: {check}");
+    assert!(check["remedy"].as_str().is_some_and(|text| !text.is_empty()), "{check}");
+}
+
+#[test]
+fn report_of_a_working_machine_is_valid_and_has_no_errors() {
+    let world = World::new("[]");
+    let (report, code) = examine(world.command(&[]));
+    assert_eq!(code, 0, "{report}");
+    for id in ["home", "settings", "credentials", "network.dns", "network.connection", "sandbox"] {
+        assert_ne!(check(&report, id)["status"], "error", "{id}");
+    }
+    let schema = world.run_well(&["schema", "doctor"]);
+    let schema: Value = serde_json::from_str(&schema.out()).expect("a schema");
+    let valid = jsonschema::validator_for(&schema).expect("a validator");
+    assert!(valid.is_valid(&report), "{report}");
+    let text = world.run(&["doctor"]);
+    assert!(text.out().contains("Parallax ") && text.out().contains("Sandbox"), "{}", text.out());
+    // No key is shown.
+    assert!(
+        !text.out().contains(testkit::API_KEY) && !report.to_string().contains(testkit::API_KEY)
+    );
+}
+
+#[test]
+fn missing_key_and_unusable_settings_are_errors() {
+    let world = World::new("[]");
+    let mut command = world.command(&[]);
+    command.env_remove("GEMINI_API_KEY").env_remove("GOOGLE_GEMINI_BASE_URL");
+    let (report, code) = examine(command);
+    assert_eq!(code, 1);
+    assert_error(&report, "credentials", "no credentials");
+    world.home.write_home(".gemini/settings.json", "{\"a\": ").expect("settings");
+    let (report, code) = examine(world.command(&[]));
+    assert_eq!(code, 1);
+    assert_error(&report, "settings", "settings.json:1");
+    assert_eq!(check(&report, "network")["status"], "skipped");
+}
+
+#[test]
+fn network_path_is_checked_step_by_step() {
+    let world = World::new("[]");
+    let with = |name: &str, value: &str| {
+        let mut command = world.command(&[]);
+        command.env(name, value);
+        examine(command).0
+    };
+    let report = with("GOOGLE_GEMINI_BASE_URL", "https://host.invalid");
+    assert_error(&report, "network.dns", "host.invalid");
+    assert_eq!(check(&report, "network.key")["status"], "skipped");
+    // A port that was just free.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let report = with("GOOGLE_GEMINI_BASE_URL", &format!("http://127.0.0.1:{port}"));
+    assert_error(&report, "network.connection", "cannot be reached");
+    let mut command = world.command(&[]);
+    command.env("GOOGLE_GEMINI_BASE_URL", "https://example.com");
+    command.env("HTTPS_PROXY", format!("http://127.0.0.1:{port}"));
+    let (report, _) = examine(command);
+    assert_error(&report, "network.connection", "the proxy cannot be reached");
+    assert!(check(&report, "network.proxy")["detail"].as_str().unwrap().contains("127.0.0.1"));
+}
+
+/// A service with one answer for every request.
+fn service(status: &str, date: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let body = r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}"#;
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ndate: {date}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn rejected_key_and_a_wrong_clock_are_errors() {
+    let world = World::new("[]");
+    let mut command = world.command(&[]);
+    command.env("GOOGLE_GEMINI_BASE_URL", service("400 Bad", "Tue, 01 Feb 2022 10:00:00 GMT"));
+    let (report, code) = examine(command);
+    assert_eq!(code, 1);
+    assert_error(&report, "network.key", "API key not valid");
+    assert_error(&report, "network.clock", "ahead of the clock of the service");
+}
+
+#[test]
+fn home_that_cannot_be_written_and_dead_servers_are_errors() {
+    let world = World::new("[]");
+    let servers = json!({"mcpServers": {"dead": {"command": "/nonexistent/server"}}});
+    world.home.write_home(".gemini/settings.json", &servers.to_string()).expect("settings");
+    let (report, code) = examine(world.command(&[]));
+    assert_eq!(code, 1);
+    assert_error(&report, "mcp.dead", "/nonexistent/server");
+    let mut command = world.command(&[]);
+    command.env("GEMINI_CLI_HOME", "/proc/1");
+    let (report, code) = examine(command);
+    assert_eq!(code, 1);
+    assert_error(&report, "home", "/proc/1");
+}
+
+#[test]
+fn another_program_of_the_name_is_a_warning() {
+    let world = World::new("[]");
+    let folder = world.home.root().join("first");
+    std::fs::create_dir(&folder).expect("a folder");
+    let other = folder.join("parallax");
+    std::fs::write(&other, "#!/bin/sh\n").expect("write");
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    let mut command = world.command(&[]);
+    let path = std::env::var("PATH").expect("a path");
+    command.env("PATH", format!("{}:{path}", folder.display()));
+    let (report, code) = examine(command);
+    assert_eq!(code, 0);
+    let program = check(&report, "program");
+    assert_eq!(program["status"], "warning", "{program}");
+    assert!(program["detail"].as_str().unwrap().contains(&*other.to_string_lossy()), "{program}");
+}
+
+#[test]
+fn man_pages_and_completions_have_the_name_of_the_program() {
+    let world = World::new("[]");
+    let out = world.home.root().join("man");
+    let done = world.run(&["man", "--out", &out.to_string_lossy()]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(done.out().lines().count() > 40, "{}", done.out());
+    let page = std::fs::read_to_string(out.join("parallax-models-list.1")).expect("a page");
+    assert!(page.contains(".SH SYNOPSIS"), "{page}");
+    let link = world.home.root().join("gemini");
+    std::os::unix::fs::symlink(crate::support::PROGRAM, &link).expect("a link");
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish", "nushell"] {
+        let mut command = world.home.command(&link, &world.server.url());
+        command.args(["completions", shell]);
+        let done = finish(command);
+        assert!(done.out().contains("gemini") && !done.out().contains("_parallax"), "{shell}");
+    }
+}
