@@ -16,4 +16,4 @@ pub use edit::{Edited, McpScope, add_server, names_in, remove_server, scope_file
 pub use enablement::{EnablementFiles, same_name};
 pub(crate) use gather::expand_servers;
 pub use gather::{ExtensionServers, McpChoice, McpServers};
-pub use server::{Endpoint, Gate, McpServer, McpSource, ServerError, is_refused};
+pub use server::{EMBEDDER, Endpoint, Gate, McpServer, McpSource, ServerError, is_refused};

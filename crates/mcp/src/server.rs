@@ -147,7 +147,7 @@ impl Server {
     /// It was waited for long enough. It may still come.
     pub(crate) fn give_up_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
-            self.shared.keep(&self.key, Err(String::new()));
+            self.store(Err(String::new()));
         }
     }
 
@@ -401,11 +401,18 @@ impl Server {
             (changed, first)
         };
         if changed || first {
-            self.shared.keep(&self.key, Ok(catalog));
+            self.store(Ok(catalog));
         }
         // Also when nothing changed: somebody may wait for it to be known.
         self.shared.changed();
         changed
+    }
+
+    /// Stores what it offers, or why it does not answer, for the next sessions.
+    fn store(&self, known: Result<Arc<Catalog>, String>) {
+        if !self.config.is_of_this_run() {
+            self.shared.keep(&self.key, known);
+        }
     }
 
     fn failed(self: &Arc<Self>, error: McpError) {
@@ -422,7 +429,7 @@ impl Server {
             std::mem::replace(&mut state.unknown, false) || state.catalog.is_empty()
         };
         if forget && !self.closing.load(Ordering::Acquire) {
-            self.shared.keep(&self.key, Err(why));
+            self.store(Err(why));
         }
         self.shared.changed();
     }

@@ -366,6 +366,10 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp_config: Vec<PathBuf>,
 
+    /// Add the skills in this directory for this run; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) skill_dir: Vec<PathBuf>,
+
     /// Extensions to load, and no others; comma-separated or repeated; `none` for none
     #[arg(short, long, value_name = "NAMES")]
     pub(crate) extensions: Vec<String>,

@@ -115,6 +115,7 @@ pub(crate) struct Settings {
     /// Empty leaves the setting as it is.
     pub(crate) allowed_mcp_servers: Vec<String>,
     pub(crate) mcp_config: Vec<PathBuf>,
+    pub(crate) skill_directories: Vec<PathBuf>,
     pub(crate) extensions: Vec<String>,
     pub(crate) skip_trust: bool,
     /// Empty leaves the setting as it is; so do the other paths.
@@ -135,6 +136,9 @@ pub(crate) struct Settings {
     pub(crate) debug: bool,
     /// Whether questions can be answered.
     pub(crate) interactive: bool,
+    /// Whether the first prompt waits for MCP servers that were never seen, although questions can
+    /// be answered.
+    pub(crate) waits_for_servers: bool,
 }
 
 /// Which session.
@@ -389,6 +393,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             return Err(exclusive("--input-format stream-json", "--output-schema"));
         }
         settings.interactive = true;
+        settings.waits_for_servers = true;
         return Ok(Invocation::StreamInput { settings, printing });
     }
     if first.is_some() && !around.stdin_is_terminal {
@@ -518,6 +523,7 @@ fn settings(
         exclude_tools: list(&typed.exclude_tools),
         allowed_mcp_servers: list(&typed.allowed_mcp_server_names).unwrap_or_default(),
         mcp_config: typed.mcp_config,
+        skill_directories: typed.skill_dir,
         extensions: list(&typed.extensions).unwrap_or_default(),
         skip_trust: typed.skip_trust,
         policy_paths: paths(&typed.rules.policy),
@@ -538,6 +544,7 @@ fn settings(
         ignore_env: typed.ignore_env,
         debug: typed.debug || around.debug,
         interactive: false,
+        waits_for_servers: false,
     })
 }
 

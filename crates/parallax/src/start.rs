@@ -51,6 +51,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         include_directories: settings.include_directories.clone(),
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
         mcp_servers: mcp_servers_of(&settings.mcp_config)?,
+        skill_directories: skill_directories_of(&settings.skill_directories)?,
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
         allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
         append_system_prompt: settings.append_system_prompt.clone(),
@@ -68,6 +69,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
             invocation::SessionChoice::Import(file) => SessionChoice::Import(file.clone()),
         },
         interactive: settings.interactive,
+        waits_for_servers: settings.waits_for_servers,
         budget_questions: false,
         keeps_file_texts: false,
         editor: SessionEditor::default(),
@@ -114,6 +116,17 @@ fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
         }
     }
     Ok(servers)
+}
+
+/// The directories of `--skill-dir`, absolute.
+fn skill_directories_of(directories: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let absolute = |directory: &PathBuf| {
+        directory.canonicalize().ok().filter(|directory| directory.is_dir()).ok_or_else(|| {
+            let shown = one_line(&directory.display().to_string());
+            input(format!("`--skill-dir {shown}`: the directory does not exist"))
+        })
+    };
+    directories.iter().map(absolute).collect()
 }
 
 /// The format for a command line that names none.

@@ -124,6 +124,8 @@ pub struct LaunchOptions {
     pub allowed_mcp_servers: Vec<String>,
     /// MCP servers of the program that embeds the session, as entries of `mcpServers`.
     pub mcp_servers: parallax_protocol::Object,
+    /// `--skill-dir`: directories that hold skills, absolute.
+    pub skill_directories: Vec<PathBuf>,
     /// `--append-system-prompt`.
     pub append_system_prompt: Option<String>,
     /// `-e`: only these extensions; `none`: none; empty: as they are switched.
@@ -138,6 +140,9 @@ pub struct LaunchOptions {
     pub session: SessionChoice,
     /// Whether questions can be answered.
     pub interactive: bool,
+    /// Whether the first prompt waits for MCP servers that were never seen, although questions
+    /// can be answered: a program sends its prompts without waiting itself.
+    pub waits_for_servers: bool,
     /// Whether a person is there who is asked when a budget is spent; else the
     /// turn ends.
     pub budget_questions: bool,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_config::mcp::{
-    Endpoint, ExtensionServers, Gate, McpChoice, McpServer, McpServers, is_refused, names_in,
-    same_name,
+    EMBEDDER, Endpoint, ExtensionServers, Gate, McpChoice, McpServer, McpServers, is_refused,
+    names_in, same_name,
 };
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
@@ -23,8 +23,6 @@ use crate::versions::Versions;
 
 /// How long a server may take when it is only tried.
 const PROBE: Duration = Duration::from_secs(5);
-/// The source of servers that an editor passes to a session.
-const EMBEDDER: &str = "editor";
 /// Which variables of which servers were told of.
 const TOLD: &str = ".told-of-server-variables";
 
@@ -184,7 +182,7 @@ impl Launch {
     /// Where a person looks on, nothing waits; a single answer needs its tools.
     fn first_wait(&self) -> Duration {
         let set = self.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
-        match self.options.interactive {
+        match self.options.interactive && !self.options.waits_for_servers {
             true => Duration::ZERO,
             false => Duration::try_from_secs_f64(set / 1000.0).unwrap_or_default(),
         }

@@ -49,6 +49,10 @@ impl Launch {
         let config = &self.config;
         let mut folders = self.extensions().skill_folders();
         folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
+        let given = self.options.skill_directories.iter();
+        folders.extend(
+            given.map(|folder| SkillFolder { tier: SkillTier::User, folder: folder.clone() }),
+        );
         folders
     }
 

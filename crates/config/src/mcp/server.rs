@@ -8,7 +8,10 @@ use parallax_protocol::code_text::{check_command, check_name, code_text};
 use serde_json::Value;
 
 use super::confinement::{SandboxGrants, sandbox};
-use super::credentials::{self, AuthProvider, OAuthSettings};
+use super::credentials::{self, AuthProvider, OAuthSettings, is_this_machine};
+
+/// The source of servers that the program which drives the session passes to it.
+pub const EMBEDDER: &str = "editor";
 
 /// How long a request may take when the server's `timeout` says nothing.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(600_000);
@@ -280,6 +283,14 @@ impl McpServer {
         })
     }
 
+    /// Whether it lives only as long as the program that drives the session: its port and its
+    /// token are other ones in the next run, so what it offers is not worth storing.
+    pub fn is_of_this_run(&self) -> bool {
+        let McpSource::Extension(source) = &self.source else { return false };
+        let url = self.endpoint.url().and_then(|url| url::Url::parse(url).ok());
+        source == EMBEDDER && url.is_some_and(|url| is_this_machine(&url))
+    }
+
     /// Whether the tool of that name (the server's own) counts.
     pub fn counts(&self, tool: &str) -> bool {
         if self.exclude.iter().any(|entry| entry == tool) {
@@ -447,6 +458,19 @@ mod tests {
         assert_eq!(names(McpSource::Workspace), (vec!["A".to_owned()], 2));
         let all = ["NODE_OPTIONS", "A", "Dyld_X"].map(str::to_owned).to_vec();
         assert_eq!(names(McpSource::User), (all, 2));
+    }
+
+    #[test]
+    fn only_local_addresses_of_the_embedder_are_of_this_run() {
+        let is_of_this_run = |source: &str, value: Value| {
+            let source = McpSource::Extension(source.to_owned());
+            McpServer::read("s", &value, source).expect("a server").is_of_this_run()
+        };
+        let local = json!({"url": "http://127.0.0.1:4000/mcp"});
+        assert!(is_of_this_run(EMBEDDER, local.clone()));
+        assert!(!is_of_this_run("other", local));
+        assert!(!is_of_this_run(EMBEDDER, json!({"url": "https://mcp.example/"})));
+        assert!(!is_of_this_run(EMBEDDER, json!({"command": "c"})));
     }
 
     #[test]

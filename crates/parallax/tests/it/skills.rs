@@ -110,6 +110,20 @@ fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
 }
 
 #[test]
+fn skills_of_a_given_directory_count_for_one_run() {
+    let world = World::new(r#"[{"text": "done"}, {"text": "done"}]"#);
+    world.home.write("given/review/SKILL.md", SKILL).unwrap();
+    world.run_well(&["--skill-dir", "given", "-p", "go"]);
+    assert!(body(&world, 0).contains("<name>review</name>"));
+    // The directory of the skill itself, too.
+    world.run_well(&["--skill-dir=given/review", "-p", "go"]);
+    assert!(body(&world, 1).contains("<name>review</name>"));
+    let done = world.run(&["--skill-dir", "nowhere", "-p", "go"]);
+    assert_eq!(done.code(), 42);
+    assert!(done.err().contains("does not exist"), "{}", done.err());
+}
+
+#[test]
 fn nobody_agreed_means_not_activated() {
     let world = world();
     world.run_well(&["-p", "go"]);
