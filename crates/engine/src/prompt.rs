@@ -234,7 +234,7 @@ mod tests {
         };
         let bare = assemble(PromptFlags::default(), &|_| SectionText::BuiltIn);
         assert_eq!(names(&bare), [""; 0], "{bare}");
-        for tool in ["read_file", "write_todos", "run_shell_command", "glob", "web_fetch"] {
+        for tool in ["read_file", "write_todos", "glob", "web_fetch"] {
             let tools = [tool.to_owned()];
             let flags = PromptFlags { tools: &tools, ..PromptFlags::default() };
             let mut told = names(&assemble(flags, &|_| SectionText::BuiltIn));

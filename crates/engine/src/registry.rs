@@ -13,17 +13,11 @@ use serde_json::{Value, json};
 /// do not see it.
 pub(crate) const WAIT_FOR_PREVIOUS: &str = "wait_for_previous";
 
-/// Tools that declare this argument. Tools for files, commands, and the web accept it
+/// Tools that declare this argument. Tools for files, commands, processes, and the web accept it
 /// undeclared: models call them more reliably when their schema holds nothing else. Tools of
 /// MCP servers declare it themselves.
-const WAITABLE_TOOLS: [&str; 6] = [
-    "update_topic",
-    "list_background_processes",
-    "read_background_output",
-    "invoke_agent",
-    "list_mcp_resources",
-    "read_mcp_resource",
-];
+const WAITABLE_TOOLS: [&str; 4] =
+    ["update_topic", "invoke_agent", "list_mcp_resources", "read_mcp_resource"];
 /// Name prefix of tools that a discovery command of the user declares.
 const DISCOVERED_PREFIX: &str = "discovered_tool_";
 
@@ -46,11 +40,8 @@ fn declaration(spec: &ToolSpec, description: &str) -> Value {
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
             properties.entry(WAIT_FOR_PREVIOUS).or_insert_with(|| {
-                json!({
-                    "type": "boolean",
-                    "description": "Run only after all earlier calls of this response have \
-                        finished."
-                })
+                // The system prompt describes it.
+                json!({"type": "boolean"})
             });
         }
     }

@@ -31,12 +31,12 @@ pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
 /// The same for some directories of the workspace.
 pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize) -> String {
     let rules = workspace.ignore_rules(IgnoreFlags::of(workspace.filtering()));
-    let mut text = format!(
-        "Showing up to {max_items} items (files + folders). Folders or files indicated with ... contain more items not shown, were ignored, or the display limit ({max_items} items) was reached."
-    );
+    let mut text = String::new();
+    let mut is_cut = false;
     let mut left = max_items;
     for root in roots {
         let nodes = gather(workspace, &rules, root, &mut left);
+        is_cut |= nodes.iter().any(|node| node.cut);
         text.push_str(&format!("\n\n{}", root.display()));
         if !text.ends_with('/') {
             text.push('/');
@@ -47,7 +47,13 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
         }
         text.truncate(text.trim_end().len());
     }
-    text
+    let head = match is_cut {
+        true => format!(
+            "Files (`...` marks what is ignored, or omitted after {max_items} files and directories):"
+        ),
+        false => "Files:".to_owned(),
+    };
+    head + &text
 }
 
 /// Reads directories breadth first until the items are used up.

@@ -40,10 +40,6 @@ const WORDS: &[(&str, &str)] = &[
     ("completions", COMPLETIONS),
     ("config", "settings are in `~/.parallax/settings.json`; `/settings` in a session edits them"),
     ("continue", "use `parallax --resume`"),
-    (
-        "doctor",
-        "`parallax sandbox explain` and `parallax extensions doctor` check the installation",
-    ),
     ("exec", "use `parallax -p \"…\"`"),
     ("init", "run `/init` in a session"),
     ("install", "install an extension with `parallax extensions install SOURCE`"),

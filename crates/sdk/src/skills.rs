@@ -133,10 +133,9 @@ pub(crate) fn section(skills: &Skills) -> String {
     if enabled.is_empty() {
         return String::new();
     }
-    let mut text = "# Available Agent Skills\n\nFor work that one of these skills describes, call \
-                    `activate_skill` with its name first, and follow what it says: its \
-                    `<instructions>` rank above these defaults, not above Safety.\n\n\
-                    <available_skills>\n"
+    let mut text = "# Available Agent Skills\n\nBefore work that a skill describes, call \
+                    `activate_skill` with its name and follow its `<instructions>`: they rank \
+                    above these defaults, but not above Safety.\n\n<available_skills>\n"
         .to_owned();
     let described = described(&enabled);
     for skill in enabled {
@@ -149,8 +148,8 @@ pub(crate) fn section(skills: &Skills) -> String {
         // Writing into a text cannot fail.
         let _ = writeln!(
             text,
-            "  <skill>\n    <name>{name}</name>\n    <description>{description}</description>\n    \
-             <location>{location}</location>\n  </skill>"
+            "<skill><name>{name}</name><description>{description}</description>\
+             <location>{location}</location></skill>"
         );
     }
     text.push_str("</available_skills>\n");
@@ -212,7 +211,7 @@ mod tests {
         skills.skills = vec![skill("a", "x </skill> y"), skill("b", &"z".repeat(BUDGET))];
         let text = section(&skills);
         assert!(text.contains("x &lt;/skill&gt; y"), "{text}");
-        assert!(text.contains("<name>b</name>\n    <description></description>"), "{text}");
+        assert!(text.contains("<name>b</name><description></description>"), "{text}");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl ActivateSkill {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "name": {"type": "string", "enum": names, "description": "The skill."}
+                    "name": {"type": "string", "enum": names}
                 },
                 "required": ["name"]
             }),

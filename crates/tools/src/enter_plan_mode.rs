@@ -32,7 +32,7 @@ impl EnterPlanMode {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "reason": {"type": "string", "description": "Why a plan first, in a sentence."}
+                    "reason": {"type": "string"}
                 }
             }),
             kind: ToolKind::Plan,

@@ -43,10 +43,10 @@ impl Glob {
                 "type": "object",
                 "properties": {
                     "pattern": {"type": "string"},
-                    "dir_path": {"type": "string", "description": "Default: the workspace."},
-                    "case_sensitive": {"type": "boolean", "description": "Default false."},
-                    "respect_git_ignore": {"type": "boolean", "description": "Default true."},
-                    "respect_gemini_ignore": {"type": "boolean", "description": "Default true."}
+                    "dir_path": {"type": "string"},
+                    "case_sensitive": {"type": "boolean"},
+                    "respect_git_ignore": {"type": "boolean"},
+                    "respect_gemini_ignore": {"type": "boolean"}
                 },
                 "required": ["pattern"]
             }),

@@ -37,7 +37,7 @@ impl GoogleWebSearch {
             description: include_str!("google_web_search/description.md").trim_end().into(),
             parameters: json!({
                 "type": "object",
-                "properties": {"query": {"type": "string", "description": "What to search for."}},
+                "properties": {"query": {"type": "string"}},
                 "required": ["query"]
             }),
             kind: ToolKind::Search,

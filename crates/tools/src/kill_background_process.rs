@@ -31,7 +31,7 @@ impl KillBackgroundProcess {
                 parameters: json!({
                     "type": "object",
                     "properties": {
-                        "pid": {"type": "integer", "description": "The PID as listed."}
+                        "pid": {"type": "integer"}
                     },
                     "required": ["pid"]
                 }),

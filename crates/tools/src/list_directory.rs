@@ -40,7 +40,7 @@ impl ListDirectory {
                 "type": "object",
                 "properties": {
                     "dir_path": {"type": "string"},
-                    "ignore": {"type": "array", "items": {"type": "string"}, "description": "Globs of names to leave out."},
+                    "ignore": {"type": "array", "items": {"type": "string"}},
                     "file_filtering_options": {
                         "type": "object",
                         "properties": {

@@ -38,11 +38,11 @@ impl ReadBackgroundOutput {
                 parameters: json!({
                     "type": "object",
                     "properties": {
-                        "pid": {"type": "integer", "description": "The PID."},
+                        "pid": {"type": "integer"},
                         "lines": {
                             "type": "integer",
                             "minimum": 1,
-                            "description": "How many lines (100)."
+                            "description": "Default 100."
                         },
                         "delay_ms": {
                             "type": "integer",

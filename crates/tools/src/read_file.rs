@@ -35,8 +35,8 @@ impl ReadFile {
                 "type": "object",
                 "properties": {
                     "file_path": {"type": "string"},
-                    "start_line": {"type": "integer", "minimum": 1, "description": "First line, from 1."},
-                    "end_line": {"type": "integer", "minimum": 1, "description": "Last line, inclusive."}
+                    "start_line": {"type": "integer", "minimum": 1, "description": "From 1."},
+                    "end_line": {"type": "integer", "minimum": 1, "description": "Inclusive."}
                 },
                 "required": ["file_path"]
             }),

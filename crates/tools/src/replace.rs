@@ -58,10 +58,10 @@ impl Replace {
                 "type": "object",
                 "properties": {
                     "file_path": {"type": "string"},
-                    "instruction": {"type": "string", "description": "What the change does and why, one sentence."},
+                    "instruction": {"type": "string", "description": "What changes and why, in one sentence."},
                     "old_string": {"type": "string"},
                     "new_string": {"type": "string"},
-                    "allow_multiple": {"type": "boolean", "description": "Replace all occurrences. Default false."}
+                    "allow_multiple": {"type": "boolean", "description": "Replace all occurrences."}
                 },
                 "required": ["file_path", "instruction", "old_string", "new_string"]
             }),

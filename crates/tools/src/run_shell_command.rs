@@ -91,9 +91,9 @@ impl RunShellCommand {
 fn spec(options: &ShellOptions) -> ToolSpec {
     let mut description = include_str!("run_shell_command/description.md").trim_end().to_owned();
     description.push_str(if options.interactive_shell {
-        " For servers and watchers set `is_background`, do not use `&`."
+        " Start servers and watchers with `is_background`, not `&`."
     } else {
-        " For servers and watchers set `is_background` or use `&`."
+        " Start servers and watchers with `is_background` or `&`."
     });
     if options.output_efficiency {
         description.push_str(" Keep output short: quiet flags, no pagers.");
@@ -103,11 +103,11 @@ fn spec(options: &ShellOptions) -> ToolSpec {
         && let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut)
     {
         properties.insert("additional_permissions".into(), permission_parameters());
-        let why = json!({"type": "string", "description": "Why it needs them, one sentence."});
+        let why = json!({"type": "string", "description": "Why."});
         properties.insert("justification".into(), why);
         description.push_str(
-            " Commands run in a sandbox: they write the project and a private /tmp, and have no \
-             network unless it is given. Ask with `additional_permissions` for what a command needs.",
+            " Commands are sandboxed: they can write the project and a private /tmp, and have no \
+             network. Request what else one needs with `additional_permissions`.",
         );
     }
     ToolSpec {
@@ -126,7 +126,6 @@ fn permission_parameters() -> Value {
     let paths = || json!({"type": "array", "items": {"type": "string"}});
     json!({
         "type": "object",
-        "description": "What the command needs beyond the sandbox.",
         "properties": {
             "network": {"type": "boolean"},
             "fileSystem": {
@@ -141,23 +140,17 @@ fn parameters() -> Value {
     json!({
             "type": "object",
             "properties": {
-                "command": {"type": "string", "description": "Exact text for the shell."},
+                "command": {"type": "string"},
                 "description": {
                     "type": "string",
-                    "description": "For the user: what it does, one short sentence."
+                    "description": "What it does, for the user."
                 },
-                "dir_path": {
-                    "type": "string",
-                    "description": "Folder to run in. Default: the project root."
-                },
-                "is_background": {
-                    "type": "boolean",
-                    "description": "Let it run on in the background."
-                },
+                "dir_path": {"type": "string", "description": "Default: the project root."},
+                "is_background": {"type": "boolean"},
                 "delay_ms": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "With is_background: wait this long first (200)."
+                    "description": "With `is_background`: wait for output (200)."
                 }
             },
             "required": ["command"]

@@ -53,12 +53,12 @@ impl SaveMemory {
                     "fact": {
                         "type": "string",
                         "minLength": 1,
-                        "description": "One sentence that can be understood on its own."
+                        "description": "A self-contained sentence."
                     },
                     "scope": {
                         "type": "string",
                         "enum": ["user", "project", "global"],
-                        "description": "`user` (default; `global` is the same): for all projects of this person. `project`: the project's context file, which the team shares."
+                        "description": "`user` (default, also `global`): all projects of this user. `project`: the context file that the team shares."
                     }
                 },
                 "required": ["fact"]

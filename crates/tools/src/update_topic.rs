@@ -43,13 +43,12 @@ impl UpdateTopic {
                     "strategic_intent": {
                         "type": "string",
                         "minLength": 1,
-                        "description": "What you do next and why, in one sentence."
+                        "description": "What you will do next and why."
                     },
-                    "title": {"type": "string", "description": "The heading of a new topic."},
+                    "title": {"type": "string"},
                     "summary": {
                         "type": "string",
-                        "description": "What was done and found so far, in a few sentences; with \
-                                        a new topic."
+                        "description": "Results so far, for a new topic."
                     }
                 },
                 "required": ["strategic_intent"]

@@ -97,10 +97,10 @@ impl Shared {
 impl WebFetch {
     /// `main` names the session's main model at the time of a call.
     pub fn new(model: Arc<dyn Model>, main: MainModel, options: WebFetchOptions) -> Self {
-        let (property, says, description) = if options.direct {
-            ("url", "The http(s) URL.", include_str!("web_fetch/direct.md"))
+        let (property, description) = if options.direct {
+            ("url", include_str!("web_fetch/direct.md"))
         } else {
-            ("prompt", "URLs and instruction.", include_str!("web_fetch/description.md"))
+            ("prompt", include_str!("web_fetch/description.md"))
         };
         let spec = ToolSpec {
             name: "web_fetch".into(),
@@ -108,7 +108,7 @@ impl WebFetch {
             description: description.trim_end().into(),
             parameters: json!({
                 "type": "object",
-                "properties": {property: {"type": "string", "description": says}},
+                "properties": {property: {"type": "string"}},
                 "required": [property]
             }),
             kind: ToolKind::Fetch,

@@ -49,7 +49,6 @@ impl WriteTodos {
                     "properties": {
                         "todos": {
                             "type": "array",
-                            "description": "The complete list.",
                             "items": {
                                 "type": "object",
                                 "properties": {

@@ -31,19 +31,11 @@ impl InvokeAgent {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "agent_name": {
-                        "type": "string",
-                        "description": "The agent's name from the system prompt."
-                    },
-                    "prompt": {
-                        "type": "string",
-                        "description": "The complete task with everything the agent must know; \
-                            it does not see this conversation."
-                    },
+                    "agent_name": {"type": "string"},
+                    "prompt": {"type": "string"},
                     "resume": {
                         "type": "string",
-                        "description": "The id of an interrupted run, from its result. The agent \
-                            continues it; `prompt` adds instructions."
+                        "description": "The id of an interrupted run to continue."
                     }
                 },
                 "required": ["agent_name", "prompt"]

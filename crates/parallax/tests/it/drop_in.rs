@@ -202,8 +202,7 @@ fn session_of_another_directory_is_named_with_the_way_to_it() {
 fn words_of_other_agents_are_errors_with_a_hint() {
     let world = World::new(ANSWER);
     for (words, hint) in [
-        (&["doctor"][..], "parallax sandbox explain"),
-        (&["update"], "install the new version"),
+        (&["update"][..], "install the new version"),
         (&["login"], "GEMINI_API_KEY"),
         (&["Version"], "parallax --version"),
         (&["resume"], "parallax --resume"),
@@ -418,5 +417,16 @@ fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
         let all = format!("{}{}", done.out(), done.err());
         assert_eq!(done.code(), code, "{fields}: {all}");
         assert!(all.contains(what), "{fields}: {all}");
+    }
+}
+
+#[test]
+fn first_request_of_an_empty_project_is_short() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    for mode in ["default", "yolo"] {
+        world.run_well(&["-p", "hi", "--approval-mode", mode]);
+    }
+    for request in world.server.requests() {
+        assert!(request.body.len() <= 14_000, "{} bytes", request.body.len());
     }
 }

@@ -78,11 +78,9 @@ fn investigator(main: &str) -> Agent {
         }),
         ..built_in(
             "codebase_investigator",
-            "Finds out how a code base works and where: for bugs whose cause is not known, for \
-             changes that need an understanding of several parts, for questions about \
-             architecture and dependencies. It only reads. Gives a report: summary of findings, \
-             the way it went, and the files and symbols that matter with the reasons. Give it the \
-             whole objective and the user's own words.",
+            "Investigates a code base: the cause of a bug, what a change affects, architecture, \
+             dependencies. Read-only. Reports a summary, the files and symbols that matter, and \
+             why. Give it the whole objective, with the user's own words.",
             include_str!("codebase_investigator.md"),
         )
     }
@@ -113,8 +111,8 @@ fn cli_help() -> Agent {
         }),
         ..built_in(
             "cli_help",
-            "Answers questions about Parallax itself, this program: its features, settings, \
-             commands, keys, rules and files. It reads the program's own documentation.",
+            "Answers questions about Parallax itself (features, settings, commands, keys, files) from \
+             its documentation.",
             include_str!("cli_help.md"),
         )
     }
@@ -140,9 +138,9 @@ fn generalist() -> Agent {
         }),
         ..built_in(
             GENERALIST,
-            "Does any piece of work with all tools, edits and commands included. Use it for work \
-             in many steps or files that would fill this conversation with details (batch edits, \
-             long outputs, searches), and for independent pieces of work at the same time.",
+            "Does any work with all tools. Use it for work in many steps or files whose details would \
+             fill this conversation (batch edits, long outputs), and for independent work in \
+             parallel.",
             include_str!("generalist.md"),
         )
     }

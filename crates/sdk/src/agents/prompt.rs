@@ -72,11 +72,9 @@ pub(super) fn section(agents: &[&Agent]) -> String {
     if agents.is_empty() {
         return String::new();
     }
-    let mut text = "# Available Sub-Agents\n\nThese agents do work of their kind on their own; \
-                    start one with `invoke_agent`. Several calls in one answer run at the same \
-                    time; never several that would change the same files. Small \
-                    work is done quicker without one. When the user writes `@name` of one of them, hand the work to it.\n\n\
-                    <available_subagents>\n"
+    let mut text = "# Available Sub-Agents\n\nFor `invoke_agent`. Never let several change the \
+                    same files. `@name` in a prompt gives that agent the \
+                    work.\n\n<available_subagents>\n"
         .to_owned();
     let mut left = BUDGET;
     for agent in agents {
@@ -87,8 +85,7 @@ pub(super) fn section(agents: &[&Agent]) -> String {
         // Writing into a text cannot fail.
         let _ = writeln!(
             text,
-            "  <subagent>\n    <name>{}</name>\n    <description>{description}</description>\n  \
-             </subagent>",
+            "<subagent><name>{}</name><description>{description}</description></subagent>",
             agent.name
         );
     }
@@ -120,7 +117,7 @@ mod tests {
         let core = format!("Core.\n\n{SAFETY}\nMore.\n");
         for core in ["", core.as_str()] {
             let text = system(&agent, "t", &Around { core, ..Around::default() });
-            assert_eq!(text.matches("A denied call stays denied").count(), 1, "{text}");
+            assert_eq!(text.matches("Do not work around a denied call").count(), 1, "{text}");
             assert!(text.contains("<untrusted_context>"), "{text}");
         }
     }
@@ -131,7 +128,7 @@ mod tests {
         let odd = Agent::new("a", "</subagent>", AgentTier::User, "");
         let text = section(&[&odd, &long]);
         assert!(text.contains("&lt;/subagent&gt;"), "{text}");
-        assert!(text.contains("<name>b</name>\n    <description></description>"), "{text}");
+        assert!(text.contains("<name>b</name><description></description>"), "{text}");
         assert_eq!(section(&[]), "");
     }
 }

@@ -343,7 +343,7 @@ fn the_words_for_the_model_are_few() {
         let place = place_with(|options| options.interactive_shell = interactive_shell);
         let spec = place.tool.spec();
         assert!(spec.description.len() <= 500, "{}", spec.description.len());
-        assert_eq!(spec.description.contains("do not use `&`"), interactive_shell);
+        assert_eq!(spec.description.contains("not `&`"), interactive_shell);
     }
 }
 
