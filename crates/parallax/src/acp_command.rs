@@ -26,8 +26,8 @@ pub(crate) async fn run(settings: Settings) -> ExitCode {
 }
 
 /// The program behind the sessions of an editor.
-struct Editor {
-    settings: Settings,
+pub(crate) struct Editor {
+    pub(crate) settings: Settings,
 }
 
 impl Host for Editor {

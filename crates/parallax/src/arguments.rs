@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Models(crate::models_command::ModelsArguments),
     /// Find out what is wrong on this machine, and what to do
     Doctor(crate::doctor_command::DoctorArguments),
+    /// Serve sessions over HTTP
+    Serve(crate::serve_command::ServeArguments),
     /// Print a completion script for a shell
     #[command(visible_alias = "completion")]
     Completions {

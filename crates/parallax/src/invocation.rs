@@ -24,6 +24,7 @@ use crate::man_command::CompletionShell;
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::other_agents;
+use crate::serve_command::ServeArguments;
 use crate::sessions_arguments::SessionsArguments;
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
@@ -35,6 +36,8 @@ pub(crate) enum Invocation {
     Acp {
         settings: Settings,
     },
+    /// Serve sessions over HTTP.
+    Serve(ServeArguments),
     /// Print this text.
     Help(String),
     /// Print the completion script for a shell.
@@ -267,6 +270,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             return Ok(Invocation::Mcp(mcp.action));
         }
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
+        Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
         Some(Command::Schema { of }) => {

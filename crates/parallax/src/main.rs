@@ -28,6 +28,7 @@ mod other_agents;
 mod policy_command;
 mod prompt_text;
 mod sandbox_command;
+mod serve_command;
 mod sessions_arguments;
 mod sessions_command;
 mod silence;

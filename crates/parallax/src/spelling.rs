@@ -342,6 +342,7 @@ mod tests {
                 "list --admin-policy",
                 "list --output-format",
                 "list --policy",
+                "serve --model",
             ]
             .map(str::to_owned),
         );

@@ -50,6 +50,7 @@ mod routing;
 mod routing_ahead;
 mod safety;
 mod scenarios;
+mod serve;
 mod sessions;
 mod signals;
 mod skills;

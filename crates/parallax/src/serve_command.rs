@@ -1,0 +1,115 @@
+//! `parallax serve`: sessions over HTTP.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use clap::Args;
+use parallax_headless::{ExitCode, Signals};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::{BoxFuture, CancellationToken};
+use parallax_serve::{Backend, HttpServer, ServeOptions};
+use tokio::io::{AsyncBufRead, AsyncWrite};
+
+use crate::acp_command::Editor;
+use crate::invocation::Settings;
+
+/// The variable with the token.
+const TOKEN_VARIABLE: &str = "PARALLAX_SERVE_TOKEN";
+/// Minimum characters of a token.
+const MIN_TOKEN: usize = 16;
+
+/// `parallax serve`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub(crate) struct ServeArguments {
+    /// Port to listen on; a free one by default
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+
+    /// Address to listen on; one that other machines reach requires `PARALLAX_SERVE_TOKEN`
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) host: IpAddr,
+
+    /// Model of new sessions
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// When the token is missing or too short, or the address cannot be listened on.
+pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
+    let given = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    if given.is_none() && !typed.host.is_loopback() {
+        return Err(input(format!(
+            "`--host {}` can be reached by other machines: set `{TOKEN_VARIABLE}` to a token",
+            typed.host
+        )));
+    }
+    if given.as_ref().is_some_and(|token| token.chars().count() < MIN_TOKEN) {
+        return Err(input(format!("`{TOKEN_VARIABLE}` must have at least {MIN_TOKEN} characters")));
+    }
+    let is_generated = given.is_none();
+    let token = match given {
+        Some(token) => token,
+        None => new_token().map_err(|error| Failure {
+            kind: FailureKind::Internal,
+            message: format!("Failed to generate a token: {error}"),
+            status: None,
+        })?,
+    };
+    let settings = Settings { model: typed.model, interactive: true, ..Settings::default() };
+    let backend = Arc::new(Sessions { editor: Arc::new(Editor { settings }) });
+    let options = ServeOptions { address: typed.host, port: typed.port, token: token.clone() };
+    let mut signals = Signals::listen();
+    let server =
+        HttpServer::bind(options, backend).await.map_err(|error| input(error.to_string()))?;
+    let mut text = format!("Listening on http://{}\n", server.address());
+    if is_generated {
+        text.push_str(&format!("Token: {token}\n"));
+    }
+    let mut stdout = std::io::stdout();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure {
+        kind: FailureKind::Internal,
+        message: format!("Failed to print the address: {error}"),
+        status: None,
+    })?;
+    server
+        .run(async {
+            // How it ends is the same for all of them.
+            let _ = signals.next().await;
+        })
+        .await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// 256 random bits as hexadecimal digits.
+fn new_token() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn input(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+/// The sessions of all clients.
+struct Sessions {
+    editor: Arc<Editor>,
+}
+
+impl Backend for Sessions {
+    fn serve_acp(
+        &self,
+        input: Box<dyn AsyncBufRead + Send + Unpin>,
+        output: Box<dyn AsyncWrite + Send + Unpin>,
+        stopped: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
+        let host = self.editor.clone();
+        Box::pin(async move {
+            parallax_acp::serve(host, input, output, stopped.cancelled()).await;
+        })
+    }
+}

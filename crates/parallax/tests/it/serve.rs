@@ -1,0 +1,213 @@
+//! `parallax serve` against clients and attackers, over raw sockets.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+/// A server that runs.
+struct Served {
+    child: Child,
+    port: u16,
+    token: String,
+}
+
+impl Served {
+    fn start(world: &World) -> Self {
+        let mut command = world.command(&["serve"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("start");
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+        let mut value = |prefix: &str| {
+            let line = lines.next().expect("a line").expect("text");
+            line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
+        };
+        let port = value("Listening on http://127.0.0.1:").parse().expect("a port");
+        let token = value("Token: ");
+        Self { child, port, token }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connect");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+        stream
+    }
+
+    /// The status of a response to raw bytes; 0: the connection was closed.
+    fn status(&self, request: &str) -> u16 {
+        let mut stream = self.connect();
+        // It may be closed before all is sent.
+        let _ = stream.write_all(request.as_bytes());
+        let mut head = [0; 12];
+        match stream.read_exact(&mut head) {
+            Ok(()) => std::str::from_utf8(&head[9..]).expect("text").parse().expect("a status"),
+            Err(_) => 0,
+        }
+    }
+
+    /// A request with the right token, and this host.
+    fn request(&self, path: &str, host: &str, more: &str) -> u16 {
+        let token = &self.token;
+        self.status(&format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n{more}\r\n"
+        ))
+    }
+
+    fn own_host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client of `/acp`.
+struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn open(served: &Served) -> Self {
+        let mut stream = served.connect();
+        let (host, token) = (served.own_host(), &served.token);
+        let head = format!(
+            "GET /acp HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nUpgrade: \
+             websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
+             dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("send");
+        let mut stream = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).expect("a line") > 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
+        Self { stream }
+    }
+
+    /// Sends a frame; the mask is zero.
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        let length = u16::try_from(text.len()).expect("a short message");
+        let mut frame = vec![0x81, 0xfe];
+        frame.extend(length.to_be_bytes());
+        frame.extend([0; 4]);
+        frame.extend(text.as_bytes());
+        self.stream.get_mut().write_all(&frame).expect("send");
+    }
+
+    fn next(&mut self) -> Value {
+        let mut head = [0; 2];
+        self.stream.read_exact(&mut head).expect("a frame");
+        assert_eq!(head[0], 0x81, "a whole text message");
+        let length = match head[1] {
+            126 => {
+                let mut length = [0; 2];
+                self.stream.read_exact(&mut length).expect("a length");
+                usize::from(u16::from_be_bytes(length))
+            }
+            127 => {
+                let mut length = [0; 8];
+                self.stream.read_exact(&mut length).expect("a length");
+                usize::try_from(u64::from_be_bytes(length)).expect("a length")
+            }
+            length => usize::from(length),
+        };
+        let mut text = vec![0; length];
+        self.stream.read_exact(&mut text).expect("a message");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let message = self.next();
+            if message["id"] == json!(id) {
+                return message;
+            }
+        }
+    }
+}
+
+#[test]
+fn session_runs_over_a_websocket_and_is_saved_at_sigterm() {
+    let world = World::new(r#"[{"text":"hello from afar"}]"#);
+    let mut served = Served::start(&world);
+    let mut client = Client::open(&served);
+    let answer = client.call(1, "initialize", json!({"protocolVersion": 1}));
+    assert_eq!(answer["result"]["agentInfo"]["name"], "parallax");
+    let params = json!({"cwd": world.home.project(), "mcpServers": []});
+    let session = client.call(2, "session/new", params)["result"]["sessionId"].clone();
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]});
+    assert_eq!(client.call(3, "session/prompt", prompt)["result"]["stopReason"], "end_turn");
+    // A second client of the same process.
+    let mut other = Client::open(&served);
+    other.call(1, "initialize", json!({"protocolVersion": 1}));
+    let listed = other.call(2, "session/list", json!({"cwd": world.home.project()}));
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], session);
+    let begun = Instant::now();
+    let pid = rustix::process::Pid::from_child(&served.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    assert!(served.child.wait().expect("the end").success());
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn requests_of_web_pages_and_without_the_token_are_refused() {
+    let world = World::new("[]");
+    let served = Served::start(&world);
+    let own = served.own_host();
+    assert_eq!(served.request("/acp", &own, ""), 426);
+    assert_eq!(served.status(&format!("GET /acp HTTP/1.1\r\nHost: {own}\r\n\r\n")), 401);
+    for token in ["", "x", &served.token[1..], &format!("{}0", served.token)] {
+        let request =
+            format!("GET /acp HTTP/1.1\r\nHost: {own}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        assert_eq!(served.status(&request), 401, "{token}");
+    }
+    for host in ["evil.example", "127.0.0.1:1", "evil.example:80"] {
+        assert_eq!(served.request("/acp", host, ""), 403, "{host}");
+    }
+    for origin in ["null", "https://evil.example", &format!("http://{own}")] {
+        assert_eq!(served.request("/acp", &own, &format!("Origin: {origin}\r\n")), 403);
+    }
+    for path in ["/", "/../etc/passwd", "/acp/../acp", "/%2e%2e/acp", "/acp/", "//acp"] {
+        assert_eq!(served.request(path, &own, ""), 404, "{path}");
+    }
+}
+
+#[test]
+fn oversized_slow_and_broken_requests_are_ended() {
+    let world = World::new("[]");
+    let served = Served::start(&world);
+    let own = served.own_host();
+    let long = format!("X-Long: {}\r\n", "x".repeat(64 * 1024));
+    assert!(matches!(served.request("/acp", &own, &long), 0 | 400 | 431));
+    let many = "X-Many: x\r\n".repeat(1000);
+    assert!(matches!(served.request("/acp", &own, &many), 0 | 400 | 431));
+    assert!(matches!(served.status("\u{0}\u{1}\r\n\r\n"), 0 | 400));
+    let mut slow = served.connect();
+    slow.write_all(b"GET /acp HTTP/1.1\r\n").expect("send");
+    let begun = Instant::now();
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).expect("the end of the connection");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    // It still answers.
+    assert_eq!(served.request("/acp", &own, ""), 426);
+}
+
+#[test]
+fn other_addresses_require_a_token() {
+    let world = World::new("[]");
+    let done = world.run(&["serve", "--host", "0.0.0.0"]);
+    assert_eq!(done.code(), 42);
+}
