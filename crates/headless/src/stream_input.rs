@@ -18,9 +18,9 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::conductor::{Conductor, Step};
+use crate::conductor::{Cause, Conductor, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
 use crate::input_line::{DecideLine, InputLine, parse};
@@ -32,6 +32,8 @@ use crate::telling::print_between_turns;
 
 /// How long the session may take to make a prompt of a late steering message.
 const STEER_GRACE: Duration = Duration::from_secs(1);
+/// How often it is checked, after the end of the input, whether stdout is still read.
+const READER_CHECK: Duration = Duration::from_millis(250);
 
 /// Turns the text of a message into a prompt: reads the files that it names, expands the
 /// custom command that it is.
@@ -78,6 +80,7 @@ pub(crate) async fn run_with(
     let mut conductor = Conductor::new(io, ops.clone(), signals, &options, None);
     conductor.begin().await;
     let mut conversation = Conversation::new(read_lines(input), session);
+    conversation.is_reader_gone = options.is_reader_gone;
     let outcome = conversation.run(&mut conductor, events, &ops).await;
     conversation.reader.abort();
     drop(ops);
@@ -163,6 +166,9 @@ struct Conversation<'a> {
     /// becomes a prompt of its own.
     steers: Vec<String>,
     steer_deadline: Option<Instant>,
+    /// An interrupt came behind a prompt whose turn has not begun: it ends that turn.
+    interrupts_next_turn: bool,
+    is_reader_gone: Option<fn() -> bool>,
     asks: Vec<Ask>,
     last: Outcome,
 }
@@ -184,6 +190,8 @@ impl<'a> Conversation<'a> {
             expected_answers: 0,
             steers: Vec::new(),
             steer_deadline: None,
+            interrupts_next_turn: false,
+            is_reader_gone: None,
             asks: Vec::new(),
             last: Outcome::success(),
         }
@@ -278,6 +286,12 @@ impl<'a> Conversation<'a> {
                     }
                     Step::Again
                 }
+                () = sleep(READER_CHECK), if self.input_ended && !conductor.is_interrupted() => {
+                    if self.is_reader_gone.is_some_and(|is_gone| is_gone()) {
+                        conductor.interrupt(Cause::ReaderGone).await;
+                    }
+                    Step::Again
+                }
                 () = wait_until(self.steer_deadline) => {
                     self.steers.clear();
                     Step::Again
@@ -330,6 +344,9 @@ impl<'a> Conversation<'a> {
                 self.running = true;
                 self.expected_turns = self.expected_turns.saturating_sub(1);
                 self.steers.retain(|steer| *steer != prompt);
+                if std::mem::take(&mut self.interrupts_next_turn) {
+                    self.outbox.push_back(Op::Interrupt);
+                }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
                 if let Some(at) = self.steers.iter().position(|steer| *steer == text) {
@@ -351,11 +368,13 @@ impl<'a> Conversation<'a> {
             }
             EventBody::NotContinued => {
                 self.expected_turns = self.expected_turns.saturating_sub(1);
+                self.interrupts_next_turn = false;
             }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
             EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
             EventBody::TurnEnded(end) => {
                 self.running = false;
+                self.interrupts_next_turn &= self.expected_turns > 0;
                 self.asks.clear();
                 if conductor.is_interrupted() {
                     return true;
@@ -449,6 +468,9 @@ impl<'a> Conversation<'a> {
                     let prompt = Prompt { text: content, ..Prompt::default() };
                     self.outbox.push_back(Op::Steer(Steer { id, prompt }));
                 }
+            }
+            InputLine::Interrupt if !self.running && self.expected_turns > 0 => {
+                self.interrupts_next_turn = true;
             }
             InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
             InputLine::Continue if !self.is_idle() => {

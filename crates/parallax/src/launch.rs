@@ -11,6 +11,7 @@ use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, Failure, FailureKind, ItemDone, Level};
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::invocation::{Invocation, Printing, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
@@ -451,5 +452,15 @@ fn options(
         stderr_colour: around.stderr_colour,
         shared_terminal: around.stdout_is_terminal && around.stderr_is_terminal,
         compatible_signals: around.compatible_signals,
+        is_reader_gone: Some(is_reader_gone),
     }
+}
+
+/// Whether the pipe or socket at stdout is closed at its other end.
+fn is_reader_gone() -> bool {
+    let stdout = rustix::stdio::stdout();
+    let mut descriptors = [PollFd::new(&stdout, PollFlags::empty())];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut descriptors, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+        && descriptors[0].revents().intersects(gone)
 }

@@ -3,13 +3,14 @@ import asyncio
 import os
 import random
 import stat
+import sys
 import unittest
 
 from base import WithProgram
 from parallax_sdk import (
     Agent, InputRejectedError, ParallaxError, ProgramExitedError, ProgramNotFoundError, StartError, TurnCancelledError,
     TurnError)
-from scripted import PROGRAM, answer, begun, call
+from scripted import PROGRAM, answer, begun, call, is_running
 
 
 class Prompts(WithProgram):
@@ -31,6 +32,11 @@ class Prompts(WithProgram):
         text = random.Random(1).randbytes(1_000_000).hex()
         session = self.session(self.agent(self.model(answer(text))))
         self.assertEqual((await session.send("go")).text, text)
+
+    async def test_text_of_a_broken_attempt_is_not_in_the_result(self):
+        broken = {"chunks": [{"text": "half 👋 and"}, {"cut": "reset"}]}
+        session = self.session(self.agent(self.model(broken, answer("whole"))))
+        self.assertEqual((await session.send("go")).text, "whole")
 
     async def test_prompt_with_a_slash_is_sent_as_text(self):
         model = self.model(answer("done"))
@@ -94,6 +100,17 @@ class Cancelling(WithProgram):
                     turn.interrupt()
         self.assertEqual(texts, ["half"])
         self.assertEqual((await session.send("again")).text, "whole")
+
+    async def test_interrupt_directly_behind_the_prompt_ends_the_turn(self):
+        session = self.session(self.agent(self.model(begun("half"), begun("half"), answer("whole"))))
+        await session.start()
+        for _ in range(2):
+            turn = asyncio.ensure_future(session.send("go"))
+            # The line of the prompt is written, and nothing has come back.
+            await asyncio.sleep(0)
+            session.interrupt()
+            with self.assertRaises(TurnCancelledError):
+                await asyncio.wait_for(turn, 10)
 
     async def test_cancelled_task_interrupts_the_turn(self):
         model = self.model(begun("half"), answer("whole"))
@@ -176,6 +193,26 @@ class Processes(WithProgram):
         self.assertEqual(caught.exception.exit_code, -9)
         with self.assertRaises(ProgramExitedError):
             await session.send("more")
+
+    async def test_program_ends_with_its_user(self):
+        model = self.model(begun("half"))
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../src")
+        code = f"""
+import asyncio, sys
+sys.path.insert(0, {source!r})
+from parallax_sdk import Agent
+async def main():
+    session = Agent(executable={PROGRAM!r}, cwd={model.project!r}, env={model.environment!r}).session()
+    async for event in session.send_stream("go"):
+        if event["type"] == "message" and event["role"] == "assistant":
+            print(session._program.pid, flush=True)
+asyncio.run(main())
+"""
+        user = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+        pid = int(await user.stdout.readline())
+        user.kill()
+        await user.wait()
+        await self.until(lambda: not is_running(pid), "the end of the program")
 
     async def test_other_output_of_a_wrapper_is_skipped(self):
         model = self.model(answer("done"))

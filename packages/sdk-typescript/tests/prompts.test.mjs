@@ -51,6 +51,13 @@ describe("prompts", { skip, timeout: 60_000 }, () => {
     });
   });
 
+  test("text of a broken attempt is not in the result", async () => {
+    const broken = { chunks: [{ text: "half 👋 and" }, { cut: "reset" }] };
+    await withModel([broken, answer("whole")], async (model) => {
+      assert.equal((await model.session().send("go")).text, "whole");
+    });
+  });
+
   test("prompt with a slash is sent as text", async () => {
     await withModel([answer("done")], async (model) => {
       const session = model.session();
@@ -127,6 +134,21 @@ describe("cancelling", { skip, timeout: 60_000 }, () => {
       }, TurnCancelledError);
       assert.deepEqual(texts, ["half"]);
       assert.equal((await session.send("again")).text, "whole");
+    });
+  });
+
+  test("interrupt directly behind the prompt ends the turn", async () => {
+    await withModel([begun("half"), begun("half")], async (model) => {
+      const session = model.session();
+      await session.start();
+      for (let i = 0; i < 2; i++) {
+        const turn = session.sendStream("go");
+        const sending = assert.rejects(turn.result(), TurnCancelledError);
+        // The line of the prompt is written, and nothing has come back.
+        await Promise.resolve();
+        turn.interrupt();
+        await sending;
+      }
     });
   });
 
@@ -255,6 +277,25 @@ describe("processes", { skip, timeout: 60_000 }, () => {
       const session = model.session();
       await session.close();
       await session.close();
+    });
+  });
+
+  test("program ends with its user", async () => {
+    await withModel([begun("half")], async (model) => {
+      const { cwd, env } = model.agent();
+      const library = new URL("../src/index.js", import.meta.url).href;
+      const code = `import { agent } from ${JSON.stringify(library)};
+        const session = agent({ executable: ${JSON.stringify(PROGRAM)} }).session();
+        for await (const event of session.sendStream("go")) if (event.role === "assistant") console.log("begun");`;
+      const child = spawn(process.execPath, ["--input-type=module", "-e", code], {
+        cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"],
+      });
+      await once(child.stdout, "data");
+      assert.equal(programs(model.project).length > 0, existsSync("/proc/self/environ"));
+      child.kill("SIGKILL");
+      for (let i = 0; i < 100 && programs(model.project).length > 0; i++) {
+        await new Promise((fulfil) => setTimeout(fulfil, 50));
+      }
     });
   });
 

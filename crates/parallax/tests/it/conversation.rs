@@ -1,8 +1,11 @@
 //! A program as the face: questions, remarks and interrupts over one process.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
 use serde_json::json;
 
-use crate::support::{Conversation, World};
+use crate::support::{Conversation, World, until};
 
 #[test]
 fn a_question_is_asked_and_its_answer_obeyed() {
@@ -143,4 +146,30 @@ fn model_and_mode_change_for_the_next_prompt() {
     assert_eq!(world.read("a.txt"), "one");
     assert!(world.server.requests()[0].path.contains("gemini-2.5-flash"));
     world.server.assert_clean();
+}
+
+#[test]
+fn interrupt_directly_behind_a_prompt_ends_its_turn() {
+    let world = World::new(r#"[{"chunks": [{"text": "half"}, {"hang": true}], "repeat": 0}]"#);
+    let mut face = Conversation::start(&world, &[]);
+    for _ in 0..5 {
+        face.prompt("go");
+        face.say(&json!({"type": "interrupt"}));
+        assert_eq!(face.next("result")["error"]["type"], "FatalCancellationError");
+    }
+    face.end();
+}
+
+#[test]
+fn program_ends_during_a_turn_when_input_and_output_are_closed() {
+    let world = World::new(r#"[{"chunks": [{"text": "half"}, {"hang": true}]}]"#);
+    let mut command = world.command(&["--input-format", "stream-json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("stdin");
+    writeln!(stdin, "{}", json!({"type": "message", "content": "go"})).expect("written");
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+    while !lines.next().expect("a line").expect("text").contains("half") {}
+    drop((stdin, lines));
+    until("the end of the program", || child.try_wait().expect("a state").is_some());
 }
