@@ -6,7 +6,7 @@ import stat
 import sys
 import unittest
 
-from base import WithProgram
+from base import WithProgram, add
 from parallax_sdk import (
     Agent, InputRejectedError, ParallaxError, ProgramExitedError, ProgramNotFoundError, StartError, TurnCancelledError,
     TurnError)
@@ -125,6 +125,31 @@ class Cancelling(WithProgram):
             if event["type"] == "message" and event["role"] == "assistant":
                 break
         self.assertEqual((await session.send("again")).text, "whole")
+
+    async def test_cancelled_start_leaves_the_session_usable(self):
+        slow = asyncio.Event()
+
+        async def instructions(session):
+            await slow.wait()
+            return "Be brief."
+
+        session = self.session(self.agent(self.model(answer("whole")), instructions=instructions))
+        with self.assertRaises(asyncio.TimeoutError):
+            await asyncio.wait_for(session.send("go"), 0.1)
+        slow.set()
+        self.assertEqual((await session.send("again")).text, "whole")
+
+    async def test_close_during_the_start_starts_nothing(self):
+        async def instructions(session):
+            await asyncio.sleep(60)
+
+        session = self.session(self.agent(self.model(), instructions=instructions, tools=[add]))
+        sending = asyncio.ensure_future(session.send("go"))
+        await asyncio.sleep(0.1)
+        await session.close()
+        with self.assertRaisesRegex(ParallaxError, "closed"):
+            await sending
+        self.assertIsNone(session._program)
 
     async def test_second_prompt_during_a_turn_is_refused(self):
         session = self.session(self.agent(self.model(begun("half"))))

@@ -160,6 +160,26 @@ class Tools(WithProgram):
         with self.assertRaises(Exception):
             await turn
 
+    async def test_sessions_of_one_agent_run_at_once_with_their_own_tools(self):
+        names = ["one", "two", "three"]
+        calls = [{**answer(call("mcp_sdk_who", name=name)), "match": {"promptContains": f"I am {name}."}} for name in names]
+        ends = [{**answer(f"done {name}"), "match": {"lastToolResultContains": f"seen {name}."}} for name in names]
+        sessions, together = {}, asyncio.Event()
+
+        @tool("who", "Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+        async def who(params, context):
+            sessions[params["name"]] = context.session
+            if len(sessions) == len(names):
+                together.set()
+            await asyncio.wait_for(together.wait(), 10)
+            return f"seen {params['name']}."
+
+        agent = self.agent(self.model(*calls, *ends), tools=[who])
+        own = {name: self.session(agent) for name in names}
+        answers = await asyncio.gather(*(own[name].send(f"I am {name}.") for name in names))
+        self.assertEqual([result.text for result in answers], [f"done {name}" for name in names])
+        self.assertEqual(sessions, own)
+
     async def test_only_requests_with_the_token_are_answered(self):
         session = self.session(self.agent(self.model(), tools=[add]))
         await session.start()

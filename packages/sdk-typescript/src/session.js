@@ -43,6 +43,7 @@ export class Session {
     if (this.#closing !== undefined) return Promise.reject(new ParallaxError("the session is closed"));
     this.#starting ??= this.#open().catch(async (error) => {
       await this.close();
+      await this.#release();
       throw error;
     });
     return this.#starting;
@@ -118,6 +119,10 @@ export class Session {
     }
     this.#fail(new ParallaxError("the session is closed"));
     await this.#program?.close();
+    await this.#release();
+  }
+
+  async #release() {
     await this.#server?.close();
     this.#files.remove();
   }
@@ -125,6 +130,7 @@ export class Session {
   async #open() {
     const { agent } = this;
     const flags = [...PROTOCOL, ...(await this.#flags())];
+    if (this.#closing !== undefined) throw new ParallaxError("the session is closed");
     const opened = new Promise((fulfil, reject) => (this.#opening = { fulfil, reject }));
     this.#program = new Program(programPath(agent.executable), flags, {
       cwd: agent.cwd,
@@ -262,6 +268,7 @@ export class Session {
       }
       await this.#turn.ended;
     }
+    if (turn.isAbandoned) throw new ParallaxError("the turn has not begun");
     turn.lineNumber = this.write(turn.line);
     this.#turn = turn;
     for (const event of this.#early.splice(0)) turn.push(event);

@@ -7,7 +7,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import {
-  agent, InputRejectedError, ParallaxError, ProgramExitedError, ProgramNotFoundError, StartError, TurnCancelledError, TurnError,
+  agent, InputRejectedError, ParallaxError, ProgramExitedError, ProgramNotFoundError, StartError, tool, TurnCancelledError, TurnError,
 } from "../src/index.js";
 import { answer, begun, call, collect, isAnswer, PROGRAM, programs, skip, withModel } from "./scripted.mjs";
 
@@ -166,6 +166,30 @@ describe("cancelling", { skip, timeout: 60_000 }, () => {
       const session = model.session();
       for await (const event of session.sendStream("go")) if (isAnswer(event)) break;
       assert.equal((await session.send("again")).text, "whole");
+    });
+  });
+
+  test("turn that is left before it begins sends nothing", async () => {
+    await withModel([answer("whole")], async (model) => {
+      const session = model.session();
+      const turn = session.sendStream("left");
+      const first = assert.rejects(turn.next(), /has not begun/);
+      await turn.return();
+      await first;
+      assert.equal((await session.send("go")).text, "whole");
+      assert.ok(!model.requests().join().includes('"left"'));
+    });
+  });
+
+  test("close during the start starts nothing", async () => {
+    await withModel([], async (model) => {
+      const instructions = () => new Promise((fulfil) => setTimeout(() => fulfil("Be brief."), 200));
+      const tools = [tool({ name: "none", description: "None." }, () => "")];
+      const session = model.session({ instructions, tools });
+      const sending = assert.rejects(session.send("go"), /closed/);
+      await session.close();
+      await sending;
+      assert.deepEqual(programs(model.project), []);
     });
   });
 

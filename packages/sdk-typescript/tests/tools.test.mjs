@@ -144,6 +144,37 @@ describe("tools", { skip, timeout: 90_000 }, () => {
     });
   });
 
+  test("sessions of one agent run at once with their own tools", async () => {
+    const names = ["one", "two", "three"];
+    const calls = names.map((name) => ({
+      ...answer(call("mcp_sdk_who", { name })),
+      match: { promptContains: `I am ${name}.` },
+    }));
+    const ends = names.map((name) => ({
+      ...answer(`done ${name}`),
+      match: { lastToolResultContains: `seen ${name}.` },
+    }));
+    const sessions = new Map();
+    let release;
+    const together = new Promise((fulfil) => (release = fulfil));
+    const who = tool(
+      { name: "who", description: "Who?", inputSchema: { type: "object", properties: { name: { type: "string" } } } },
+      async ({ name }, { session }) => {
+        sessions.set(name, session);
+        if (sessions.size === names.length) release();
+        await together;
+        return `seen ${name}.`;
+      },
+    );
+    await withModel([...calls, ...ends], async (model) => {
+      const agent = model.agent({ tools: [who] });
+      const own = new Map(names.map((name) => [name, model.keep(agent.session())]));
+      const results = await Promise.all(names.map((name) => own.get(name).send(`I am ${name}.`)));
+      assert.deepEqual(results.map((result) => result.text), names.map((name) => `done ${name}`));
+      for (const name of names) assert.equal(sessions.get(name), own.get(name));
+    });
+  });
+
   test("only requests with the token are answered", async () => {
     await withModel([], async (model) => {
       const flags = join(model.root, "flags");

@@ -41,7 +41,7 @@ class Session:
         self._program: Optional[Program] = None
         self._server: Optional[ToolServer] = None
         self._files = SessionFiles()
-        self._starting = asyncio.Lock()
+        self._starting: "Optional[asyncio.Task[None]]" = None
         self._opened: "Optional[asyncio.Future[None]]" = None
         self._reading: "Optional[asyncio.Task[None]]" = None
         self._turn: Optional[TurnState] = None
@@ -61,15 +61,18 @@ class Session:
 
     async def start(self) -> None:
         """Starts the program, if it does not run yet. Prompts do this by themselves."""
-        async with self._starting:
-            if self._is_closed:
-                raise ParallaxError("the session is closed")
-            if self._program is None:
-                try:
-                    await self._open()
-                except BaseException:
-                    await self.close()
-                    raise
+        if self._is_closed:
+            raise ParallaxError("the session is closed")
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._open_or_close())
+            # Who waits for it may be cancelled.
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            await asyncio.shield(self._starting)
+        except asyncio.CancelledError:
+            if self._starting.cancelled():
+                raise ParallaxError("the session is closed") from None
+            raise
 
     def send_stream(self, prompt: str) -> Turn:
         """Sends a prompt. Iterate over the turn to read its events."""
@@ -126,6 +129,11 @@ class Session:
     async def close(self) -> None:
         """Interrupts a running turn and ends the program. The session stays on disk, and can be resumed."""
         self._is_closed = True
+        starting = self._starting
+        if starting is not None and starting is not asyncio.current_task() and not starting.done():
+            # It closes what it has opened.
+            starting.cancel()
+            await asyncio.wait({starting})
         turn = self._turn
         if turn is not None:
             turn.abandon()
@@ -144,6 +152,13 @@ class Session:
         if self._server is not None:
             await self._server.close()
         self._files.remove()
+
+    async def _open_or_close(self) -> None:
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()
+            raise
 
     async def _open(self) -> None:
         program = find_program(self.agent.executable)

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Dict, Iterable, Optional
 
-from .errors import TurnCancelledError, TurnError
+from .errors import ParallaxError, TurnCancelledError, TurnError
 from .events import Event, StreamStats
 
 if TYPE_CHECKING:
@@ -119,7 +119,11 @@ class Turn(AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         if not self._started:
             self._started = True
-            await self._session._begin(self._state)
+            try:
+                await self._session._begin(self._state)
+            except BaseException:
+                self._state.end(ParallaxError("the turn has not begun"))
+                raise
         try:
             event = await self._state.next()
         except asyncio.CancelledError:
