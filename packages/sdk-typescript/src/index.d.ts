@@ -75,7 +75,7 @@ export function agent(options?: AgentOptions): Agent;
 export class Session implements AsyncDisposable {
   private constructor();
   readonly agent: Agent;
-  /** Known when the session has started. */
+  /** Empty until the session has started, unless it was given. */
   readonly sessionId: string;
   readonly model: string | undefined;
   readonly mode: string | undefined;

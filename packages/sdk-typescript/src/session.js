@@ -32,7 +32,7 @@ export class Session {
 
   constructor(agent, { newId, resume }) {
     this.agent = agent;
-    this.sessionId = newId;
+    this.sessionId = newId ?? "";
     this.model = agent.model;
     this.mode = agent.mode;
     this.#newId = newId;

@@ -16,7 +16,7 @@ export class TurnState {
   result;
   text = "";
   #events = [];
-  #wake = () => {};
+  #sleepers = [];
   #end;
 
   constructor(line) {
@@ -42,7 +42,7 @@ export class TurnState {
   async next() {
     while (this.#events.length === 0) {
       if (this.hasEnded) return undefined;
-      await new Promise((fulfil) => (this.#wake = fulfil));
+      await new Promise((fulfil) => this.#sleepers.push(fulfil));
     }
     return this.#events.shift();
   }
@@ -62,6 +62,10 @@ export class TurnState {
     if (this.failure !== undefined || !this.result || this.result.status === "success") return this.failure;
     const of = this.result.error?.type === CANCELLED ? TurnCancelledError : TurnError;
     return new of(this.result.error, `the turn ended with status ${this.result.status}`);
+  }
+
+  #wake() {
+    for (const wake of this.#sleepers.splice(0)) wake();
   }
 
   #finish() {

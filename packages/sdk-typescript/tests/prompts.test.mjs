@@ -37,6 +37,16 @@ describe("prompts", { skip, timeout: 60_000 }, () => {
     });
   });
 
+  test("events can be requested ahead", async () => {
+    await withModel([answer("done")], async (model) => {
+      const turn = model.session().sendStream("go");
+      const [first, second, third] = await Promise.all([turn.next(), turn.next(), turn.next()]);
+      assert.equal(first.value.type, "message");
+      assert.ok(!second.done && !third.done);
+      assert.equal((await turn.result()).text, "done");
+    });
+  });
+
   test("slow reader gets every event", async () => {
     const chunks = Array.from({ length: 5000 }, () => ({ text: randomBytes(8).toString("hex") }));
     await withModel([{ chunks: [...chunks, { finish: "STOP" }] }], async (model) => {

@@ -32,8 +32,8 @@ class Session:
 
     def __init__(self, agent: "Agent", session_id: Optional[str] = None, resume: Optional[str] = None) -> None:
         self.agent = agent
-        self.session_id = session_id
-        """The id; known when the session has started."""
+        self.session_id = session_id or ""
+        """The id; empty until the session has started, unless it was given."""
         self.model = agent.model
         self.mode: Optional[str] = agent.mode
         self._new_id = session_id

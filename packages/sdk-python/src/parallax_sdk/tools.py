@@ -33,7 +33,7 @@ class ToolContext:
     @property
     def session_id(self) -> str:
         """The id of the session."""
-        return self.session.session_id or ""
+        return self.session.session_id
 
     @property
     def cwd(self) -> str:

@@ -141,7 +141,7 @@ class Turn(AsyncIterator[Event]):
         async for _ in self:
             pass
         result = self._state.result
-        return TurnResult(self._state.text, self._session.session_id or "", result["stats"], result.get("structured"))
+        return TurnResult(self._state.text, self._session.session_id, result["stats"], result.get("structured"))
 
     def interrupt(self) -> None:
         """Ends the turn. The iterator continues until the `result` event, then raises `TurnCancelledError`."""
