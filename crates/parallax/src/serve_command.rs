@@ -61,7 +61,12 @@ pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
     };
     let settings = Settings { model: typed.model, interactive: true, ..Settings::default() };
     let backend = Arc::new(Sessions { editor: Arc::new(Editor { settings }) });
-    let options = ServeOptions { address: typed.host, port: typed.port, token: token.clone() };
+    let options = ServeOptions {
+        address: typed.host,
+        port: typed.port,
+        token: token.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
     let mut signals = Signals::listen();
     let server =
         HttpServer::bind(options, backend).await.map_err(|error| input(error.to_string()))?;

@@ -26,11 +26,11 @@ impl ServerAccess {
         Self { token: digest(token.as_bytes()), address, port }
     }
 
-    /// Checks a request before anything else of it is read.
+    /// Checks where a request comes from, before anything else of it is read.
     ///
     /// # Errors
     /// Why it is refused.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let host = only(headers, &HOST);
         if !host.is_some_and(|host| self.is_own_host(host)) {
             return Err(RequestRefusal {
@@ -45,6 +45,14 @@ impl ServerAccess {
                 message: "requests of web pages are not accepted",
             });
         }
+        Ok(())
+    }
+
+    /// Checks the token.
+    ///
+    /// # Errors
+    /// Why the request is refused.
+    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let token = only(headers, &AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -107,7 +115,8 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        access.check(&map).err().map(|refusal| refusal.status.as_u16())
+        let checked = access.check_origin(&map).and_then(|()| access.check_token(&map));
+        checked.err().map(|refusal| refusal.status.as_u16())
     }
 
     #[test]

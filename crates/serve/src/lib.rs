@@ -4,6 +4,7 @@
 //! that a web page in the user's browser cannot reach a session. `/acp` is a WebSocket that carries
 //! the Agent Client Protocol.
 
+mod a2a;
 mod access;
 mod remote_acp;
 mod reply;

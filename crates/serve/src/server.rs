@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use crate::a2a;
 use crate::access::ServerAccess;
 use crate::remote_acp;
 use crate::reply::{self, ReplyBody};
@@ -39,6 +40,8 @@ pub struct ServeOptions {
     pub port: u16,
     /// The token that every request must carry.
     pub token: String,
+    /// The version of the program.
+    pub version: &'static str,
 }
 
 /// Why there is no server.
@@ -73,6 +76,9 @@ pub(crate) struct ServerState {
     pub(crate) stopping: CancellationToken,
     /// All connections.
     pub(crate) tasks: TaskTracker,
+    pub(crate) a2a: a2a::A2aTasks,
+    pub(crate) address: SocketAddr,
+    pub(crate) version: &'static str,
 }
 
 /// A server that listens.
@@ -100,6 +106,9 @@ impl HttpServer {
             backend,
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            a2a: a2a::A2aTasks::default(),
+            address,
+            version: options.version,
         });
         Ok(Self { listener, address, shared })
     }
@@ -152,7 +161,7 @@ async fn connection(
     let stopping = shared.stopping.clone();
     let service = service_fn(move |request| {
         let (shared, permit) = (shared.clone(), permit.clone());
-        async move { Ok::<_, Infallible>(answer(&shared, request, permit)) }
+        async move { Ok::<_, Infallible>(answer(&shared, request, permit).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -173,16 +182,28 @@ async fn connection(
     }
 }
 
-fn answer(
+async fn answer(
     shared: &Arc<ServerState>,
     request: Request<Incoming>,
     permit: Arc<OwnedSemaphorePermit>,
 ) -> Response<ReplyBody> {
-    if let Err(refusal) = shared.access.check(request.headers()) {
+    let path = request.uri().path();
+    let is_card = matches!(path, "/.well-known/agent-card.json" | "/.well-known/agent.json");
+    let headers = request.headers();
+    if let Err(refusal) = shared.access.check_origin(headers) {
         return refusal.into();
     }
-    match request.uri().path() {
+    // The card is public: it says how to sign in.
+    if is_card && request.method() == Method::GET {
+        let card = a2a::card(shared.address, shared.version);
+        return reply::json_reply(StatusCode::OK, &card);
+    }
+    if let Err(refusal) = shared.access.check_token(headers) {
+        return refusal.into();
+    }
+    match path {
         "/acp" => remote_acp::upgrade(shared, request, permit),
+        path if a2a::is_route(path) => a2a::route(shared, request).await,
         _ => reply::error(StatusCode::NOT_FOUND, "unknown path"),
     }
 }

@@ -51,6 +51,7 @@ mod routing_ahead;
 mod safety;
 mod scenarios;
 mod serve;
+mod serve_a2a;
 mod sessions;
 mod signals;
 mod skills;

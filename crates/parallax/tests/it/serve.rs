@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::support::World;
 
 /// A server that runs.
-struct Served {
-    child: Child,
+pub(crate) struct Served {
+    pub(crate) child: Child,
     port: u16,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl Served {
-    fn start(world: &World) -> Self {
+    pub(crate) fn start(world: &World) -> Self {
         let mut command = world.command(&["serve"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("start");
@@ -31,7 +31,7 @@ impl Served {
         Self { child, port, token }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connect");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
         stream
@@ -57,7 +57,7 @@ impl Served {
         ))
     }
 
-    fn own_host(&self) -> String {
+    pub(crate) fn own_host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 }

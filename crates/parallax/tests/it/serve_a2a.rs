@@ -1,0 +1,237 @@
+//! Tasks of the Agent2Agent protocol over HTTP.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+
+use serde_json::{Value, json};
+
+use crate::serve::Served;
+use crate::support::World;
+
+/// A response: its status, its head in lower case, and its body.
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}", self.body))
+    }
+
+    /// The events of a stream.
+    fn events(&self) -> Vec<Value> {
+        let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+fn ask(served: &Served, verb: &str, path: &str, version: &str, body: &Value) -> Reply {
+    let (host, token) = (served.own_host(), &served.token);
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let version = match version {
+        "" => String::new(),
+        version => format!("A2A-Version: {version}\r\n"),
+    };
+    let mut stream = served.connect();
+    let request = format!(
+        "{verb} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n{version}\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("send");
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(stream.read_line(&mut head).expect("a line") > 0, "{head}");
+    }
+    let status = head[9..12].parse().expect("a status");
+    let head = head.to_ascii_lowercase();
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).expect("a body");
+    let body = match head.contains("transfer-encoding: chunked") {
+        true => unchunked(&body),
+        false => body,
+    };
+    Reply { status, head, body: String::from_utf8(body).expect("text") }
+}
+
+fn unchunked(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some(at) = rest.windows(2).position(|it| it == b"\r\n") {
+        let size = std::str::from_utf8(&rest[..at]).expect("a size");
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        body.extend_from_slice(&rest[at + 2..at + 2 + size]);
+        rest = &rest[(at + 4 + size).min(rest.len())..];
+        if size == 0 {
+            break;
+        }
+    }
+    body
+}
+
+fn rpc(served: &Served, version: &str, method: &str, params: Value) -> Reply {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    ask(served, "POST", "/", version, &body)
+}
+
+fn text_message(text: &str, task: Option<&str>) -> Value {
+    let mut message = json!({"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": text}]});
+    if let Some(task) = task {
+        message["contextId"] = json!(task);
+    }
+    json!({"message": message})
+}
+
+#[test]
+fn card_is_public_and_nothing_else() {
+    let world = World::new("[]");
+    let mut served = Served::start(&world);
+    let token = std::mem::replace(&mut served.token, "wrong".to_owned());
+    let card = ask(&served, "GET", "/.well-known/agent-card.json", "", &Value::Null);
+    assert_eq!(card.status, 200);
+    let card = card.json();
+    assert_eq!(card["supportedInterfaces"][0]["protocolBinding"], "JSONRPC");
+    assert!(card["supportedInterfaces"][0]["url"].as_str().unwrap().contains(&served.own_host()));
+    assert_eq!(card["capabilities"]["streaming"], true);
+    for path in ["/", "/tasks", "/message:send", "/tasks/x", "/listCommands"] {
+        let reply = ask(&served, "POST", path, "1.0", &json!({}));
+        assert_eq!(reply.status, 401, "{path}");
+    }
+    served.token = token;
+    assert_eq!(ask(&served, "GET", "/tasks/nothing", "1.0", &Value::Null).status, 404);
+}
+
+#[test]
+fn message_is_answered_in_both_bindings_and_tasks_outlive_the_server() {
+    let world = World::new(r#"[{"text":"first answer"},{"text":"second answer"}]"#);
+    let served = Served::start(&world);
+    let reply = ask(&served, "POST", "/message:send", "1.0", &text_message("hello", None));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(reply.head.contains("application/a2a+json"), "{}", reply.head);
+    let task = reply.json()["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(task["status"]["message"]["parts"], json!([{"text": "first answer"}]));
+    assert_eq!(task["status"]["message"]["role"], "ROLE_AGENT");
+    assert!(task.get("kind").is_none());
+    let id = task["contextId"].as_str().expect("an id").to_owned();
+    let reply = rpc(&served, "1.0", "SendMessage", text_message("more", Some(&id)));
+    let task = reply.json()["result"]["task"].clone();
+    assert_eq!(task["status"]["message"]["parts"][0]["text"], "second answer");
+    assert_eq!((&task["id"], task["history"].as_array().unwrap().len()), (&json!(id), 4));
+    let got = rpc(&served, "1.0", "GetTask", json!({"id": id, "historyLength": 1})).json();
+    assert_eq!(got["result"]["history"].as_array().unwrap().len(), 1);
+    drop(served);
+    let served = Served::start(&world);
+    let got = ask(&served, "GET", &format!("/tasks/{id}"), "1.0", &Value::Null).json();
+    assert_eq!(got["status"]["state"], "TASK_STATE_COMPLETED");
+    let history = got["history"].to_string();
+    assert!(history.contains("hello") && history.contains("second answer"), "{history}");
+    let listed = ask(&served, "GET", "/tasks?pageSize=1", "1.0", &Value::Null).json();
+    assert_eq!((&listed["tasks"][0]["id"], &listed["totalSize"]), (&json!(id), &json!(1)));
+}
+
+#[test]
+fn stream_has_the_task_its_updates_and_its_end() {
+    let script = json!([
+        {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": "new\n"}}]},
+        {"text": "written", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    let settings = json!({"general": {"defaultApprovalMode": "auto_edit"}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let served = Served::start(&world);
+    let reply = ask(&served, "POST", "/message:stream", "1.0", &text_message("write", None));
+    assert!(reply.head.contains("text/event-stream"), "{}", reply.head);
+    let events = reply.events();
+    assert!(events[0]["task"]["id"].is_string(), "{:?}", events[0]);
+    let artifact = events.iter().find(|it| it.get("artifactUpdate").is_some()).expect("a file");
+    let part = &artifact["artifactUpdate"]["artifact"]["parts"][0];
+    assert!(part["filename"].as_str().unwrap().ends_with("a.txt") && part["text"] == "new\n");
+    let last = &events.last().expect("an event")["statusUpdate"]["status"];
+    assert_eq!(last["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(last["message"]["parts"][0]["text"], "written");
+    // The older version, over JSON-RPC.
+    let message = json!({"message": {"kind": "message", "messageId": "m", "role": "user",
+        "parts": [{"kind": "text", "text": "again"}]}});
+    let events = rpc(&served, "", "message/stream", message).events();
+    assert_eq!(events[0]["result"]["kind"], "task");
+    let last = &events.last().expect("an event")["result"];
+    assert_eq!((&last["kind"], &last["final"]), (&json!("status-update"), &json!(true)));
+    assert_eq!(last["status"]["state"], "completed");
+}
+
+#[test]
+fn approval_is_input_that_the_next_message_gives() {
+    let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
+    let script = json!([{"calls": [call]}, {"text": "done"}, {"calls": [call]}, {"text": "no"}]);
+    let world = World::new(&script.to_string());
+    let served = Served::start(&world);
+    let reply = rpc(&served, "1.0", "SendMessage", text_message("make it", None)).json();
+    let task = &reply["result"]["task"];
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{reply}");
+    let data = &task["status"]["message"]["parts"][1]["data"];
+    let call = data["toolCall"]["toolCallId"].clone();
+    assert!(data["options"].as_array().is_some_and(|it| it.len() > 1), "{data}");
+    let id = task["id"].as_str().expect("an id").to_owned();
+    let answer = |option: &str| {
+        let decision = json!({"outcome": {"outcome": "selected", "optionId": option},
+            "toolCallId": call});
+        json!({"message": {"messageId": "m2", "role": "ROLE_USER", "taskId": id,
+            "parts": [{"data": decision}]}})
+    };
+    let reply = rpc(&served, "1.0", "SendMessage", answer("proceed_once")).json();
+    assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{reply}");
+    assert!(world.home.project().join("made").exists());
+    std::fs::remove_file(world.home.project().join("made")).expect("remove");
+    let reply = rpc(&served, "1.0", "SendMessage", text_message("again", Some(&id))).json();
+    assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let cancelled = ask(&served, "POST", &format!("/tasks/{id}:cancel"), "1.0", &Value::Null);
+    assert_eq!(cancelled.json()["status"]["state"], "TASK_STATE_CANCELED", "{}", cancelled.body);
+    assert!(!world.home.project().join("made").exists());
+    let again = rpc(&served, "1.0", "CancelTask", json!({"id": id})).json();
+    assert_eq!(again["error"]["code"], -32002);
+}
+
+#[test]
+fn invalid_requests_have_the_codes_of_the_protocol() {
+    let world = World::new("[]");
+    let served = Served::start(&world);
+    let code = |version: &str, method: &str, params: Value| {
+        rpc(&served, version, method, params).json()["error"]["code"].clone()
+    };
+    assert_eq!(code("2.0", "GetTask", json!({"id": "x"})), -32009);
+    assert_eq!(code("1.0", "GetTask", json!({"id": "../../etc/passwd"})), -32001);
+    assert_eq!(code("1.0", "GetTask", json!({})), -32602);
+    assert_eq!(code("1.0", "Nothing", json!({})), -32601);
+    assert_eq!(code("1.0", "SendMessage", json!({"message": {"parts": []}})), -32602);
+    let file = json!({"message": {"messageId": "m", "parts": [{"url": "http://x"}]}});
+    assert_eq!(code("1.0", "SendMessage", file), -32005);
+    let push = json!({"id": "x"});
+    assert_eq!(code("1.0", "CreateTaskPushNotificationConfig", push), -32003);
+    let reply = ask(&served, "GET", "/tasks/%2e%2e", "1.0", &Value::Null);
+    assert_eq!(reply.status, 404);
+    assert_eq!(reply.json()["error"]["details"][0]["reason"], "TASK_NOT_FOUND");
+    let reply = ask(&served, "POST", "/", "1.0", &json!("x"));
+    assert_eq!(reply.json()["error"]["code"], -32600);
+    let large = json!({"message": "x".repeat(17 * 1024 * 1024)});
+    assert!(matches!(ask(&served, "POST", "/message:send", "1.0", &large).status, 413));
+}
+
+#[test]
+fn routes_of_the_older_server_work() {
+    let world = World::new("[]");
+    let served = Served::start(&world);
+    let created = ask(&served, "POST", "/tasks", "", &json!({"agentSettings": {}}));
+    assert_eq!(created.status, 201);
+    let id = created.json().as_str().expect("a bare id").to_owned();
+    let metadata = ask(&served, "GET", &format!("/tasks/{id}/metadata"), "", &Value::Null).json();
+    assert_eq!(metadata["metadata"]["id"], json!(id));
+    let run = json!({"command": "about", "args": []});
+    let done = ask(&served, "POST", "/executeCommand", "", &run);
+    assert_eq!((done.status, &done.json()["name"]), (200, &json!("about")), "{}", done.body);
+    let listed = ask(&served, "GET", "/listCommands", "", &Value::Null).json();
+    assert!(listed["commands"].as_array().is_some_and(|it| !it.is_empty()), "{listed}");
+    let unknown = json!({"command": "nothing-of-this-name"});
+    assert_eq!(ask(&served, "POST", "/executeCommand", "", &unknown).status, 404);
+}

@@ -1,0 +1,255 @@
+//! A task: its state, and those who follow it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+/// Events that are kept for a slow follower; it misses older ones.
+const EVENTS: usize = 1024;
+/// Messages of a task that are kept in memory; the session has all.
+const MAX_HISTORY: usize = 200;
+/// Changed files that are kept.
+const MAX_ARTIFACTS: usize = 500;
+
+/// What a task is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskState {
+    Submitted,
+    Working,
+    InputRequired,
+    Completed,
+    Cancelled,
+    Failed,
+}
+
+impl TaskState {
+    /// Whether nothing happens until the next message.
+    pub(super) fn is_over(self) -> bool {
+        !matches!(self, Self::Submitted | Self::Working)
+    }
+}
+
+/// A piece of a message or an artifact.
+#[derive(Debug, Clone)]
+pub(super) enum TaskPart {
+    Text(String),
+    Data(Value),
+    File { name: String, text: String },
+}
+
+/// A message of the user or of the agent.
+#[derive(Debug, Clone)]
+pub(super) struct TaskMessage {
+    pub(super) id: String,
+    pub(super) is_agent: bool,
+    pub(super) parts: Vec<TaskPart>,
+}
+
+/// A changed file.
+#[derive(Debug, Clone)]
+pub(super) struct Artifact {
+    pub(super) id: String,
+    pub(super) part: TaskPart,
+}
+
+/// What happened to a task.
+#[derive(Debug, Clone)]
+pub(super) enum TaskEvent {
+    Status { state: TaskState, message: Option<TaskMessage>, time: String },
+    Artifact(Artifact),
+}
+
+/// A task as it is now.
+#[derive(Debug, Clone)]
+pub(super) struct TaskSnapshot {
+    pub(super) id: String,
+    pub(super) state: TaskState,
+    /// The message of the state.
+    pub(super) said: Option<TaskMessage>,
+    pub(super) time: String,
+    pub(super) history: Vec<TaskMessage>,
+    pub(super) artifacts: Vec<Artifact>,
+}
+
+/// A request for approval that waits for an answer.
+pub(super) struct PendingApproval {
+    /// The id of the ACP request.
+    pub(super) id: Value,
+    /// Its parameters.
+    pub(super) params: Value,
+}
+
+struct Inner {
+    snapshot: TaskSnapshot,
+    /// What the agent has said in this turn.
+    text: String,
+    pending: Option<PendingApproval>,
+    messages: u64,
+}
+
+/// A task.
+pub(super) struct Task {
+    inner: Mutex<Inner>,
+    events: broadcast::Sender<TaskEvent>,
+}
+
+fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
+
+impl Task {
+    pub(super) fn new(id: &str, state: TaskState) -> Self {
+        let snapshot = TaskSnapshot {
+            id: id.to_owned(),
+            state,
+            said: None,
+            time: now(),
+            history: Vec::new(),
+            artifacts: Vec::new(),
+        };
+        let inner = Inner { snapshot, text: String::new(), pending: None, messages: 0 };
+        Self { inner: Mutex::new(inner), events: broadcast::Sender::new(EVENTS) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn snapshot(&self) -> TaskSnapshot {
+        self.lock().snapshot.clone()
+    }
+
+    pub(super) fn state(&self) -> TaskState {
+        self.lock().snapshot.state
+    }
+
+    /// The task as it is now, and all later events.
+    pub(super) fn follow(&self) -> (TaskSnapshot, broadcast::Receiver<TaskEvent>) {
+        let inner = self.lock();
+        (inner.snapshot.clone(), self.events.subscribe())
+    }
+
+    /// Begins a turn with a message of the user. `false`: one is running.
+    pub(super) fn begin(&self, id: &str, text: &str) -> bool {
+        let mut inner = self.lock();
+        if matches!(inner.snapshot.state, TaskState::Working | TaskState::InputRequired) {
+            return false;
+        }
+        inner.text.clear();
+        let message = TaskMessage {
+            id: id.to_owned(),
+            is_agent: false,
+            parts: vec![TaskPart::Text(text.to_owned())],
+        };
+        inner.snapshot.history.push(message);
+        let excess = inner.snapshot.history.len().saturating_sub(MAX_HISTORY);
+        inner.snapshot.history.drain(..excess);
+        self.enter(&mut inner, TaskState::Working, None);
+        true
+    }
+
+    /// A message of a loaded session.
+    pub(super) fn remember(&self, is_agent: bool, text: &str) {
+        let mut inner = self.lock();
+        let id = Self::next_id(&mut inner);
+        let joined = match inner.snapshot.history.last_mut() {
+            Some(last) if last.is_agent == is_agent => match last.parts.last_mut() {
+                Some(TaskPart::Text(known)) => {
+                    known.push_str(text);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if !joined && inner.snapshot.history.len() < MAX_HISTORY {
+            let parts = vec![TaskPart::Text(text.to_owned())];
+            inner.snapshot.history.push(TaskMessage { id, is_agent, parts });
+        }
+    }
+
+    /// More of the answer.
+    pub(super) fn say(&self, text: &str) {
+        let mut inner = self.lock();
+        inner.text.push_str(text);
+        let message = Self::agent_message(&mut inner, vec![TaskPart::Text(text.to_owned())]);
+        self.report(TaskState::Working, Some(message));
+    }
+
+    /// Something that a tool call did.
+    pub(super) fn show(&self, update: &Value) {
+        let mut inner = self.lock();
+        let message = Self::agent_message(&mut inner, vec![TaskPart::Data(update.clone())]);
+        self.report(TaskState::Working, Some(message));
+    }
+
+    /// A file changed.
+    pub(super) fn changed(&self, path: &str, text: &str) {
+        let mut inner = self.lock();
+        let part = TaskPart::File { name: path.to_owned(), text: text.to_owned() };
+        let artifact = Artifact { id: path.to_owned(), part };
+        let artifacts = &mut inner.snapshot.artifacts;
+        artifacts.retain(|known| known.id != artifact.id);
+        if artifacts.len() < MAX_ARTIFACTS {
+            artifacts.push(artifact.clone());
+        }
+        // Without followers it is not needed.
+        let _ = self.events.send(TaskEvent::Artifact(artifact));
+    }
+
+    /// Waits for an answer to a request for approval.
+    pub(super) fn ask(&self, pending: PendingApproval) -> Option<PendingApproval> {
+        let mut inner = self.lock();
+        let title = pending.params.get("toolCall").and_then(|call| call.get("title"));
+        let title = title.and_then(Value::as_str).unwrap_or("Approval required").to_owned();
+        let parts = vec![TaskPart::Text(title), TaskPart::Data(pending.params.clone())];
+        let message = Self::agent_message(&mut inner, parts);
+        let earlier = inner.pending.replace(pending);
+        self.enter(&mut inner, TaskState::InputRequired, Some(message));
+        earlier
+    }
+
+    /// Takes the request that waits, and goes on.
+    pub(super) fn take_pending(&self) -> Option<PendingApproval> {
+        let mut inner = self.lock();
+        let pending = inner.pending.take()?;
+        self.enter(&mut inner, TaskState::Working, None);
+        Some(pending)
+    }
+
+    /// Ends the turn; `problem` is said in place of the answer.
+    pub(super) fn end(&self, state: TaskState, problem: Option<String>) {
+        let mut inner = self.lock();
+        inner.pending = None;
+        let answer = std::mem::take(&mut inner.text);
+        let text = problem.unwrap_or(answer);
+        let message = (!text.is_empty()).then(|| {
+            let message = Self::agent_message(&mut inner, vec![TaskPart::Text(text)]);
+            inner.snapshot.history.push(message.clone());
+            message
+        });
+        self.enter(&mut inner, state, message);
+    }
+
+    fn enter(&self, inner: &mut Inner, state: TaskState, message: Option<TaskMessage>) {
+        inner.snapshot.state = state;
+        inner.snapshot.said.clone_from(&message);
+        inner.snapshot.time = now();
+        self.report(state, message);
+    }
+
+    fn report(&self, state: TaskState, message: Option<TaskMessage>) {
+        // Without followers it is not needed.
+        let _ = self.events.send(TaskEvent::Status { state, message, time: now() });
+    }
+
+    fn agent_message(inner: &mut Inner, parts: Vec<TaskPart>) -> TaskMessage {
+        TaskMessage { id: Self::next_id(inner), is_agent: true, parts }
+    }
+
+    fn next_id(inner: &mut Inner) -> String {
+        inner.messages += 1;
+        format!("{}-{}", inner.snapshot.id, inner.messages)
+    }
+}

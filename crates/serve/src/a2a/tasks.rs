@@ -1,0 +1,298 @@
+//! All tasks of the server.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::acp_client::{AcpClient, AgentMessage};
+use super::errors::A2aError;
+use super::messages::ClientMessage;
+use super::task::{PendingApproval, Task, TaskState};
+use crate::server::ServerState;
+
+/// Tasks that are held at a time.
+const MAX_TASKS: usize = 1000;
+/// Messages of the agent that may wait.
+const MESSAGES: usize = 256;
+
+/// The tasks, and the agent that runs them, which starts with the first.
+#[derive(Default)]
+pub(crate) struct A2aTasks {
+    client: OnceLock<AcpClient>,
+    tasks: Mutex<HashMap<String, Arc<Task>>>,
+    /// Slash commands that a session offered.
+    commands: Mutex<Vec<Value>>,
+}
+
+/// A server error of ACP as one of ours.
+fn internal(error: &Value) -> A2aError {
+    let text = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
+    A2aError::Internal(text.to_owned())
+}
+
+impl A2aTasks {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, id: &str) -> Option<Arc<Task>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// The directory in which tasks work.
+    pub(super) fn directory() -> PathBuf {
+        std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+    }
+
+    /// The agent; it is started once.
+    pub(super) fn client(state: &Arc<ServerState>) -> AcpClient {
+        let start = || {
+            let (sender, receiver) = mpsc::channel(MESSAGES);
+            let client = AcpClient::start(&state.backend, &state.tasks, &state.stopping, sender);
+            state.tasks.spawn(receive(Arc::clone(state), client.clone(), receiver));
+            client
+        };
+        state.a2a.client.get_or_init(start).clone()
+    }
+
+    /// Opens a session for a new task.
+    pub(super) async fn create(state: &Arc<ServerState>) -> Result<Arc<Task>, A2aError> {
+        if state.a2a.lock().len() >= MAX_TASKS {
+            let text = format!("this server holds {MAX_TASKS} tasks already");
+            return Err(A2aError::UnsupportedOperation(text));
+        }
+        let params = json!({"cwd": Self::directory(), "mcpServers": []});
+        let opened = Self::client(state).request("session/new", params).await;
+        let opened = opened.map_err(|error| internal(&error))?;
+        let id = opened.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let task = Arc::new(Task::new(&id, TaskState::Submitted));
+        state.a2a.lock().insert(id, Arc::clone(&task));
+        Ok(task)
+    }
+
+    /// The task of this id; one of an earlier process is loaded from its session.
+    pub(super) async fn find(state: &Arc<ServerState>, id: &str) -> Result<Arc<Task>, A2aError> {
+        if let Some(task) = state.a2a.known(id) {
+            return Ok(task);
+        }
+        let missing = || A2aError::TaskNotFound(id.to_owned());
+        // Ids are names of files.
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_".contains(it);
+        if id.is_empty() || id.len() > 128 || !id.chars().all(is_plain) {
+            return Err(missing());
+        }
+        if state.a2a.lock().len() >= MAX_TASKS {
+            let text = format!("this server holds {MAX_TASKS} tasks already");
+            return Err(A2aError::UnsupportedOperation(text));
+        }
+        let task = Arc::new(Task::new(id, TaskState::Completed));
+        state.a2a.lock().insert(id.to_owned(), Arc::clone(&task));
+        let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
+        if Self::client(state).request("session/load", params).await.is_err() {
+            state.a2a.lock().remove(id);
+            return Err(missing());
+        }
+        Ok(task)
+    }
+
+    /// The ids and times of all tasks, newest first.
+    pub(super) async fn list(state: &Arc<ServerState>) -> Result<Vec<String>, A2aError> {
+        let mut ids = Vec::new();
+        let mut cursor = Value::Null;
+        loop {
+            let params = json!({"cwd": Self::directory(), "cursor": cursor});
+            let page = Self::client(state).request("session/list", params).await;
+            let page = page.map_err(|error| internal(&error))?;
+            let sessions = page.get("sessions").and_then(Value::as_array);
+            let found = sessions.into_iter().flatten().filter_map(|session| {
+                session.get("sessionId").and_then(Value::as_str).map(str::to_owned)
+            });
+            ids.extend(found);
+            match page.get("nextCursor") {
+                Some(next @ Value::String(_)) if ids.len() < 10_000 => cursor = next.clone(),
+                _ => break,
+            }
+        }
+        let open: Vec<String> = state.a2a.lock().keys().cloned().collect();
+        let new: Vec<String> = open.into_iter().filter(|id| !ids.contains(id)).collect();
+        Ok(new.into_iter().chain(ids).collect())
+    }
+
+    /// A task as far as it is in memory.
+    pub(super) fn held(&self, id: &str) -> Option<Arc<Task>> {
+        self.known(id)
+    }
+
+    /// Gives a message to the task it belongs to: a prompt, or the answer to a request for
+    /// approval.
+    pub(super) async fn send(
+        state: &Arc<ServerState>,
+        message: &ClientMessage,
+    ) -> Result<Arc<Task>, A2aError> {
+        let task = match &message.task {
+            Some(id) => Self::find(state, id).await?,
+            None => Self::create(state).await?,
+        };
+        if let Some(pending) = task.take_pending() {
+            let result = decision(message, &pending.params);
+            Self::client(state).answer(&pending.id, Ok(result)).await;
+            return Ok(task);
+        }
+        if message.text.trim().is_empty() {
+            return Err(A2aError::InvalidParams("the task does not wait for an answer".into()));
+        }
+        if !task.begin(&message.id, &message.text) {
+            let text = "the task is working: wait for it, or cancel it".to_owned();
+            return Err(A2aError::UnsupportedOperation(text));
+        }
+        let (client, id) = (Self::client(state), task.snapshot().id);
+        let prompt = json!([{"type": "text", "text": message.text}]);
+        let params = json!({"sessionId": id, "prompt": prompt});
+        let running = Arc::clone(&task);
+        state.tasks.spawn(async move {
+            match client.request("session/prompt", params).await {
+                Ok(result) => match result.get("stopReason").and_then(Value::as_str) {
+                    Some("cancelled") => running.end(TaskState::Cancelled, None),
+                    Some("refusal") => {
+                        running.end(TaskState::Failed, Some("the request was refused".to_owned()));
+                    }
+                    _ => running.end(TaskState::Completed, None),
+                },
+                Err(error) => running.end(TaskState::Failed, Some(internal(&error).to_string())),
+            }
+        });
+        Ok(task)
+    }
+
+    /// Cancels the turn of a task.
+    pub(super) async fn cancel(state: &Arc<ServerState>, id: &str) -> Result<Arc<Task>, A2aError> {
+        let task = Self::find(state, id).await?;
+        let client = Self::client(state);
+        if let Some(pending) = task.take_pending() {
+            let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+            client.answer(&pending.id, Ok(cancelled)).await;
+        } else if task.state() != TaskState::Working {
+            return Err(A2aError::TaskNotCancelable);
+        }
+        let (_, mut events) = task.follow();
+        client.notify("session/cancel", json!({"sessionId": id})).await;
+        let ended = async { while !task.state().is_over() && events.recv().await.is_ok() {} };
+        // It ends within seconds; if not, the answer shows that it still works.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(10), ended).await;
+        Ok(task)
+    }
+
+    /// The slash commands.
+    pub(super) fn commands(&self) -> Vec<Value> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The answer to a request for approval: the data part, else the text as the name or id of an
+/// option; whatever else is said rejects.
+fn decision(message: &ClientMessage, params: &Value) -> Value {
+    let options = params.get("options").and_then(Value::as_array);
+    let ids = || options.into_iter().flatten().filter_map(|it| it.get("optionId")?.as_str());
+    let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
+    if let Some(decision) = &message.decision {
+        // Gemini CLI's clients answer `{outcome: "proceed_once", callId}`.
+        return match decision.get("outcome") {
+            Some(Value::String(id)) => match ids().find(|it| it == id) {
+                Some(id) => selected(id),
+                None => json!({"outcome": {"outcome": "cancelled"}}),
+            },
+            outcome => json!({"outcome": outcome}),
+        };
+    }
+    let text = message.text.trim();
+    let named = options.into_iter().flatten().find(|option| {
+        ["optionId", "name"].iter().any(|field| {
+            option
+                .get(*field)
+                .and_then(Value::as_str)
+                .is_some_and(|it| it.eq_ignore_ascii_case(text))
+        })
+    });
+    match named.and_then(|option| option.get("optionId")?.as_str()) {
+        Some(id) => selected(id),
+        None => json!({"outcome": {"outcome": "cancelled"}}),
+    }
+}
+
+/// Takes what the agent sends.
+async fn receive(
+    state: Arc<ServerState>,
+    client: AcpClient,
+    mut messages: mpsc::Receiver<AgentMessage>,
+) {
+    while let Some(message) = messages.recv().await {
+        match message {
+            AgentMessage::Notification { method, params } if method == "session/update" => {
+                update(&state, &params);
+            }
+            AgentMessage::Notification { .. } => {}
+            AgentMessage::Request { id, method, params } => {
+                let task = params.get("sessionId").and_then(Value::as_str);
+                let task = task.and_then(|id| state.a2a.known(id));
+                match task.filter(|_| method == "session/request_permission") {
+                    Some(task) => {
+                        let earlier = task.ask(PendingApproval { id, params });
+                        if let Some(earlier) = earlier {
+                            // One at a time is shown; the agent asks again.
+                            let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+                            client.answer(&earlier.id, Ok(cancelled)).await;
+                        }
+                    }
+                    None => {
+                        let error = json!({"code": -32601, "message": "not supported"});
+                        client.answer(&id, Err(error)).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn update(state: &Arc<ServerState>, params: &Value) {
+    let Some(update) = params.get("update") else { return };
+    let kind = update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default();
+    if kind == "available_commands_update" {
+        let commands = update.get("availableCommands").and_then(Value::as_array);
+        let mut known = state.a2a.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = commands.cloned().unwrap_or_default();
+        return;
+    }
+    let task = params.get("sessionId").and_then(Value::as_str);
+    let Some(task) = task.and_then(|id| state.a2a.known(id)) else { return };
+    let text = update.get("content").and_then(|content| content.get("text"));
+    let text = text.and_then(Value::as_str);
+    match (kind, text) {
+        // Outside of a turn it is the history of a loaded session.
+        ("agent_message_chunk", Some(text)) if task.state() == TaskState::Working => {
+            task.say(text);
+        }
+        ("agent_message_chunk", Some(text)) => task.remember(true, text),
+        ("user_message_chunk", Some(text)) if task.state() != TaskState::Working => {
+            task.remember(false, text);
+        }
+        ("tool_call" | "tool_call_update", _) if task.state() == TaskState::Working => {
+            let content = update.get("content").and_then(Value::as_array);
+            let is_done = update.get("status").and_then(Value::as_str) == Some("completed");
+            let diffs = content
+                .into_iter()
+                .flatten()
+                .filter(|it| is_done && it.get("type").and_then(Value::as_str) == Some("diff"));
+            for diff in diffs {
+                let field = |name: &str| diff.get(name).and_then(Value::as_str);
+                if let (Some(path), Some(text)) = (field("path"), field("newText")) {
+                    task.changed(path, text);
+                }
+            }
+            task.show(update);
+        }
+        _ => {}
+    }
+}
