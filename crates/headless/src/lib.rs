@@ -6,6 +6,7 @@
 //! and sessions is not done here.
 
 mod answer;
+mod answer_schema;
 mod conductor;
 mod continuation;
 mod exit;

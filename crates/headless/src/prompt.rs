@@ -4,15 +4,12 @@ use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpSender};
 
+use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::conductor::{Conductor, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
 use crate::options::{Io, RunOptions};
-use crate::schema::OutputSchema;
 use crate::signals::Signals;
-
-/// How often the model is asked again for an answer that fits the schema.
-const SCHEMA_RETRIES: u32 = 2;
 
 /// Sends the prompt, prints the events of its turn in the format of the options, and
 /// returns the exit code. `display_prompt` is the prompt as the user typed it.
@@ -66,7 +63,7 @@ async fn run_first(
     conductor.begin().await;
     let outcome = match conductor.forced_outcome() {
         Some(outcome) => outcome,
-        None => turns(&mut conductor, events, first, options.schema.as_ref()).await,
+        None => turns(&mut conductor, events, first, options.schema.map(AnswerSchema::new)).await,
     };
     conductor.end_session(events).await;
     conductor.end(&outcome).await;
@@ -78,37 +75,23 @@ async fn turns(
     conductor: &mut Conductor,
     events: &mut EventReader,
     first: Op,
-    schema: Option<&OutputSchema>,
+    mut schema: Option<AnswerSchema>,
 ) -> Outcome {
-    let mut retries = 0;
     let mut op = first;
     loop {
         if !conductor.send(op).await {
             return Outcome::internal("The session accepts no prompts");
         }
         let outcome = turn(conductor, events).await;
-        let Some(schema) = schema.filter(|_| outcome.error.is_none()) else { return outcome };
-        if conductor.is_interrupted() {
+        let Some(schema) = schema.as_mut().filter(|_| !conductor.is_interrupted()) else {
             return outcome;
-        }
-        match schema.validate(conductor.summary.answer_text()) {
-            Ok(value) => {
-                conductor.summary.structured = Some(value);
+        };
+        match schema.check(outcome, conductor.summary.answer_text()) {
+            AnswerCheck::Over(outcome, value) => {
+                conductor.summary.structured = value;
                 return outcome;
             }
-            Err(problems) if retries == SCHEMA_RETRIES || outcome.reason != "done" => {
-                return Outcome::schema_mismatch(&problems);
-            }
-            Err(problems) => {
-                retries += 1;
-                op = Op::Prompt(Prompt {
-                    text: format!(
-                        "Your answer does not match the required JSON Schema:\n{problems}\nAnswer \
-                         again with the corrected JSON document only."
-                    ),
-                    ..Prompt::default()
-                });
-            }
+            AnswerCheck::AskAgain(correction) => op = correction,
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::conductor::{Cause, Conductor, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
@@ -76,11 +77,11 @@ pub(crate) async fn run_with(
     mut options: RunOptions,
 ) -> ExitCode {
     options.format = OutputFormat::StreamJson;
-    options.schema = None;
     let mut conductor = Conductor::new(io, ops.clone(), signals, &options, None);
     conductor.begin().await;
     let mut conversation = Conversation::new(read_lines(input), session);
     conversation.is_reader_gone = options.is_reader_gone;
+    conversation.schema = options.schema.take().map(AnswerSchema::new);
     let outcome = conversation.run(&mut conductor, events, &ops).await;
     conversation.reader.abort();
     drop(ops);
@@ -169,6 +170,8 @@ struct Conversation<'a> {
     /// An interrupt came behind a prompt whose turn has not begun: it ends that turn.
     interrupts_next_turn: bool,
     is_reader_gone: Option<fn() -> bool>,
+    /// What the answers to prompts must look like.
+    schema: Option<AnswerSchema>,
     asks: Vec<Ask>,
     last: Outcome,
 }
@@ -192,6 +195,7 @@ impl<'a> Conversation<'a> {
             steer_deadline: None,
             interrupts_next_turn: false,
             is_reader_gone: None,
+            schema: None,
             asks: Vec::new(),
             last: Outcome::success(),
         }
@@ -212,13 +216,16 @@ impl<'a> Conversation<'a> {
     async fn hand_over(&mut self, conductor: &mut Conductor, events: &mut EventReader) {
         while let Some(next) = self.queued.pop_front() {
             match next {
+                // With a schema, a correction of an answer must come before the next prompt.
+                next if !self.is_between_turns()
+                    && (self.schema.is_some() || !matches!(next, QueuedLine::Prompt(_))) =>
+                {
+                    self.queued.push_front(next);
+                    return;
+                }
                 QueuedLine::Prompt(prompt) => {
                     self.expected_turns += 1;
                     self.outbox.push_back(Op::Prompt(prompt));
-                }
-                next if !self.is_between_turns() => {
-                    self.queued.push_front(next);
-                    return;
                 }
                 QueuedLine::Told { typed, told } => {
                     print_between_turns(conductor, events, typed, told).await;
@@ -379,9 +386,25 @@ impl<'a> Conversation<'a> {
                 if conductor.is_interrupted() {
                     return true;
                 }
-                self.last = Outcome::from(&end.reason);
-                conductor.end(&self.last).await;
-                return true;
+                let outcome = Outcome::from(&end.reason);
+                let check = match &mut self.schema {
+                    Some(schema) => schema.check(outcome, conductor.summary.answer_text()),
+                    None => AnswerCheck::Over(outcome, None),
+                };
+                match check {
+                    AnswerCheck::AskAgain(correction) => {
+                        self.expected_turns += 1;
+                        self.outbox.push_back(correction);
+                        return false;
+                    }
+                    AnswerCheck::Over(outcome, value) => {
+                        self.last = outcome;
+                        conductor.summary.structured = value;
+                        conductor.end(&self.last).await;
+                        conductor.summary.structured = None;
+                        return true;
+                    }
+                }
             }
             _ => {}
         }
@@ -411,7 +434,10 @@ impl<'a> Conversation<'a> {
     }
 
     /// Queues a prompt behind what came before it.
-    fn prompt(&mut self, prompt: Prompt) {
+    fn prompt(&mut self, mut prompt: Prompt) {
+        if let Some(schema) = &self.schema {
+            schema.instruct(&mut prompt);
+        }
         self.queued.push_back(QueuedLine::Prompt(prompt));
     }
 
@@ -618,8 +644,8 @@ async fn wait_until(deadline: Option<Instant>) {
 mod tests {
     use serde_json::Value;
 
-    use crate::OutputFormat;
     use crate::harness::{Script, converse};
+    use crate::{OutputFormat, OutputSchema};
 
     fn script() -> Script {
         Script::new(OutputFormat::StreamJson)
@@ -645,6 +671,24 @@ mod tests {
         assert_eq!(of_type(&lines, "init").len(), 1);
         assert_eq!(of_type(&lines, "result").len(), 2);
         assert_eq!(lines.last().unwrap()["type"], "result");
+    }
+
+    #[test]
+    fn answers_to_several_prompts_are_corrected_to_match_a_schema() {
+        let mut script = script().text(&["no json"]).done();
+        script = script.text(&["{\"n\":1}"]).done().text(&["{\"n\":2}"]).done();
+        script.options.schema = OutputSchema::parse(r#"{"type":"object","required":["n"]}"#).ok();
+        let done = converse(
+            script,
+            "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}",
+        );
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        assert_eq!((done.prompts.len(), done.prompts[2].as_str()), (3, "b"));
+        assert!(done.prompts[1].contains("invalid JSON"), "{:?}", done.prompts);
+        let lines = lines(&done.stdout);
+        let values: Vec<_> =
+            of_type(&lines, "result").into_iter().map(|line| line["structured"].clone()).collect();
+        assert_eq!(values, [serde_json::json!({"n": 1}), serde_json::json!({"n": 2})]);
     }
 
     #[test]

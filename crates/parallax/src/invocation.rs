@@ -393,9 +393,6 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             )
             .into());
         }
-        if printing.schema.is_some() {
-            return Err(exclusive("--input-format stream-json", "--output-schema"));
-        }
         settings.interactive = true;
         settings.waits_for_servers = true;
         return Ok(Invocation::StreamInput { settings, printing });

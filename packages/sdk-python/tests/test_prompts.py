@@ -58,6 +58,13 @@ class Prompts(WithProgram):
         self.assertEqual((caught.exception.type, caught.exception.status), ("ApiError", 400))
         self.assertEqual((await session.send("again")).text, "fine")
 
+    async def test_answer_is_corrected_to_match_a_schema(self):
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        model = self.model(answer("five"), answer('{"n": 5}'), answer('{"n": 6}'))
+        session = self.session(self.agent(model, output_schema=schema))
+        self.assertEqual((await session.send("go")).structured, {"n": 5})
+        self.assertEqual((await session.send("go")).structured, {"n": 6})
+
     async def test_model_and_mode_change(self):
         model = self.model(answer("done"))
         session = self.session(self.agent(model))

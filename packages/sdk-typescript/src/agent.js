@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import { Session } from "./session.js";
 
 const OPTIONS = new Set([
-  "instructions", "tools", "skills", "model", "mode", "cwd", "onApproval", "onQuestion", "trust", "maxTurns", "record",
-  "replay", "name", "toolTimeout", "env", "args", "executable",
+  "instructions", "tools", "skills", "model", "mode", "cwd", "onApproval", "onQuestion", "trust", "maxTurns",
+  "outputSchema", "record", "replay", "name", "toolTimeout", "env", "args", "executable",
 ]);
 
 export class Agent {

@@ -37,6 +37,8 @@ export interface AgentOptions {
   trust?: boolean;
   /** Stop after this many model requests. */
   maxTurns?: number;
+  /** The schema of final answers, which are then in `structured`. */
+  outputSchema?: Schema;
   /** Record all model requests and responses in this file. */
   record?: string;
   /** Replay the responses of a recording instead of calling a model. */
@@ -129,18 +131,18 @@ export interface TurnResult {
   text: string;
   sessionId: string;
   stats: StreamStats;
-  /** The data of a slash command. */
+  /** With `outputSchema`, the answer as JSON; for a slash command, its data. */
   structured?: unknown;
 }
 
-/** A JSON Schema of the type `object`, or a schema that converts itself to one, as those of Zod 4 do. */
-export type InputSchema = { [key: string]: unknown } | { toJSONSchema(): object };
+/** A JSON Schema, or a schema that converts itself to one, as those of Zod 4 do. */
+export type Schema = { [key: string]: unknown } | { toJSONSchema(): object };
 
 export interface ToolDefinition {
   name: string;
   description: string;
-  /** Arguments that do not match it never reach the function. */
-  inputSchema?: InputSchema;
+  /** Of the type `object`. Arguments that do not match it never reach the function. */
+  inputSchema?: Schema;
   /** The model reads every error. Otherwise, only a `ModelVisibleError` does, and others end the turn. */
   sendErrorsToModel?: boolean;
   /** Calls go through `onApproval`. */

@@ -4,6 +4,7 @@ import { InputRejectedError, ParallaxError, StartError } from "./errors.js";
 import { Program, programPath, warn } from "./program.js";
 import { SessionFiles } from "./session-files.js";
 import { ToolServer } from "./tool-server.js";
+import { jsonSchema } from "./tools.js";
 import { Turn } from "./turn.js";
 
 // An argument of a program cannot be longer on Linux.
@@ -159,6 +160,9 @@ export class Session {
         throw new RangeError(`instructions must be shorter than ${LONGEST_INSTRUCTIONS} bytes`);
       }
       flags.push(`--append-system-prompt=${text}`);
+    }
+    if (agent.outputSchema !== undefined) {
+      flags.push(`--output-schema=${this.#files.write("schema.json", jsonSchema(agent.outputSchema))}`);
     }
     if (agent.tools.length > 0) {
       this.#server = new ToolServer(this, agent.tools);

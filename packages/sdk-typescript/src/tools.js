@@ -11,8 +11,7 @@ export function tool(definition, run) {
   if (typeof description !== "string" || typeof run !== "function") {
     throw new TypeError(`tool "${name}": it needs a description and a function`);
   }
-  // Zod and other libraries convert their schemas themselves.
-  const schema = typeof inputSchema.toJSONSchema === "function" ? inputSchema.toJSONSchema() : inputSchema;
+  const schema = jsonSchema(inputSchema);
   if (schema?.type !== "object") {
     throw new TypeError(`tool "${name}": the type of \`inputSchema\` must be "object"`);
   }
@@ -25,6 +24,11 @@ export function tool(definition, run) {
     readOnly: definition.readOnly ?? false,
     run,
   });
+}
+
+// Zod and other libraries convert their schemas themselves.
+export function jsonSchema(schema) {
+  return typeof schema?.toJSONSchema === "function" ? schema.toJSONSchema() : schema;
 }
 
 // The result of a call as text: a string as it is, everything else as JSON.

@@ -94,6 +94,15 @@ describe("prompts", { skip, timeout: 60_000 }, () => {
     });
   });
 
+  test("answer is corrected to match a schema", async () => {
+    const outputSchema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+    await withModel([answer("five"), answer('{"n": 5}'), answer('{"n": 6}')], async (model) => {
+      const session = model.session({ outputSchema });
+      assert.deepEqual((await session.send("go")).structured, { n: 5 });
+      assert.deepEqual((await session.send("go")).structured, { n: 6 });
+    });
+  });
+
   test("model and mode change", async () => {
     await withModel([answer("done")], async (model) => {
       const session = model.session();

@@ -37,6 +37,8 @@ class Agent:
     """Trust the working directory for these sessions (`--skip-trust`)."""
     max_turns: Optional[int] = None
     """Stop after this many model requests."""
+    output_schema: Optional[Dict[str, Any]] = None
+    """The JSON Schema of final answers, which are then in `structured`."""
     record: Optional[str] = None
     """Record all model requests and responses in this file."""
     replay: Optional[str] = None

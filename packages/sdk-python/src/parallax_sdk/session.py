@@ -186,6 +186,8 @@ class Session:
             if len(instructions.encode("utf-8", "replace")) > LONGEST_INSTRUCTIONS:
                 raise ValueError(f"instructions must be shorter than {LONGEST_INSTRUCTIONS} bytes")
             flags.append(f"--append-system-prompt={instructions}")
+        if agent.output_schema is not None:
+            flags.append("--output-schema=" + self._files.write("schema.json", agent.output_schema))
         if agent.tools:
             self._server = ToolServer(self, list(agent.tools))
             await self._server.start()

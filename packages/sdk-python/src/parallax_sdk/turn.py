@@ -24,7 +24,7 @@ class TurnResult:
     session_id: str
     stats: StreamStats
     structured: Any = None
-    """The data of a slash command."""
+    """With `output_schema`, the answer as JSON; for a slash command, its data."""
 
 
 class TurnState:

@@ -1,0 +1,64 @@
+//! Answers that must match a schema: what the model must know, and what follows from an answer.
+
+use parallax_protocol::content::Part;
+use parallax_protocol::op::{Op, Prompt};
+use serde_json::Value;
+
+use crate::failure::Outcome;
+use crate::schema::OutputSchema;
+
+/// How often the model is asked again for an answer that fits the schema.
+const SCHEMA_RETRIES: u32 = 2;
+
+/// The schema of the final answers of a run.
+pub(crate) struct AnswerSchema {
+    schema: OutputSchema,
+    retries: u32,
+}
+
+/// What follows from the answer of a turn.
+pub(crate) enum AnswerCheck {
+    /// The turn is over, with the answer as JSON if it matches.
+    Over(Outcome, Option<Value>),
+    /// The model must correct its answer.
+    AskAgain(Op),
+}
+
+impl AnswerSchema {
+    pub(crate) fn new(schema: OutputSchema) -> Self {
+        Self { schema, retries: 0 }
+    }
+
+    /// Tells the model with its prompt what is required.
+    pub(crate) fn instruct(&self, prompt: &mut Prompt) {
+        prompt.attachments.push(Part::text(self.schema.instruction()));
+    }
+
+    /// Checks the answer of a turn that ended so.
+    pub(crate) fn check(&mut self, outcome: Outcome, answer: &str) -> AnswerCheck {
+        if outcome.error.is_some() {
+            self.retries = 0;
+            return AnswerCheck::Over(outcome, None);
+        }
+        match self.schema.validate(answer) {
+            Ok(value) => {
+                self.retries = 0;
+                AnswerCheck::Over(outcome, Some(value))
+            }
+            Err(problems) if self.retries == SCHEMA_RETRIES || outcome.reason != "done" => {
+                self.retries = 0;
+                AnswerCheck::Over(Outcome::schema_mismatch(&problems), None)
+            }
+            Err(problems) => {
+                self.retries += 1;
+                AnswerCheck::AskAgain(Op::Prompt(Prompt {
+                    text: format!(
+                        "Your answer does not match the required JSON Schema:\n{problems}\nAnswer \
+                         again with the corrected JSON document only."
+                    ),
+                    ..Prompt::default()
+                }))
+            }
+        }
+    }
+}
