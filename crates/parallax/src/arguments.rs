@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Auth(crate::auth_command::AuthArguments),
     /// List, show, and test the models of all providers
     Models(crate::models_command::ModelsArguments),
+    /// Show what all sessions used: tokens, cost, tools
+    Stats(crate::stats_command::StatsArguments),
     /// Find out what is wrong on this machine, and what to do
     Doctor(crate::doctor_command::DoctorArguments),
     /// Serve sessions over HTTP

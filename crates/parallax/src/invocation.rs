@@ -26,6 +26,7 @@ use crate::models_command::ModelsArguments;
 use crate::other_agents;
 use crate::serve_command::ServeArguments;
 use crate::sessions_arguments::SessionsArguments;
+use crate::stats_command::StatsArguments;
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
 
@@ -68,6 +69,8 @@ pub(crate) enum Invocation {
     Auth(AuthArguments),
     /// List and test models.
     Models(ModelsArguments),
+    /// Show what all sessions used.
+    Stats(StatsArguments),
     /// Check the machine.
     Doctor(DoctorArguments),
     /// List the sessions of the project.
@@ -272,6 +275,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
+        Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),
         Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
         Some(Command::Schema { of }) => {
             let schema = match of {

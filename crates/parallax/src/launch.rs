@@ -20,7 +20,7 @@ use crate::surroundings::Surroundings;
 use crate::{
     acp_command, auth_command, demo, doctor_command, interactive, log, man_command, mcp_command,
     models_command, policy_command, sandbox_command, serve_command, sessions_command,
-    trust_command, undo_command,
+    stats_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -52,6 +52,13 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             Err(failure) => {
                 let format = if json { OutputFormat::Json } else { OutputFormat::Text };
                 report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+            }
+        },
+        Invocation::Stats(typed) => match stats_command::run(&typed) {
+            Ok(text) => print(&text),
+            Err(failure) => {
+                let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+                report_failure(OutputFormat::Text, None, &failure, &mut stdout, &mut stderr)
             }
         },
         Invocation::Undo(typed) => undo_command::run(&typed).unwrap_or_else(|failure| {
@@ -149,6 +156,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         Invocation::Version
         | Invocation::Completions(_)
         | Invocation::Man(_)
+        | Invocation::Stats(_)
         | Invocation::Undo(_)
         | Invocation::Sessions(_)
         | Invocation::Sandbox(_)

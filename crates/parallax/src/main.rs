@@ -35,6 +35,7 @@ mod silence;
 mod skills_command;
 mod spelling;
 mod start;
+mod stats_command;
 mod surroundings;
 mod trust_command;
 mod undo_command;

@@ -76,6 +76,7 @@ pub mod terminal_setup;
 mod toolbox;
 pub mod trust;
 pub mod undo;
+pub mod usage_report;
 mod used;
 mod versions;
 mod yolo;

@@ -55,6 +55,7 @@ mod serve_a2a;
 mod sessions;
 mod signals;
 mod skills;
+mod stats;
 mod stdin;
 mod support;
 mod telemetry;

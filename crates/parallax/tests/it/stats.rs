@@ -1,0 +1,40 @@
+//! `parallax stats` over the sessions of several projects.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+#[test]
+fn sessions_are_summed_by_day_model_project_and_tool() {
+    let script = json!([
+        {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    let none = world.run_well(&["stats"]);
+    assert!(none.out().contains("No session used a model"), "{}", none.out());
+    world.home.write("a.txt", "x").expect("write");
+    world.run_well(&["-p", "one", "-m", "gemini-2.5-pro"]);
+    world.run_well(&["-p", "two", "-m", "gemini-2.5-flash"]);
+    let done = world.run_well(&["stats", "--json", "--since", "1d"]);
+    let report: Value = serde_json::from_str(&done.out()).expect("JSON");
+    assert_eq!((&report["sessions"], &report["total"]["requests"]), (&json!(2), &json!(3)));
+    assert_eq!(report["days"].as_array().unwrap().len(), 1);
+    assert_eq!(report["models"].as_array().unwrap().len(), 2);
+    let project = report["projects"][0]["name"].as_str().expect("a name");
+    assert_eq!(std::path::Path::new(project), world.home.project().canonicalize().unwrap());
+    assert_eq!(
+        (&report["tools"][0]["name"], &report["tools"][0]["calls"]),
+        (&json!("read_file"), &json!(1))
+    );
+    assert!(report["total"]["input_tokens"].as_u64().is_some_and(|count| count > 0));
+    let csv = world.run_well(&["stats", "--csv"]);
+    assert_eq!(csv.out().lines().filter(|line| line.starts_with("model,")).count(), 2);
+    let text = world.run_well(&["stats"]);
+    assert!(text.out().contains("Projects") && text.out().contains('█'), "{}", text.out());
+    let old = world.run_well(&["stats", "--json", "--since", "2999-01-01"]);
+    let old: Value = serde_json::from_str(&old.out()).expect("JSON");
+    assert_eq!(old["sessions"], 0);
+    let wrong = world.run(&["stats", "--since", "soon"]);
+    assert!(wrong.code() != 0 && wrong.err().contains("30d"), "{}", wrong.err());
+}

@@ -1,0 +1,309 @@
+//! What all sessions used: tokens, cost, and tool calls, by day, model, project, and tool.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, Zoned};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::requests::Requests;
+use parallax_protocol::store::Record;
+use parallax_store::{Keys, Origin, SessionEntry};
+use serde::Serialize;
+
+use crate::launch::{Launch, failure};
+
+/// Threads that read sessions.
+const THREADS: usize = 4;
+
+/// Sums of requests.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct UsageSum {
+    /// Requests to models.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Tokens of prompts, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens of prompts that were read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Tokens of responses, thinking included.
+    pub output_tokens: u64,
+    /// US dollars, as far as prices are known.
+    pub cost: f64,
+    /// Time that requests took, in milliseconds.
+    pub model_ms: u64,
+}
+
+impl UsageSum {
+    fn add(&mut self, more: &Self) {
+        self.requests += more.requests;
+        self.failed += more.failed;
+        self.input_tokens += more.input_tokens;
+        self.cached_tokens += more.cached_tokens;
+        self.output_tokens += more.output_tokens;
+        self.cost += more.cost;
+        self.model_ms += more.model_ms;
+    }
+
+    fn of(requests: &Requests) -> Self {
+        Self {
+            requests: requests.count,
+            failed: requests.errors.values().sum(),
+            input_tokens: requests.usage.prompt,
+            cached_tokens: requests.usage.cached,
+            output_tokens: requests.usage.output + requests.usage.thought,
+            cost: requests.cost.total(),
+            model_ms: requests.latency_ms,
+        }
+    }
+
+    /// What came since an earlier sum.
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            failed: self.failed.saturating_sub(earlier.failed),
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            cost: (self.cost - earlier.cost).max(0.0),
+            model_ms: self.model_ms.saturating_sub(earlier.model_ms),
+        }
+    }
+
+    /// The share of prompt tokens that were cached, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "shown rounded")]
+    pub fn cached_share(&self) -> f64 {
+        match self.input_tokens {
+            0 => 0.0,
+            tokens => self.cached_tokens as f64 / tokens as f64,
+        }
+    }
+}
+
+/// A sum with what it is of: a day, a model, or a project.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct NamedUsage {
+    /// The day (YYYY-MM-DD), the model, or the project's directory.
+    pub name: String,
+    /// Sessions with requests.
+    pub sessions: u64,
+    /// The sums.
+    #[serde(flatten)]
+    pub sum: UsageSum,
+}
+
+/// Calls of a tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ToolUsage {
+    /// The tool.
+    pub name: String,
+    /// Its calls.
+    pub calls: u64,
+    /// Those that failed or were denied.
+    pub failed: u64,
+    /// How long they ran, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What all sessions used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct UsageReport {
+    /// The first day that counts; `None`: all do.
+    pub since: Option<String>,
+    /// Sessions with requests.
+    pub sessions: u64,
+    /// Sessions that could not be read.
+    pub unreadable: u64,
+    /// Everything.
+    pub total: UsageSum,
+    /// By day, oldest first.
+    pub days: Vec<NamedUsage>,
+    /// By model, the most expensive first.
+    pub models: Vec<NamedUsage>,
+    /// By project, the most expensive first.
+    pub projects: Vec<NamedUsage>,
+    /// By tool, the most used first.
+    pub tools: Vec<ToolUsage>,
+}
+
+/// Reads `30d`, `12h`, `2w`, or a day (`2026-11-01`).
+///
+/// # Errors
+/// When it is none of these.
+pub fn parse_since(text: &str) -> Result<Date, Failure> {
+    let wrong = || {
+        let text = parallax_protocol::code_text::code_text(text);
+        let message = format!("invalid `--since {text}`: use `30d`, `2w`, `12h`, or `2026-11-01`");
+        failure(FailureKind::Input, message)
+    };
+    if let Ok(date) = text.parse::<Date>() {
+        return Ok(date);
+    }
+    let last = text.char_indices().last().map_or(0, |(at, _)| at);
+    let (digits, unit) = text.split_at(last);
+    let number: i64 =
+        digits.parse().ok().filter(|it| (0..=36_500).contains(it)).ok_or_else(wrong)?;
+    let span = match unit {
+        "h" => Span::new().hours(number),
+        "d" => Span::new().days(number),
+        "w" => Span::new().weeks(number),
+        _ => return Err(wrong()),
+    };
+    Zoned::now().checked_sub(span).map(|time| time.date()).map_err(|_| wrong())
+}
+
+/// What one session used.
+#[derive(Default)]
+struct SessionUsage {
+    project: String,
+    days: BTreeMap<Date, UsageSum>,
+    models: BTreeMap<String, UsageSum>,
+    tools: BTreeMap<String, ToolUsage>,
+}
+
+impl Launch {
+    /// What the sessions of all projects used since a day. Blocking.
+    pub fn usage_report(&self, since: Option<Date>) -> UsageReport {
+        let homes = self.homes();
+        let entries: Vec<SessionEntry> = parallax_store::list_all(&homes)
+            .into_iter()
+            .filter(|entry| entry.origin == Origin::Parallax)
+            .filter(|entry| since.is_none_or(|since| day_of(entry.last_used) >= since))
+            .collect();
+        let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS.min(entries.len()) {
+                scope.spawn(|| {
+                    while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let used = session_usage(entry, &homes.keys, since);
+                        found.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+                    }
+                });
+            }
+        });
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report(found, since)
+    }
+}
+
+fn day_of(time: Timestamp) -> Date {
+    time.to_zoned(TimeZone::system()).date()
+}
+
+/// `None`: it cannot be read.
+fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Option<SessionUsage> {
+    let session = parallax_store::load(&entry.path, keys).ok()?;
+    let mut used = SessionUsage { project: shown(&entry.project), ..SessionUsage::default() };
+    let counts = |time: &str| {
+        let day = time.parse().map(day_of).unwrap_or_else(|_| day_of(entry.last_used));
+        since.is_none_or(|since| day >= since).then_some(day)
+    };
+    // Each record has all requests of the session up to it.
+    let mut earlier: BTreeMap<String, UsageSum> = BTreeMap::new();
+    for record in &session.records {
+        match record {
+            Record::Spent(spent) => {
+                let mut models: BTreeMap<String, UsageSum> = BTreeMap::new();
+                for requests in &spent.requests {
+                    models.entry(requests.model.clone()).or_default().add(&UsageSum::of(requests));
+                }
+                if let Some(day) = counts(&spent.time) {
+                    for (model, sum) in &models {
+                        let none = UsageSum::default();
+                        let new = sum.since(earlier.get(model).unwrap_or(&none));
+                        used.days.entry(day).or_default().add(&new);
+                        used.models.entry(model.clone()).or_default().add(&new);
+                    }
+                }
+                earlier = models;
+            }
+            Record::Result(result) if counts(&result.time).is_some() => {
+                let tool = used.tools.entry(result.name.clone()).or_default();
+                tool.calls += 1;
+                tool.failed += u64::from(result.status != "success");
+                tool.duration_ms += result.told.as_ref().map_or(0, |told| told.duration_ms);
+            }
+            _ => {}
+        }
+    }
+    Some(used)
+}
+
+fn shown(project: &Path) -> String {
+    match project.as_os_str().is_empty() {
+        true => "unknown".to_owned(),
+        false => project.to_string_lossy().into_owned(),
+    }
+}
+
+fn report(found: Vec<Option<SessionUsage>>, since: Option<Date>) -> UsageReport {
+    let mut report =
+        UsageReport { since: since.map(|it| it.to_string()), ..UsageReport::default() };
+    let mut days: BTreeMap<String, NamedUsage> = BTreeMap::new();
+    let (mut models, mut projects) = (days.clone(), days.clone());
+    let mut tools: BTreeMap<String, ToolUsage> = BTreeMap::new();
+    for used in found {
+        let Some(used) = used else {
+            report.unreadable += 1;
+            continue;
+        };
+        let mut total = UsageSum::default();
+        used.days.values().for_each(|sum| total.add(sum));
+        for (name, tool) in used.tools {
+            let sum = tools.entry(name).or_default();
+            sum.calls += tool.calls;
+            sum.failed += tool.failed;
+            sum.duration_ms += tool.duration_ms;
+        }
+        if total.requests == 0 {
+            continue;
+        }
+        report.sessions += 1;
+        report.total.add(&total);
+        let add = |to: &mut BTreeMap<String, NamedUsage>, name: String, sum: &UsageSum| {
+            let named = to.entry(name).or_default();
+            named.sessions += 1;
+            named.sum.add(sum);
+        };
+        used.days.iter().for_each(|(day, sum)| add(&mut days, day.to_string(), sum));
+        used.models.into_iter().for_each(|(model, sum)| add(&mut models, model, &sum));
+        add(&mut projects, used.project, &total);
+    }
+    report.days = named(days);
+    report.models = by_cost(named(models));
+    report.projects = by_cost(named(projects));
+    let named_tools = tools.into_iter().map(|(name, tool)| ToolUsage { name, ..tool });
+    report.tools = named_tools.collect();
+    report.tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name)));
+    report
+}
+
+fn named(sums: BTreeMap<String, NamedUsage>) -> Vec<NamedUsage> {
+    sums.into_iter().map(|(name, named)| NamedUsage { name, ..named }).collect()
+}
+
+fn by_cost(mut sums: Vec<NamedUsage>) -> Vec<NamedUsage> {
+    let tokens = |it: &NamedUsage| it.sum.input_tokens + it.sum.output_tokens;
+    sums.sort_by(|a, b| b.sum.cost.total_cmp(&a.sum.cost).then_with(|| tokens(b).cmp(&tokens(a))));
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_span_or_a_day() {
+        assert_eq!(parse_since("2026-11-01").unwrap().to_string(), "2026-11-01");
+        assert_eq!(parse_since("0d").unwrap(), Zoned::now().date());
+        assert!(parse_since("2w").unwrap() < parse_since("1d").unwrap());
+        for wrong in ["", "d", "-1d", "30", "99999999999d", "3y", "é"] {
+            assert!(parse_since(wrong).is_err(), "{wrong}");
+        }
+    }
+}
