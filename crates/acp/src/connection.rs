@@ -50,11 +50,16 @@ impl ClientConnection {
         (connection, writer)
     }
 
-    async fn send(&self, message: &Value) {
+    /// Whether both are the same client.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pending, &other.pending)
+    }
+
+    /// Sends a message; `false`: the client is gone.
+    async fn send(&self, message: &Value) -> bool {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
-        // Fails only if the client is gone.
-        let _ = self.lines.send(line).await;
+        self.lines.send(line).await.is_ok()
     }
 
     pub(crate) async fn respond(&self, id: Value, result: Result<Value, RpcError>) {
@@ -84,7 +89,9 @@ impl ClientConnection {
         let pending = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending().insert(id, answered);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.send(&message).await;
+        if !self.send(&message).await {
+            pending().remove(&id);
+        }
         answer.await.unwrap_or_else(|_| Err(RpcError::internal("the client is gone")))
     }
 

@@ -18,10 +18,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::client_files::ClientFiles;
+use crate::clients::SessionClients;
 use crate::connection::{ClientConnection, Line, read_line};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
-use crate::session::{EditorSession, Order};
+use crate::session::{EditorSession, Order, Requester};
 use crate::updates::ClientOffers;
 
 /// Orders that may wait for a session.
@@ -82,27 +83,39 @@ pub trait Host: Send + Sync + 'static {
 
 /// A session that runs.
 struct Handle {
+    clients: SessionClients,
     orders: mpsc::Sender<Order>,
     task: JoinHandle<()>,
 }
 
 type Sessions = Arc<Mutex<HashMap<String, Handle>>>;
 
+/// The open sessions of several clients: one that loads an open session joins it.
+#[derive(Clone, Default)]
+pub struct SharedSessions(Sessions);
+
 /// Serves a client until its input ends; then all sessions are saved and closed.
 pub async fn serve(
     host: Arc<dyn Host>,
+    input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    stopped: impl Future<Output = ()>,
+) {
+    serve_shared(host, &SharedSessions::default(), input, output, stopped).await;
+}
+
+/// The same for one of several clients, which share their sessions. A session ends with its last
+/// client.
+pub async fn serve_shared(
+    host: Arc<dyn Host>,
+    sessions: &SharedSessions,
     mut input: impl AsyncBufRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
     stopped: impl Future<Output = ()>,
 ) {
     let (connection, writer) = ClientConnection::new(output);
-    let mut agent = Agent {
-        host,
-        connection,
-        sessions: Sessions::default(),
-        opening: Vec::new(),
-        offers: None,
-    };
+    let mut agent =
+        Agent { host, connection, sessions: sessions.0.clone(), opening: Vec::new(), offers: None };
     tokio::pin!(stopped);
     loop {
         let line = tokio::select! {
@@ -159,13 +172,17 @@ impl Agent {
             "$/cancel_request" => {
                 if let Some(id) = params.get("requestId") {
                     for handle in sessions.values() {
-                        order(handle, Order::Cancel { request: Some(id.clone()) });
+                        order(handle, Order::Cancel { request: Some(self.from(id.clone())) });
                     }
                 }
             }
             // Notifications are never answered.
             _ => tracing::debug!("ignored the notification `{method}`"),
         }
+    }
+
+    fn from(&self, id: Value) -> Requester {
+        Requester { id, client: self.connection.clone() }
     }
 
     fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
@@ -189,20 +206,20 @@ impl Agent {
             }
             "session/prompt" => {
                 let blocks = rpc::list(&params, "prompt")?.to_vec();
-                self.order(&params, Order::Prompt { id, blocks })
+                self.order(&params, Order::Prompt { from: self.from(id), blocks })
             }
             "session/set_mode" => {
                 let mode = text(&params, "modeId")?.to_owned();
-                self.order(&params, Order::SetMode { id, mode })
+                self.order(&params, Order::SetMode { from: self.from(id), mode })
             }
             "session/set_model" => {
                 let model = text(&params, "modelId")?.to_owned();
-                self.order(&params, Order::SetModel { id, model })
+                self.order(&params, Order::SetModel { from: self.from(id), model })
             }
             "session/set_config_option" => {
                 let option = text(&params, "configId")?.to_owned();
                 let value = text(&params, "value")?.to_owned();
-                self.order(&params, Order::SetOption { id, option, value })
+                self.order(&params, Order::SetOption { from: self.from(id), option, value })
             }
             "session/close" => self.close_session(id, &params),
             "session/list" => self.list(id, &params),
@@ -269,9 +286,17 @@ impl Agent {
             _ => SessionChoice::Resume(text(params, "sessionId")?.to_owned()),
         };
         if let SessionChoice::Resume(open) = &session
-            && self.sessions().contains_key(open)
+            && let Some(handle) = self.sessions().get(open)
         {
-            return Err(RpcError::invalid_params(format!("the session `{open}` is open already")));
+            if handle.clients.has(&self.connection) {
+                let text = format!("the session `{open}` is open already");
+                return Err(RpcError::invalid_params(text));
+            }
+            let with_history = method == "session/load";
+            return match order(handle, Order::Join { from: self.from(id), with_history }) {
+                true => Ok(()),
+                false => Err(RpcError::internal("the session has ended or takes no more orders")),
+            };
         }
         let files = Arc::new(ClientFiles::new(self.connection.clone(), offers));
         let additional = rpc::list(params, "additionalDirectories")?;
@@ -301,7 +326,8 @@ impl Agent {
                     return connection.respond(id, Err(error)).await;
                 }
             };
-            let session = EditorSession::new(opened, host, connection.clone(), offers, &files);
+            let clients = SessionClients::new(connection.clone());
+            let session = EditorSession::new(opened, host, clients.clone(), offers, &files);
             let name = session.id().to_owned();
             // Set once.
             let _ = files.session.set(name.clone());
@@ -324,7 +350,7 @@ impl Agent {
                     }
                 });
                 let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-                sessions.insert(name, Handle { orders, task });
+                sessions.insert(name, Handle { clients, orders, task });
                 begin
             };
             connection.respond(id, Ok(result)).await;
@@ -450,15 +476,24 @@ impl Agent {
         }));
     }
 
+    /// Leaves all sessions, and takes those that no other client uses.
+    fn sessions_left_alone(&self) -> Vec<Handle> {
+        let left = |handle: &Handle| {
+            handle.clients.has(&self.connection) && handle.clients.remove(&self.connection) == 0
+        };
+        let mut sessions = self.sessions();
+        sessions.extract_if(|_, handle| left(handle)).map(|(_, handle)| handle).collect()
+    }
+
     /// Ends everything: the client is gone.
     async fn close(self) {
         self.connection.hang_up();
         for task in &self.opening {
             task.abort();
         }
-        let handles: Vec<Handle> = self.sessions().drain().map(|(_, handle)| handle).collect();
+        let handles = self.sessions_left_alone();
         let ending = async {
-            for Handle { orders, task } in handles {
+            for Handle { orders, task, .. } in handles {
                 // The session ends with the last sender.
                 drop(orders);
                 let _ = task.await;

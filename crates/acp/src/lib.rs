@@ -5,6 +5,7 @@
 //! <https://agentclientprotocol.com>.
 
 mod client_files;
+mod clients;
 mod connection;
 mod dispatch;
 mod history;
@@ -17,4 +18,4 @@ mod session;
 mod tool_updates;
 mod updates;
 
-pub use dispatch::{Host, OpenRequest, SlashReply, serve};
+pub use dispatch::{Host, OpenRequest, SharedSessions, SlashReply, serve, serve_shared};

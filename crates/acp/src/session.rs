@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::client_files::ClientFiles;
+use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::dispatch::Host;
 use crate::options::Choices;
@@ -31,34 +32,56 @@ const MAX_TITLE: usize = 80;
 /// An order of the client.
 pub(crate) enum Order {
     Prompt {
-        id: Value,
+        from: Requester,
         blocks: Vec<Value>,
     },
     /// Cancels the running prompt: all, or the one of this request.
     Cancel {
-        request: Option<Value>,
+        request: Option<Requester>,
     },
     SetMode {
-        id: Value,
+        from: Requester,
         mode: String,
     },
     SetModel {
-        id: Value,
+        from: Requester,
         model: String,
     },
     SetOption {
-        id: Value,
+        from: Requester,
         option: String,
         value: String,
+    },
+    /// Another client joins.
+    Join {
+        from: Requester,
+        with_history: bool,
     },
     Close {
         done: oneshot::Sender<()>,
     },
 }
 
+/// A request, and the client that sent it.
+#[derive(Clone)]
+pub(crate) struct Requester {
+    pub(crate) id: Value,
+    pub(crate) client: ClientConnection,
+}
+
+impl Requester {
+    async fn respond(self, result: Result<Value, RpcError>) {
+        self.client.respond(self.id, result).await;
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.id == other.id && self.client.is(&other.client)
+    }
+}
+
 /// A prompt that is answered when its turn ends.
 struct Running {
-    id: Value,
+    from: Requester,
     is_started: bool,
     usage: BTreeMap<String, Usage>,
 }
@@ -71,14 +94,14 @@ pub(crate) struct EditorSession {
     open: OpenSession,
     events: EventReader,
     host: Arc<dyn Host>,
-    connection: ClientConnection,
+    clients: SessionClients,
     offers: ClientOffers,
     choices: Choices,
     updates: Updates,
     running: Option<Running>,
     preparing: Option<Preparing>,
     /// The prompt that follows the one being cancelled.
-    queued: Option<(Value, Vec<Value>)>,
+    queued: Option<(Requester, Vec<Value>)>,
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
@@ -90,7 +113,7 @@ impl EditorSession {
     pub(crate) fn new(
         (open, events): (OpenSession, EventReader),
         host: Arc<dyn Host>,
-        connection: ClientConnection,
+        clients: SessionClients,
         offers: ClientOffers,
         files: &ClientFiles,
     ) -> Self {
@@ -104,7 +127,7 @@ impl EditorSession {
             open,
             events,
             host,
-            connection,
+            clients,
             offers,
             choices,
             running: None,
@@ -164,8 +187,8 @@ impl EditorSession {
             preparing.abort();
         }
         self.answer(Ok(json!("cancelled"))).await;
-        if let Some((id, _)) = self.queued.take() {
-            self.connection.respond(id, Ok(json!({"stopReason": "cancelled"}))).await;
+        if let Some((from, _)) = self.queued.take() {
+            from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
         self.send(Op::Interrupt).await;
         for told in self.open.close_until(tokio::time::sleep(FAREWELL)).await {
@@ -203,24 +226,24 @@ impl EditorSession {
         }
         let update = json!({"sessionUpdate": "available_commands_update",
             "availableCommands": commands});
-        self.connection.update(&self.id, update).await;
+        self.clients.update(&self.id, update).await;
     }
 
     async fn order(&mut self, order: Order) {
         match order {
-            Order::Prompt { id, blocks } => self.prompt(id, blocks).await,
+            Order::Prompt { from, blocks } => self.prompt(from, blocks).await,
             Order::Cancel { request } => self.cancel(request).await,
-            Order::SetMode { id, mode } => {
+            Order::SetMode { from, mode } => {
                 let result = self.set_mode(&mode).await.map(|()| json!({}));
-                self.connection.respond(id, result).await;
+                from.respond(result).await;
             }
-            Order::SetModel { id, model } => {
+            Order::SetModel { from, model } => {
                 self.send(Op::SetModel(model.clone())).await;
                 self.updates.model = model;
-                self.connection.respond(id, Ok(json!({}))).await;
+                from.respond(Ok(json!({}))).await;
                 self.announce_options().await;
             }
-            Order::SetOption { id, option, value } => {
+            Order::SetOption { from, option, value } => {
                 let result = match option.as_str() {
                     "mode" => self.set_mode(&value).await,
                     "model" => {
@@ -234,11 +257,28 @@ impl EditorSession {
                     }
                 };
                 let result = result.map(|()| json!({"configOptions": self.config_json()}));
-                self.connection.respond(id, result).await;
+                from.respond(result).await;
             }
+            Order::Join { from, with_history } => self.join(from, with_history).await,
             // The loop ends at it.
             Order::Close { .. } => {}
         }
+    }
+
+    /// Another client joins: it gets what was said, and from then on all updates.
+    async fn join(&mut self, from: Requester, with_history: bool) {
+        if with_history {
+            let reading = tokio::task::spawn_blocking(self.open.journal_reader());
+            let records = reading.await.unwrap_or_default();
+            let items = parallax_sdk::past::items(&records);
+            for (number, item) in items.iter().enumerate() {
+                if let Some(update) = crate::history::update(item, number) {
+                    from.client.update(&self.id, update).await;
+                }
+            }
+        }
+        self.clients.add(from.client.clone());
+        from.respond(Ok(self.state_json())).await;
     }
 
     fn config_json(&self) -> Value {
@@ -249,7 +289,7 @@ impl EditorSession {
         if self.offers.config_options {
             let update = json!({"sessionUpdate": "config_option_update",
                 "configOptions": self.config_json()});
-            self.connection.update(&self.id, update).await;
+            self.clients.update(&self.id, update).await;
         }
     }
 
@@ -261,26 +301,26 @@ impl EditorSession {
         Ok(())
     }
 
-    async fn prompt(&mut self, id: Value, blocks: Vec<Value>) {
+    async fn prompt(&mut self, from: Requester, blocks: Vec<Value>) {
         if self.running.is_some() {
             // The new prompt replaces the running one.
-            if let Some((earlier, _)) = self.queued.replace((id, blocks)) {
-                self.connection.respond(earlier, Ok(json!({"stopReason": "cancelled"}))).await;
+            if let Some((earlier, _)) = self.queued.replace((from, blocks)) {
+                earlier.respond(Ok(json!({"stopReason": "cancelled"}))).await;
             }
             return self.interrupt().await;
         }
         let read = match prompt_blocks::read(&blocks) {
             Ok(read) => read,
-            Err(error) => return self.connection.respond(id, Err(error)).await,
+            Err(error) => return from.respond(Err(error)).await,
         };
-        self.running = Some(Running { id, is_started: false, usage: BTreeMap::new() });
+        self.running = Some(Running { from, is_started: false, usage: BTreeMap::new() });
         if read.text.starts_with('/') {
             let host = self.host.clone();
             let reply = host.slash(&self.open, &mut self.events, &read.text).await;
             match reply {
                 Ok(None) => {}
                 Ok(Some(text)) => {
-                    self.connection.update(&self.id, chunk("agent_message_chunk", &text)).await;
+                    self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
                     return self.answer(Ok(json!("end_turn"))).await;
                 }
                 Err(failure) => return self.refuse(failure).await,
@@ -293,7 +333,7 @@ impl EditorSession {
     async fn refuse(&mut self, failure: Failure) {
         if failure.kind == FailureKind::Input {
             let text = failure.message;
-            self.connection.update(&self.id, chunk("agent_message_chunk", &text)).await;
+            self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
             return self.answer(Ok(json!("end_turn"))).await;
         }
         self.answer(Err(failure.into())).await;
@@ -301,7 +341,7 @@ impl EditorSession {
 
     /// Reads the files that a prompt names. Those outside of the workspace need the user's consent.
     fn prepare(&self, read: ReadPrompt) -> Preparing {
-        let (connection, id) = (self.connection.clone(), self.id.clone());
+        let (clients, id) = (self.clients.clone(), self.id.clone());
         let expander = self.open.expander.clone();
         let expand = self.host.expand(&self.open);
         tokio::spawn(async move {
@@ -316,7 +356,7 @@ impl EditorSession {
                         {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
                     ],
                 });
-                let answer = connection.request("session/request_permission", request).await;
+                let answer = clients.request("session/request_permission", request).await;
                 let is_allowed =
                     answer.is_ok_and(|it| it["outcome"]["optionId"] == json!("proceed_once"));
                 if is_allowed {
@@ -349,7 +389,7 @@ impl EditorSession {
                         .take(MAX_TITLE)
                         .collect();
                     let update = json!({"sessionUpdate": "session_info_update", "title": title});
-                    self.connection.update(&self.id, update).await;
+                    self.clients.update(&self.id, update).await;
                 }
                 if let Some(running) = &mut self.running {
                     running.is_started = true;
@@ -360,12 +400,12 @@ impl EditorSession {
         }
     }
 
-    async fn cancel(&mut self, request: Option<Value>) {
-        let is_meant = |id: &Value| request.as_ref().is_none_or(|request| request == id);
-        if let Some((id, _)) = self.queued.take_if(|(id, _)| is_meant(id)) {
-            self.connection.respond(id, Ok(json!({"stopReason": "cancelled"}))).await;
+    async fn cancel(&mut self, request: Option<Requester>) {
+        let is_meant = |it: &Requester| request.as_ref().is_none_or(|request| request.is(it));
+        if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
+            from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
-        if self.running.as_ref().is_some_and(|running| is_meant(&running.id)) {
+        if self.running.as_ref().is_some_and(|running| is_meant(&running.from)) {
             self.interrupt().await;
         }
     }
@@ -387,19 +427,19 @@ impl EditorSession {
         let Some(running) = self.running.take() else { return };
         let result = result
             .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&running.usage)}}));
-        self.connection.respond(running.id, result).await;
+        running.from.respond(result).await;
     }
 
     async fn next_prompt(&mut self) {
-        if let Some((id, blocks)) = self.queued.take() {
-            Box::pin(self.prompt(id, blocks)).await;
+        if let Some((from, blocks)) = self.queued.take() {
+            Box::pin(self.prompt(from, blocks)).await;
         }
     }
 
     async fn event(&mut self, event: Event) {
         let mode = self.updates.mode;
         for update in self.updates.of(&event) {
-            self.connection.update(&self.id, update).await;
+            self.clients.update(&self.id, update).await;
         }
         if mode != self.updates.mode {
             self.announce_options().await;
@@ -421,7 +461,7 @@ impl EditorSession {
 
     /// Asks the client on a task of its own, so that the session goes on meanwhile.
     fn ask(&self, ask: Ask) {
-        let (connection, decided) = (self.connection.clone(), self.decided.clone());
+        let (clients, decided) = (self.clients.clone(), self.decided.clone());
         let form = permission::elicitation(&self.id, &ask);
         let offers_form = self.offers.elicitation;
         let request = permission::request(
@@ -433,13 +473,13 @@ impl EditorSession {
         tokio::spawn(async move {
             let decide = match form {
                 Some(form) if offers_form => {
-                    let answer = connection.request("elicitation/create", form).await;
+                    let answer = clients.request("elicitation/create", form).await;
                     permission::answers(&ask, &answer)
                 }
                 // The client has no way to answer.
                 Some(_) => Decide::new(ask.id.clone(), AskOutcome::Cancel),
                 None => {
-                    let answer = connection.request("session/request_permission", request).await;
+                    let answer = clients.request("session/request_permission", request).await;
                     permission::decision(&ask, &answer)
                 }
             };
@@ -464,7 +504,7 @@ impl EditorSession {
             EndReason::Failed(failure) => return self.answer(Err(failure.into())).await,
         };
         if let Some(text) = text {
-            self.connection.update(&self.id, chunk("agent_message_chunk", &text)).await;
+            self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
         }
         self.answer(Ok(json!(stop))).await;
     }

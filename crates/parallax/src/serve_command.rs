@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use clap::Args;
+use parallax_acp::SharedSessions;
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::{BoxFuture, CancellationToken};
@@ -60,7 +61,10 @@ pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
         })?,
     };
     let settings = Settings { model: typed.model, interactive: true, ..Settings::default() };
-    let backend = Arc::new(Sessions { editor: Arc::new(Editor { settings }) });
+    let backend = Arc::new(Sessions {
+        editor: Arc::new(Editor { settings }),
+        shared: SharedSessions::default(),
+    });
     let options = ServeOptions {
         address: typed.host,
         port: typed.port,
@@ -103,6 +107,7 @@ fn input(message: String) -> Failure {
 /// The sessions of all clients.
 struct Sessions {
     editor: Arc<Editor>,
+    shared: SharedSessions,
 }
 
 impl Backend for Sessions {
@@ -112,9 +117,9 @@ impl Backend for Sessions {
         output: Box<dyn AsyncWrite + Send + Unpin>,
         stopped: CancellationToken,
     ) -> BoxFuture<'static, ()> {
-        let host = self.editor.clone();
+        let (host, shared) = (self.editor.clone(), self.shared.clone());
         Box::pin(async move {
-            parallax_acp::serve(host, input, output, stopped.cancelled()).await;
+            parallax_acp::serve_shared(host, &shared, input, output, stopped.cancelled()).await;
         })
     }
 }

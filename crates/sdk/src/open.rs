@@ -85,6 +85,16 @@ impl OpenSession {
         Arc::clone(&self.past)
     }
 
+    /// Reads the records that the session has by now from its journal. Blocking when called.
+    pub fn journal_reader(&self) -> impl FnOnce() -> Vec<Record> + Send + 'static {
+        let homes = self.launch.homes();
+        let path = homes.journal(&self.launch.options.directory, &self.id);
+        // One without a prompt has no journal yet.
+        move || {
+            parallax_store::load(&path, &homes.keys).map_or_else(|_| Vec::new(), |it| it.records)
+        }
+    }
+
     /// Whether the newest turn of the session did not come to its end, so that
     /// [`Op::Continue`] goes on with it.
     pub fn is_cut_off(&self) -> bool {

@@ -211,3 +211,62 @@ fn other_addresses_require_a_token() {
     let done = world.run(&["serve", "--host", "0.0.0.0"]);
     assert_eq!(done.code(), 42);
 }
+
+#[test]
+fn clients_of_one_session_see_the_same_and_either_answers() {
+    let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
+    let script = json!([{"text": "first"}, {"calls": [call]}, {"text": "done"}, {"text": "later"}]);
+    let world = World::new(&script.to_string());
+    let served = Served::start(&world);
+    let mut one = Client::open(&served);
+    one.call(1, "initialize", json!({"protocolVersion": 1}));
+    let opened = one.call(2, "session/new", json!({"cwd": world.home.project(), "mcpServers": []}));
+    let session = opened["result"]["sessionId"].clone();
+    let prompt =
+        |text: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    one.call(3, "session/prompt", prompt("hello"));
+    let mut other = Client::open(&served);
+    other.call(1, "initialize", json!({"protocolVersion": 1}));
+    let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
+    other.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": params}));
+    let mut history = String::new();
+    loop {
+        let message = other.next();
+        if message["id"] == 2 {
+            assert!(message["result"]["modes"].is_object(), "{message}");
+            break;
+        }
+        history.push_str(&message.to_string());
+    }
+    assert!(history.contains("hello") && history.contains("first"), "{history}");
+    // The first client prompts, and the second one allows.
+    let request =
+        json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt("go")});
+    one.send(&request);
+    let (mut asked, mut seen) = (false, String::new());
+    loop {
+        let message = other.next();
+        if message["method"] == "session/request_permission" {
+            asked = true;
+            let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
+            other.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome}));
+        }
+        seen.push_str(&message.to_string());
+        if seen.contains("done") {
+            break;
+        }
+    }
+    assert!(asked && seen.contains("tool_call_update"), "{seen}");
+    let answer = loop {
+        let message = one.next();
+        if message["id"] == 3 && message.get("result").is_some() {
+            break message;
+        }
+    };
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert!(world.home.project().join("made").exists());
+    // The session goes on for the one that stays.
+    drop(one);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(other.call(4, "session/prompt", prompt("more"))["result"]["stopReason"], "end_turn");
+}

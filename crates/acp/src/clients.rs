@@ -1,0 +1,92 @@
+//! The clients of a session: all get its updates, and any of them can answer its questions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::connection::ClientConnection;
+use crate::rpc::RpcError;
+
+/// How long one of several clients may hold up the others; then it is no longer one of them.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// The clients. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SessionClients {
+    all: Arc<Mutex<Vec<ClientConnection>>>,
+}
+
+impl SessionClients {
+    pub(crate) fn new(first: ClientConnection) -> Self {
+        Self { all: Arc::new(Mutex::new(vec![first])) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ClientConnection>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is one of them.
+    pub(crate) fn has(&self, client: &ClientConnection) -> bool {
+        self.lock().iter().any(|known| known.is(client))
+    }
+
+    /// Adds a client.
+    pub(crate) fn add(&self, client: ClientConnection) {
+        self.lock().push(client);
+    }
+
+    /// Removes a client; returns how many are left.
+    pub(crate) fn remove(&self, client: &ClientConnection) -> usize {
+        let mut all = self.lock();
+        all.retain(|known| !known.is(client));
+        all.len()
+    }
+
+    fn all(&self) -> Vec<ClientConnection> {
+        self.lock().clone()
+    }
+
+    /// Sends a change of the session to all of them. A single client may be slow: the session
+    /// waits for it.
+    pub(crate) async fn update(&self, session: &str, update: Value) {
+        let all = self.all();
+        if let [only] = all.as_slice() {
+            return only.update(session, update).await;
+        }
+        for client in all {
+            let sent = tokio::time::timeout(SLOW, client.update(session, update.clone())).await;
+            if sent.is_err() {
+                tracing::warn!("a client of the session `{session}` is too slow and was left out");
+                self.remove(&client);
+            }
+        }
+    }
+
+    /// Asks all of them, for as long as it takes; the first answer counts. The others see in the
+    /// updates what became of it.
+    ///
+    /// # Errors
+    /// When none can answer: the error of the last.
+    pub(crate) async fn request(
+        &self,
+        method: &'static str,
+        params: Value,
+    ) -> Result<Value, RpcError> {
+        let mut asked = JoinSet::new();
+        for client in self.all() {
+            let params = params.clone();
+            asked.spawn(async move { client.request(method, params).await });
+        }
+        let mut error = RpcError::internal("the client is gone");
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(refused)) => error = refused,
+                Err(_) => {}
+            }
+        }
+        Err(error)
+    }
+}
