@@ -78,6 +78,18 @@ impl Config {
     }
 }
 
+/// Takes the setting `telemetry` of each file of the project, where the user runs a test rig of
+/// Gemini CLI (`GEMINI_CLI_INTEGRATION_TEST=true`): the rig lets a project say where its records
+/// go, outside of the project too.
+fn telemetry_of_test_rig(
+    environment: &Environment,
+    project: &mut [LayerFile],
+) -> Vec<Option<Value>> {
+    let is_test = environment.of_process("GEMINI_CLI_INTEGRATION_TEST") == Some("true");
+    let take = |file: &mut LayerFile| is_test.then(|| file.values.remove("telemetry")).flatten();
+    project.iter_mut().map(take).collect()
+}
+
 /// Reads homes, trust, settings and `.env`, in this order: nothing in the
 /// project is read before the folder is known to be trusted.
 ///
@@ -101,7 +113,11 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     if trust.trusted {
         let mut project = layers::read_project(&homes, &cwd)?;
         migrate_all(&mut project, &mut warnings);
+        let telemetry = telemetry_of_test_rig(&environment, &mut project);
         loose = gate::close(&mut project, &outer, &homes, &cwd, &mut warnings);
+        for (file, value) in project.iter_mut().zip(telemetry) {
+            file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
+        }
         core_tools_need_approval = gate::narrow_core_tools(&mut project, &layers);
         spared_servers = gate::spared_in(&loose, &layers);
         layers.extend(project);

@@ -402,3 +402,20 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
     world.run_well(&["-p", "go"]);
     assert_eq!(world.read("x.log"), "");
 }
+
+#[test]
+fn a_test_rig_may_have_the_file_outside_of_its_project() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    let file = world.home.root().join("rig.log");
+    let mut telemetry = to_file();
+    telemetry["outfile"] = json!(file);
+    let settings = json!({"telemetry": telemetry}).to_string();
+    world.home.write(".gemini/settings.json", &settings).expect("settings");
+    let done = world.run_well(&["-p", "go"]);
+    assert!(!file.exists() && done.err().contains("telemetry"), "{}", done.err());
+    let mut command = world.command(&["-p", "go"]);
+    command.env("GEMINI_CLI_INTEGRATION_TEST", "true");
+    assert_eq!(crate::support::finish(command).code(), 0);
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert!(text.contains("gemini_cli.user_prompt") && text.contains("scopeMetrics"));
+}
