@@ -8,7 +8,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::doctor::{self, CheckStatus, DoctorReport};
 
 use crate::invocation::Settings;
-use crate::man_command::called_name;
+use crate::program_name::called_name;
 use crate::start;
 
 /// `parallax doctor`.

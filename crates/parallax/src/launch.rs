@@ -14,6 +14,7 @@ use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::invocation::{Invocation, Printing, Settings};
+use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
@@ -36,7 +37,7 @@ struct Failed {
 pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
     match invocation {
         // These two start no runtime and open no file.
-        Invocation::Help(text) => print(&text),
+        Invocation::Help(text) => print(&with_called_name(&text)),
         Invocation::Version => print(VERSION),
         Invocation::Completions(shell) => print(&man_command::completions(shell)),
         Invocation::Man(out) => man_command::man(out.as_deref()).map_or_else(

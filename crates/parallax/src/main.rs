@@ -26,6 +26,7 @@ mod mcp_sign_in;
 mod models_command;
 mod other_agents;
 mod policy_command;
+mod program_name;
 mod prompt_text;
 mod sandbox_command;
 mod serve_command;

@@ -8,6 +8,7 @@ use clap_complete::Generator;
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::arguments::Arguments;
+use crate::program_name::called_name;
 
 /// A shell with completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,17 +20,6 @@ pub(crate) enum CompletionShell {
     #[value(name = "powershell", alias = "power-shell")]
     PowerShell,
     Zsh,
-}
-
-/// The name that the program was called by.
-pub(crate) fn called_name() -> String {
-    let called = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&called).file_name().map(|name| name.to_string_lossy().into_owned());
-    // Only names that need no quoting in a script or a page.
-    let is_plain = |name: &String| {
-        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || "._-".contains(it))
-    };
-    name.filter(is_plain).unwrap_or_else(|| "parallax".to_owned())
 }
 
 /// The script that completes commands and flags.

@@ -11,6 +11,7 @@ use parallax_sdk::near::near;
 
 use crate::arguments::Arguments;
 use crate::other_agents;
+use crate::program_name::with_called_name;
 
 /// Why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Usage {
     pub(crate) fn error(&self, code: ExitCode) -> ErrorObject {
         ErrorObject {
             r#type: "UsageError",
-            message: format!("{}\n{}", self.message, self.hint),
+            message: with_called_name(&format!("{}\n{}", self.message, self.hint)).into_owned(),
             code: u16::from(code.0),
             status: None,
         }

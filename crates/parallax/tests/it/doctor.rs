@@ -168,4 +168,10 @@ fn man_pages_and_completions_have_the_name_of_the_program() {
         let done = finish(command);
         assert!(done.out().contains("gemini") && !done.out().contains("_parallax"), "{shell}");
     }
+    let mut help = world.home.command(&link, &world.server.url());
+    help.args(["--help"]);
+    assert!(finish(help).out().contains("Usage: gemini [OPTIONS]"));
+    let mut wrong = world.home.command(&link, &world.server.url());
+    wrong.args(["--no-such-flag"]);
+    assert!(finish(wrong).err().contains("`gemini --help`"));
 }

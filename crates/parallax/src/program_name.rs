@@ -1,0 +1,53 @@
+//! The name that the program was called by: help, completions, man pages, and usage errors use it.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The name in texts.
+const NAME: &str = "parallax";
+
+/// The name that the program was called by.
+pub(crate) fn called_name() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().map(|name| name.to_string_lossy().into_owned());
+    // Only names that need no quoting in a script or a page.
+    let is_plain = |name: &String| {
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || "._-".contains(it))
+    };
+    name.filter(is_plain).unwrap_or_else(|| "parallax".to_owned())
+}
+
+/// A text of this program in which its commands have the name that the program was called by.
+pub(crate) fn with_called_name(text: &str) -> Cow<'_, str> {
+    let called = called_name();
+    if called == NAME { Cow::Borrowed(text) } else { Cow::Owned(renamed(text, &called)) }
+}
+
+/// Replaces the name where it is a command: at the beginning of a word, and before a space or the
+/// end of code.
+fn renamed(text: &str, called: &str) -> String {
+    let mut renamed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let (before, found) = rest.split_at(at);
+        let after = found.get(NAME.len()..).unwrap_or_default();
+        renamed.push_str(before);
+        let is_start = !renamed.ends_with(|it: char| it.is_alphanumeric() || "._-/~:".contains(it));
+        let is_command = is_start && (after.is_empty() || after.starts_with([' ', '`', '\n']));
+        renamed.push_str(if is_command { called } else { NAME });
+        rest = after;
+    }
+    renamed + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_commands_are_renamed() {
+        let text = "Usage: parallax [X]\n`parallax` and `parallax auth`, ~/.parallax/x, parallax-x";
+        let wanted = "Usage: gemini [X]\n`gemini` and `gemini auth`, ~/.parallax/x, parallax-x";
+        assert_eq!(renamed(text, "gemini"), wanted);
+    }
+}
