@@ -26,6 +26,9 @@ pub(super) enum AgentMessage {
     Notification { method: String, params: Value },
     /// A request, to be answered with [`AcpClient::answer`].
     Request { id: Value, method: String, params: Value },
+    /// The answer to a request of ours. It comes in its place among the other messages, so that
+    /// what was sent before it has been handled.
+    Answer { to: oneshot::Sender<RpcAnswer>, answer: RpcAnswer },
 }
 
 /// The client. Cheap to clone.
@@ -103,17 +106,13 @@ impl AcpClient {
                 (Some(method), None) => AgentMessage::Notification { method, params },
                 (None, id) => {
                     let id = id.and_then(|id| id.as_u64());
-                    let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                    let sender = id.and_then(|id| waiting.remove(&id));
+                    let waiting = || self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some(to) = id.and_then(|id| waiting().remove(&id)) else { continue };
                     let answer = match message.remove("error") {
                         Some(error) => Err(error),
                         None => Ok(message.remove("result").unwrap_or(Value::Null)),
                     };
-                    if let Some(sender) = sender {
-                        // Who asked may be gone.
-                        let _ = sender.send(answer);
-                    }
-                    continue;
+                    AgentMessage::Answer { to, answer }
                 }
             };
             if messages.send(passed).await.is_err() {

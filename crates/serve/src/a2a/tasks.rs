@@ -234,6 +234,8 @@ async fn receive(
                 update(&state, &params);
             }
             AgentMessage::Notification { .. } => {}
+            // The request may be given up.
+            AgentMessage::Answer { to, answer } => drop(to.send(answer)),
             AgentMessage::Request { id, method, params } => {
                 let task = params.get("sessionId").and_then(Value::as_str);
                 let task = task.and_then(|id| state.a2a.known(id));
