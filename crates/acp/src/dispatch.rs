@@ -114,8 +114,13 @@ pub async fn serve_shared(
     stopped: impl Future<Output = ()>,
 ) {
     let (connection, writer) = ClientConnection::new(output);
-    let mut agent =
-        Agent { host, connection, sessions: sessions.0.clone(), opening: Vec::new(), offers: None };
+    let mut agent = AcpDispatcher {
+        host,
+        connection,
+        sessions: sessions.0.clone(),
+        opening: Vec::new(),
+        offers: None,
+    };
     tokio::pin!(stopped);
     loop {
         let line = tokio::select! {
@@ -136,7 +141,7 @@ pub async fn serve_shared(
     let _ = tokio::time::timeout(Duration::from_millis(200), writer).await;
 }
 
-struct Agent {
+struct AcpDispatcher {
     host: Arc<dyn Host>,
     connection: ClientConnection,
     sessions: Sessions,
@@ -146,7 +151,7 @@ struct Agent {
     offers: Option<ClientOffers>,
 }
 
-impl Agent {
+impl AcpDispatcher {
     async fn line(&mut self, line: &[u8]) {
         match rpc::parse(line) {
             Err((id, error)) => self.connection.respond(id, Err(error)).await,

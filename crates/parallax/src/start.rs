@@ -14,8 +14,8 @@ use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordinati
 use parallax_sdk::custom_commands::{Commands, Expanded, Prepared, own_of};
 use parallax_sdk::telling::{Asked, Told, plans};
 use parallax_sdk::{
-    Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
-    SessionEntry,
+    Answers, EmbeddedTools, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording,
+    SessionChoice, SessionEntry,
 };
 use serde_json::Value;
 
@@ -38,6 +38,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         status: None,
     })?;
     Ok(LaunchOptions {
+        tools: EmbeddedTools::default(),
         directory,
         variables: std::env::vars_os().collect(),
         skip_trust: settings.skip_trust,

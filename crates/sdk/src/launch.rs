@@ -13,6 +13,7 @@ use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
+use parallax_protocol::tool::Tool;
 
 use crate::budget::RunLimits;
 use crate::export::Colourist;
@@ -152,6 +153,8 @@ pub struct LaunchOptions {
     pub editor: parallax_protocol::editor_files::SessionEditor,
     /// The connection to the companion extension of an editor.
     pub companion: Option<parallax_ide::Companion>,
+    /// Tools of the program that embeds the session.
+    pub tools: EmbeddedTools,
     /// Where answers come from.
     pub answers: Answers,
     /// Where the model's side is recorded.
@@ -169,6 +172,10 @@ pub struct LaunchOptions {
     /// Who knows the colours of code, for pages of sessions.
     pub colourist: Option<Colourist>,
 }
+
+/// Tools of the program that embeds the session ([`crate::agent`]).
+#[derive(Clone, Default)]
+pub struct EmbeddedTools(pub(crate) Vec<Arc<dyn Tool>>);
 
 /// A launch whose settings are read and whose folder is known to be trusted or
 /// not. Opening consumes one; a face that switches between sessions keeps the

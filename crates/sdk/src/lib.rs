@@ -7,6 +7,7 @@
 //! gives an [`OpenSession`]: orders in, events out.
 
 pub mod about;
+pub mod agent;
 pub mod agents;
 pub mod at_paths;
 mod budget;
@@ -83,7 +84,7 @@ mod yolo;
 
 pub use budget::RunLimits;
 pub use expand::{Expander, FileSearch};
-pub use launch::{Answers, Launch, LaunchOptions, Recording, SessionChoice};
+pub use launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording, SessionChoice};
 pub use mcp::{McpProbe, ProbeState};
 pub use memory::{ContextFile, ContextTier};
 pub use open::OpenSession;

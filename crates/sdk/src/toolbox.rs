@@ -189,6 +189,7 @@ pub(crate) fn build(
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
+    tools.extend(launch.options.tools.0.iter().cloned());
     Toolbox { tools, processes, shell: Arc::new(person), leftovers, main }
 }
 

@@ -6,6 +6,7 @@
 mod browsing;
 mod commands;
 mod every_project;
+mod examples;
 mod keys;
 mod support;
 mod switching;

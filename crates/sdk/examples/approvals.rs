@@ -1,0 +1,43 @@
+//! A callback decides what may run.
+//!
+//! Needs no key and no network, since a script plays the model's part:
+//! `cargo run -p parallax-sdk --example approvals`
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "an example says what it expects, and shows what it gets"
+)]
+
+use parallax_sdk::agent::{Agent, AgentError, Approval};
+
+/// What the model answers.
+const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "write_file", "args": {"file_path": "allowed.txt", "content": "yes"}}}]}, "finishReason": "STOP"}]}]}
+{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "write_file", "args": {"file_path": "denied.txt", "content": "no"}}}]}, "finishReason": "STOP"}]}]}
+{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "I wrote one of two files."}]}, "finishReason": "STOP"}]}]}"#;
+
+/// Runs the example.
+pub async fn run() -> Result<(), AgentError> {
+    let home = tempfile::tempdir().expect("a temporary home");
+    let agent = Agent::builder()
+        .cwd(home.path())
+        .trusted()
+        .env("HOME", home.path())
+        .script("example", SCRIPT)
+        .on_approval(|ask| match ask.title.contains("allowed") {
+            true => Approval::Allow,
+            false => Approval::Deny(Some("Only allowed.txt may be written.".to_owned())),
+        })
+        .build();
+    let mut session = agent.session()?;
+    println!("{}", session.send("Write both files.").await?);
+    assert!(home.path().join("allowed.txt").exists());
+    assert!(!home.path().join("denied.txt").exists());
+    session.close().await;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), AgentError> {
+    run().await
+}

@@ -1,0 +1,213 @@
+//! The agent for other programs: build one, open a session, send prompts, and read typed events.
+//!
+//! ```no_run
+//! use parallax_sdk::agent::Agent;
+//!
+//! # async fn example() -> Result<(), parallax_sdk::agent::AgentError> {
+//! let agent = Agent::builder().cwd(".").model("gemini-3.8-flash").build();
+//! let mut session = agent.session()?;
+//! println!("{}", session.send("What does src/main.rs do?").await?);
+//! session.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything must run on a tokio runtime. Other modules of this crate belong to the program and
+//! change with it.
+
+mod function_tool;
+mod session;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_protocol::event::{Ask, Failure};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::Tool;
+
+use crate::launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording, SessionChoice};
+
+pub use function_tool::function_tool;
+pub use session::{AgentEvent, AgentSession, AgentTurn};
+
+/// The version that services see.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why an agent does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The session cannot be opened, or the turn failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// The turn ended before its answer: interrupted, a limit, a hook.
+    #[error("the turn ended early: {0}")]
+    Ended(String),
+    /// The session is over.
+    #[error("the session is closed")]
+    Closed,
+}
+
+/// Whether a call may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// It may, once.
+    Allow,
+    /// It may not; the model reads the text, if there is one.
+    Deny(Option<String>),
+}
+
+/// Decides about calls that need approval.
+pub(crate) type Approver = Arc<dyn Fn(&Ask) -> Approval + Send + Sync>;
+
+/// What sessions are opened with. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent {
+    options: LaunchOptions,
+    approver: Option<Approver>,
+}
+
+impl Agent {
+    /// Starts with the settings of the user and of the working directory.
+    pub fn builder() -> AgentBuilder {
+        let options = LaunchOptions {
+            directory: std::env::current_dir().unwrap_or_default(),
+            variables: std::env::vars_os().collect(),
+            version: VERSION,
+            ..LaunchOptions::default()
+        };
+        AgentBuilder { agent: Agent { options, approver: None } }
+    }
+
+    /// Opens a new session.
+    ///
+    /// # Errors
+    /// Missing credentials, settings that cannot be used, a directory that is not trusted.
+    pub fn session(&self) -> Result<AgentSession, AgentError> {
+        self.open(SessionChoice::New)
+    }
+
+    /// Opens an earlier session: its id, the beginning of one, or `latest`.
+    ///
+    /// # Errors
+    /// As [`Agent::session`], and when the session is not found.
+    pub fn resume(&self, id: &str) -> Result<AgentSession, AgentError> {
+        self.open(SessionChoice::Resume(id.to_owned()))
+    }
+
+    fn open(&self, session: SessionChoice) -> Result<AgentSession, AgentError> {
+        let options = LaunchOptions { session, ..self.options.clone() };
+        let (open, events) = Launch::prepare(options)?.open()?;
+        Ok(AgentSession::new(open, events, self.approver.clone()))
+    }
+}
+
+/// Builds an [`Agent`].
+pub struct AgentBuilder {
+    agent: Agent,
+}
+
+impl AgentBuilder {
+    fn with(mut self, set: impl FnOnce(&mut LaunchOptions)) -> Self {
+        set(&mut self.agent.options);
+        self
+    }
+
+    /// The working directory. Its settings count only if it is trusted.
+    #[must_use]
+    pub fn cwd(self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        let directory = std::fs::canonicalize(&directory).unwrap_or(directory);
+        self.with(|options| options.directory = directory)
+    }
+
+    /// Trusts the working directory for these sessions.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        self.with(|options| options.skip_trust = true)
+    }
+
+    /// The model, as for `--model`.
+    #[must_use]
+    pub fn model(self, name: impl Into<String>) -> Self {
+        self.with(|options| options.model = Some(name.into()))
+    }
+
+    /// Text behind the system prompt.
+    #[must_use]
+    pub fn instructions(self, text: impl Into<String>) -> Self {
+        self.with(|options| options.append_system_prompt = Some(text.into()))
+    }
+
+    /// What runs without approval.
+    #[must_use]
+    pub fn policy(self, mode: ApprovalMode) -> Self {
+        self.with(|options| options.approval_mode = Some(mode))
+    }
+
+    /// A tool of this program ([`function_tool`]). Its calls need no approval: the program that
+    /// adds it decides what it does.
+    #[must_use]
+    pub fn tool(self, tool: Arc<dyn Tool>) -> Self {
+        self.with(|options| {
+            options.allowed_tools.push(tool.spec().name.clone());
+            options.tools.0.push(tool);
+        })
+    }
+
+    /// A variable of the environment, in place of the process's own.
+    #[must_use]
+    pub fn env(self, name: &str, value: impl Into<OsString>) -> Self {
+        self.with(|options| {
+            options.variables.retain(|(known, _)| known != name);
+            options.variables.push((name.into(), value.into()));
+        })
+    }
+
+    /// A directory of skills, which count before those of the user.
+    #[must_use]
+    pub fn skill_dir(self, directory: impl Into<PathBuf>) -> Self {
+        self.with(|options| options.skill_directories.push(directory.into()))
+    }
+
+    /// Decides about calls that need approval. Without it they are denied.
+    #[must_use]
+    pub fn on_approval(
+        mut self,
+        decide: impl Fn(&Ask) -> Approval + Send + Sync + 'static,
+    ) -> Self {
+        self.agent.approver = Some(Arc::new(decide));
+        self.with(|options| options.interactive = true)
+    }
+
+    /// Records the model's side of the sessions in a file.
+    #[must_use]
+    pub fn record(self, file: impl Into<PathBuf>) -> Self {
+        self.with(|options| options.recording = Some(Recording::Ours(file.into())))
+    }
+
+    /// Answers from a recording, without a key or a network.
+    #[must_use]
+    pub fn replay(self, file: impl Into<PathBuf>) -> Self {
+        let answers = Answers::Replay { file: file.into(), strict: false };
+        self.with(|options| options.answers = answers)
+    }
+
+    /// Answers from a script (see "Scripts and recordings" in the documentation), without a key or
+    /// a network.
+    #[must_use]
+    pub fn script(self, name: &'static str, text: &'static str) -> Self {
+        self.with(|options| options.answers = Answers::Embedded { name, text })
+    }
+
+    /// The agent.
+    pub fn build(self) -> Agent {
+        self.agent
+    }
+}
+
+impl std::fmt::Debug for EmbeddedTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|tool| &tool.spec().name)).finish()
+    }
+}
