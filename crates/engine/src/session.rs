@@ -467,7 +467,7 @@ impl Session {
             self.inbox.turn = None;
             let word = match reason {
                 EndReason::Cancelled if self.inbox.shutdown => "shutdown",
-                _ => word(&reason),
+                _ => reason.as_str(),
             };
             let detail = detail(&reason).map(str::to_owned);
             // A prompt that was abandoned before it started leaves no journal: there would be
@@ -573,19 +573,6 @@ impl Session {
 
     pub(crate) fn nested_media(&self) -> bool {
         self.model.catalog().limits(&self.main_model()).multimodal_tool_results
-    }
-}
-
-/// The name of the end reason in the journal.
-fn word(reason: &EndReason) -> &'static str {
-    match reason {
-        EndReason::Done => "done",
-        EndReason::Cancelled => "cancelled",
-        EndReason::MaxTurns { .. } => "max_turns",
-        EndReason::Budget(_) => "budget",
-        EndReason::Loop { .. } => "loop",
-        EndReason::Stopped { .. } => "stopped",
-        EndReason::Failed(_) => "error",
     }
 }
 

@@ -658,6 +658,22 @@ pub enum EndReason {
     Failed(Failure),
 }
 
+impl EndReason {
+    /// Its name in the journal and in telemetry.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+            Self::MaxTurns { .. } => "max_turns",
+            Self::Budget(_) => "budget",
+            Self::Loop { .. } => "loop",
+            Self::Stopped { .. } => "stopped",
+            Self::Failed(_) => "error",
+        }
+    }
+}
+
 /// A failure that ends a turn or a run.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]

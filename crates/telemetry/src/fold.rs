@@ -252,7 +252,7 @@ impl Fold {
     }
 
     fn turn_ended(&mut self, scope: &EventScope, time: SystemTime, reason: &EndReason) {
-        let word = end_word(reason);
+        let word = reason.as_str();
         let error = match reason {
             EndReason::Failed(failure) => Some(failure.message.clone()),
             _ => None,
@@ -394,18 +394,6 @@ impl Fold {
 /// The calls of the subagents that a scope is in.
 fn path(scope: &EventScope) -> Vec<ItemId> {
     scope.subagents.iter().map(|subagent| subagent.item.clone()).collect()
-}
-
-fn end_word(reason: &EndReason) -> &'static str {
-    match reason {
-        EndReason::Done => "done",
-        EndReason::Cancelled => "cancelled",
-        EndReason::MaxTurns { .. } => "max_turns",
-        EndReason::Budget(_) => "budget",
-        EndReason::Loop { .. } => "loop",
-        EndReason::Stopped { .. } => "stopped",
-        EndReason::Failed(_) => "failed",
-    }
 }
 
 /// Milliseconds from one time to another.

@@ -194,6 +194,33 @@ fn approval_is_input_that_the_next_message_gives() {
 }
 
 #[test]
+fn calls_that_wait_together_are_answered_one_after_the_other() {
+    let call = |name: &str| {
+        let command = format!("touch {name}");
+        json!({"name": "run_shell_command", "args": {"command": command}})
+    };
+    let calls = ["one", "two", "three"].map(call);
+    let script = json!([{"calls": calls}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let served = Served::start(&world);
+    let mut reply = rpc(&served, "1.0", "SendMessage", text_message("make them", None)).json();
+    let id = reply["result"]["task"]["id"].as_str().expect("an id").to_owned();
+    for option in ["proceed_once", "cancel", "proceed_once"] {
+        let status = &reply["result"]["task"]["status"];
+        assert_eq!(status["state"], "TASK_STATE_INPUT_REQUIRED", "{reply}");
+        let data = &status["message"]["parts"][1]["data"];
+        let decision = json!({"outcome": {"outcome": "selected", "optionId": option},
+            "toolCallId": data["toolCall"]["toolCallId"]});
+        let message = json!({"message": {"messageId": "m", "role": "ROLE_USER", "taskId": id,
+            "parts": [{"data": decision}]}});
+        reply = rpc(&served, "1.0", "SendMessage", message).json();
+    }
+    assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{reply}");
+    let exists = |name: &str| world.home.project().join(name).exists();
+    assert_eq!((exists("one"), exists("two"), exists("three")), (true, false, true));
+}
+
+#[test]
 fn invalid_requests_have_the_codes_of_the_protocol() {
     let world = World::new("[]");
     let served = Served::start(&world);

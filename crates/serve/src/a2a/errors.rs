@@ -16,7 +16,7 @@ pub(super) enum A2aError {
     InvalidParams(String),
     #[error("{0}")]
     Internal(String),
-    #[error("there is no task `{0}`")]
+    #[error("task `{0}` not found")]
     TaskNotFound(String),
     #[error("the task is not running")]
     TaskNotCancelable,

@@ -1,6 +1,8 @@
 //! A task: its state, and those who follow it.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -27,6 +29,11 @@ impl TaskState {
     /// Whether nothing happens until the next message.
     pub(super) fn is_over(self) -> bool {
         !matches!(self, Self::Submitted | Self::Working)
+    }
+
+    /// Whether the turn ended.
+    fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled | Self::Failed)
     }
 }
 
@@ -80,12 +87,21 @@ pub(super) struct PendingApproval {
     pub(super) params: Value,
 }
 
+impl PendingApproval {
+    /// The id of the tool call that needs it.
+    fn tool_call(&self) -> Option<&str> {
+        self.params.get("toolCall")?.get("toolCallId")?.as_str()
+    }
+}
+
 struct Inner {
     snapshot: TaskSnapshot,
     /// What the agent has said in this turn.
     text: String,
-    pending: Option<PendingApproval>,
+    /// The first is the one that clients see.
+    pending: VecDeque<PendingApproval>,
     messages: u64,
+    changed: Instant,
 }
 
 /// A task.
@@ -108,7 +124,13 @@ impl Task {
             history: Vec::new(),
             artifacts: Vec::new(),
         };
-        let inner = Inner { snapshot, text: String::new(), pending: None, messages: 0 };
+        let inner = Inner {
+            snapshot,
+            text: String::new(),
+            pending: VecDeque::new(),
+            messages: 0,
+            changed: Instant::now(),
+        };
         Self { inner: Mutex::new(inner), events: broadcast::Sender::new(EVENTS) }
     }
 
@@ -198,30 +220,65 @@ impl Task {
         let _ = self.events.send(TaskEvent::Artifact(artifact));
     }
 
-    /// Waits for an answer to a request for approval.
-    pub(super) fn ask(&self, pending: PendingApproval) -> Option<PendingApproval> {
-        let mut inner = self.lock();
-        let title = pending.params.get("toolCall").and_then(|call| call.get("title"));
-        let title = title.and_then(Value::as_str).unwrap_or("Approval required").to_owned();
-        let parts = vec![TaskPart::Text(title), TaskPart::Data(pending.params.clone())];
-        let message = Self::agent_message(&mut inner, parts);
-        let earlier = inner.pending.replace(pending);
-        self.enter(&mut inner, TaskState::InputRequired, Some(message));
-        earlier
+    /// When a task without a running turn was last used; `None` while a turn runs.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let inner = self.lock();
+        inner.snapshot.state.is_terminal().then_some(inner.changed)
     }
 
-    /// Takes the request that waits, and goes on.
-    pub(super) fn take_pending(&self) -> Option<PendingApproval> {
+    /// Adds a request for approval; requests are shown one after the other.
+    pub(super) fn ask(&self, pending: PendingApproval) {
         let mut inner = self.lock();
-        let pending = inner.pending.take()?;
-        self.enter(&mut inner, TaskState::Working, None);
+        inner.pending.push_back(pending);
+        if inner.pending.len() == 1 {
+            self.require_input(&mut inner);
+        }
+    }
+
+    /// Takes the request of this tool call, or the first one when no call is named.
+    pub(super) fn take_pending(&self, tool_call: Option<&str>) -> Option<PendingApproval> {
+        let mut inner = self.lock();
+        let named = tool_call.and_then(|id| {
+            inner.pending.iter().position(|pending| pending.tool_call() == Some(id))
+        });
+        let at = match tool_call {
+            Some(_) => named?,
+            None => 0,
+        };
+        let pending = inner.pending.remove(at)?;
+        if inner.pending.is_empty() {
+            self.enter(&mut inner, TaskState::Working, None);
+        } else if at == 0 {
+            self.require_input(&mut inner);
+        }
         Some(pending)
+    }
+
+    /// Takes all requests that wait.
+    pub(super) fn take_all_pending(&self) -> VecDeque<PendingApproval> {
+        let mut inner = self.lock();
+        let all = std::mem::take(&mut inner.pending);
+        if !all.is_empty() {
+            self.enter(&mut inner, TaskState::Working, None);
+        }
+        all
+    }
+
+    /// Shows the first request that waits.
+    fn require_input(&self, inner: &mut Inner) {
+        let Some(first) = inner.pending.front() else { return };
+        let params = first.params.clone();
+        let title = params.get("toolCall").and_then(|call| call.get("title"));
+        let title = title.and_then(Value::as_str).unwrap_or("Approval required").to_owned();
+        let parts = vec![TaskPart::Text(title), TaskPart::Data(params)];
+        let message = Self::agent_message(inner, parts);
+        self.enter(inner, TaskState::InputRequired, Some(message));
     }
 
     /// Ends the turn; `problem` is said in place of the answer.
     pub(super) fn end(&self, state: TaskState, problem: Option<String>) {
         let mut inner = self.lock();
-        inner.pending = None;
+        inner.pending.clear();
         let answer = std::mem::take(&mut inner.text);
         let text = problem.unwrap_or(answer);
         let message = (!text.is_empty()).then(|| {
@@ -236,6 +293,7 @@ impl Task {
         inner.snapshot.state = state;
         inner.snapshot.said.clone_from(&message);
         inner.snapshot.time = now();
+        inner.changed = Instant::now();
         self.report(state, message);
     }
 

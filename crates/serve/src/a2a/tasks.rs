@@ -58,12 +58,31 @@ impl A2aTasks {
         state.a2a.client.get_or_init(start).clone()
     }
 
+    /// Closes the task that has been idle for longest when the limit is reached; its session is
+    /// loaded again on demand.
+    async fn make_room(state: &Arc<ServerState>) -> Result<(), A2aError> {
+        let closed = {
+            let mut tasks = state.a2a.lock();
+            if tasks.len() < MAX_TASKS {
+                return Ok(());
+            }
+            let idle = tasks.iter().filter_map(|(id, task)| Some((task.idle_since()?, id)));
+            let oldest = idle.min().map(|(_, id)| id.clone());
+            oldest.inspect(|id| drop(tasks.remove(id)))
+        };
+        let Some(id) = closed else {
+            let text =
+                format!("all of the {MAX_TASKS} tasks that fit are running: try again later");
+            return Err(A2aError::UnsupportedOperation(text));
+        };
+        let client = Self::client(state);
+        let closed = client.request("session/close", json!({"sessionId": id})).await;
+        closed.map(drop).map_err(|error| internal(&error))
+    }
+
     /// Opens a session for a new task.
     pub(super) async fn create(state: &Arc<ServerState>) -> Result<Arc<Task>, A2aError> {
-        if state.a2a.lock().len() >= MAX_TASKS {
-            let text = format!("this server holds {MAX_TASKS} tasks already");
-            return Err(A2aError::UnsupportedOperation(text));
-        }
+        Self::make_room(state).await?;
         let params = json!({"cwd": Self::directory(), "mcpServers": []});
         let opened = Self::client(state).request("session/new", params).await;
         let opened = opened.map_err(|error| internal(&error))?;
@@ -84,10 +103,7 @@ impl A2aTasks {
         if id.is_empty() || id.len() > 128 || !id.chars().all(is_plain) {
             return Err(missing());
         }
-        if state.a2a.lock().len() >= MAX_TASKS {
-            let text = format!("this server holds {MAX_TASKS} tasks already");
-            return Err(A2aError::UnsupportedOperation(text));
-        }
+        Self::make_room(state).await?;
         let task = Arc::new(Task::new(id, TaskState::Completed));
         state.a2a.lock().insert(id.to_owned(), Arc::clone(&task));
         let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
@@ -136,7 +152,10 @@ impl A2aTasks {
             Some(id) => Self::find(state, id).await?,
             None => Self::create(state).await?,
         };
-        if let Some(pending) = task.take_pending() {
+        let call = message.decision.as_ref().and_then(|decision| {
+            decision.get("toolCallId").or_else(|| decision.get("callId"))?.as_str()
+        });
+        if let Some(pending) = task.take_pending(call) {
             let result = decision(message, &pending.params);
             Self::client(state).answer(&pending.id, Ok(result)).await;
             return Ok(task);
@@ -171,11 +190,13 @@ impl A2aTasks {
     pub(super) async fn cancel(state: &Arc<ServerState>, id: &str) -> Result<Arc<Task>, A2aError> {
         let task = Self::find(state, id).await?;
         let client = Self::client(state);
-        if let Some(pending) = task.take_pending() {
+        let pending = task.take_all_pending();
+        if pending.is_empty() && task.state() != TaskState::Working {
+            return Err(A2aError::TaskNotCancelable);
+        }
+        for pending in pending {
             let cancelled = json!({"outcome": {"outcome": "cancelled"}});
             client.answer(&pending.id, Ok(cancelled)).await;
-        } else if task.state() != TaskState::Working {
-            return Err(A2aError::TaskNotCancelable);
         }
         let (_, mut events) = task.follow();
         client.notify("session/cancel", json!({"sessionId": id})).await;
@@ -240,14 +261,7 @@ async fn receive(
                 let task = params.get("sessionId").and_then(Value::as_str);
                 let task = task.and_then(|id| state.a2a.known(id));
                 match task.filter(|_| method == "session/request_permission") {
-                    Some(task) => {
-                        let earlier = task.ask(PendingApproval { id, params });
-                        if let Some(earlier) = earlier {
-                            // One at a time is shown; the agent asks again.
-                            let cancelled = json!({"outcome": {"outcome": "cancelled"}});
-                            client.answer(&earlier.id, Ok(cancelled)).await;
-                        }
-                    }
+                    Some(task) => task.ask(PendingApproval { id, params }),
                     None => {
                         let error = json!({"code": -32601, "message": "not supported"});
                         client.answer(&id, Err(error)).await;
