@@ -266,7 +266,7 @@ fn read_file(config: &Config, path: &Path) -> Option<(LayerFile, Vec<String>)> {
     let text = jsonc::read_document(path).ok().flatten()?;
     let mut values = jsonc::parse_object(path, &text).ok()?;
     migrate::migrate(&mut values, path);
-    let keys = loosening(&values, &config.cwd, &config.outer);
+    let keys = loosening(&values, &config.project, &config.outer);
     Some((LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values }, keys))
 }
 

@@ -180,10 +180,10 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
     }
     let mut files = layers::read_outer(&config.environment, &config.homes, &config.cwd)?;
     if config.trust.trusted {
-        files.extend(layers::read_project(&config.homes, &config.cwd)?);
+        files.extend(layers::read_project(&config.homes, &config.project)?);
     }
     files.sort_by_key(|file| std::cmp::Reverse(source_of(file.layer)));
-    let accepted = accepted(&config.homes, &config.cwd)?;
+    let accepted = accepted(&config.homes, &config.project)?;
     for file in &mut files {
         migrate::migrate(&mut file.values, &file.path);
     }
@@ -204,7 +204,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
             let off = if source == HookSource::Project { &off_here } else { &off_everywhere };
             hook.disabled = off.iter().any(|name| *name == hook.name || *name == hook.command);
             hook.accepted =
-                source != HookSource::Project || accepted.contains(&hook.hash(&config.cwd));
+                source != HookSource::Project || accepted.contains(&hook.hash(&config.project));
         }
         if source == HookSource::Project {
             // The same file as the user's own adds nothing.

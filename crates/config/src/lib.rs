@@ -46,6 +46,7 @@ mod survey;
 pub mod trust;
 mod ui;
 mod without_effect;
+pub mod worktrees;
 
 pub use credentials::{
     KeyKind, StoredKey, credentials_file, forget_key, key_of_reference, store_key, stored_key,

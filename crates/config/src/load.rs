@@ -17,6 +17,7 @@ use crate::layers::{self, LayerFile, OuterSettings};
 use crate::migrate;
 use crate::settings::Settings;
 use crate::trust::{self, Trust, TrustFiles};
+use crate::worktrees;
 
 /// What is known before any file is read.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +37,9 @@ pub struct LoadOptions {
 pub struct Config {
     /// The working directory.
     pub cwd: PathBuf,
+    /// The folder whose trust, settings, and approvals apply: the working directory, or, in a
+    /// worktree that Parallax created, the same folder of the main checkout.
+    pub project: PathBuf,
     /// Where the user's files are.
     pub homes: Homes,
     /// The variables, those of a `.env` file included.
@@ -99,22 +103,23 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let LoadOptions { cwd, variables, skip_trust, ignore_env } = options;
     let mut environment = Environment::new(variables);
     let homes = Homes::find(&environment, &cwd)?;
+    let project_folder = worktrees::project_of(&homes, &cwd);
     let mut warnings = Vec::new();
 
     let mut layers = layers::read_outer(&environment, &homes, &cwd)?;
     migrate_all(&mut layers, &mut warnings);
     let enabled = trust_enabled(&layers, &environment);
     let files = TrustFiles::find(&environment, &homes)?;
-    let trust = trust::decide(&environment, &files, &cwd, skip_trust, enabled)?;
+    let trust = trust::decide(&environment, &files, &project_folder, skip_trust, enabled)?;
     let mut loose = Vec::new();
     let mut spared_servers = None;
     let mut core_tools_need_approval = false;
     let outer = OuterSettings { layers: layers.clone() };
     if trust.trusted {
-        let mut project = layers::read_project(&homes, &cwd)?;
+        let mut project = layers::read_project(&homes, &project_folder)?;
         migrate_all(&mut project, &mut warnings);
         let telemetry = telemetry_of_test_rig(&environment, &mut project);
-        loose = gate::close(&mut project, &outer, &homes, &cwd, &mut warnings);
+        loose = gate::close(&mut project, &outer, &homes, &project_folder, &mut warnings);
         for (file, value) in project.iter_mut().zip(telemetry) {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
@@ -128,19 +133,23 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         ignore_env || early_flag(&layers, &environment, "advanced.ignoreLocalEnv").unwrap_or(false);
     let excluded = excluded_names(&layers);
     // A folder above counts only as far as it is trusted itself.
-    let folders: Vec<PathBuf> = cwd
-        .ancestors()
-        .take_while(|folder| {
-            *folder == cwd
-                || trust::decide(&environment, &files, folder, skip_trust, enabled)
-                    .is_ok_and(|trust| trust.trusted)
-        })
-        .map(Path::to_owned)
-        .collect();
-    let folders = if trust.trusted { folders } else { Vec::new() };
+    let trusted_above = |start: &Path| -> Vec<PathBuf> {
+        let is_trusted = |folder: &Path| {
+            let project = worktrees::project_of(&homes, folder);
+            trust::decide(&environment, &files, &project, skip_trust, enabled)
+                .is_ok_and(|trust| trust.trusted)
+        };
+        let above = start.ancestors().take_while(|folder| *folder == start || is_trusted(folder));
+        above.map(Path::to_owned).collect()
+    };
+    let folders = if trust.trusted { trusted_above(&cwd) } else { Vec::new() };
+    let env_folders = match trust.trusted && project_folder != cwd {
+        true => trusted_above(&project_folder),
+        false => folders.clone(),
+    };
     let search = DotenvSearch {
-        cwd: &cwd,
-        folders: &folders,
+        cwd: &project_folder,
+        folders: &env_folders,
         homes: &homes,
         ignore_local,
         excluded: &excluded,
@@ -152,6 +161,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let keychain = keychain(&settings, &environment, &homes);
     Ok(Config {
         cwd,
+        project: project_folder,
         homes,
         keychain,
         environment,

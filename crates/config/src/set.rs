@@ -104,7 +104,7 @@ pub fn setting_of(
 ) -> Result<Option<Value>, ConfigError> {
     let file = match scope {
         SettingScope::User => config.homes.parallax.join("settings.json"),
-        SettingScope::Workspace => project_file(&config.cwd, key),
+        SettingScope::Workspace => project_file(&config.project, key),
     };
     let values = jsonc::read_object(&file)?;
     Ok(values.as_ref().and_then(|values| migrate::look(values, key)).cloned())
@@ -124,15 +124,15 @@ fn workspace_file(
     if !config.trust.trusted {
         return Err("the folder is not trusted, so its settings do not count");
     }
-    if config.homes.is_home(&config.cwd) {
+    if config.homes.is_home(&config.project) {
         return Err("in the home directory all settings are the user's");
     }
     let mut values = Object::new();
     migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
-    if !gate::loosening(&values, &config.cwd, &config.outer).is_empty() {
+    if !gate::loosening(&values, &config.project, &config.outer).is_empty() {
         return Err("a project may not loosen what may happen; set it for yourself");
     }
-    let file = project_file(&config.cwd, key);
+    let file = project_file(&config.project, key);
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
     if file.parent().is_some_and(is_link) || is_link(&file) {
         return Err("its settings file is a link, which could lead anywhere");

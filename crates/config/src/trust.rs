@@ -11,6 +11,7 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::layers::OuterSettings;
 use crate::load::{self, LoadOptions};
+use crate::worktrees;
 
 /// The variable that says, for one run, whether the working directory is trusted.
 pub const TRUST_VARIABLE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
@@ -67,7 +68,8 @@ pub fn standing(options: &LoadOptions, folder: &Path) -> Result<Standing, Config
     let homes = Homes::find(&environment, &options.cwd)?;
     let (outer, enabled) = load::outer(&environment, &homes, &options.cwd)?;
     let files = TrustFiles::find(&environment, &homes)?;
-    let trust = decide(&environment, &files, folder, options.skip_trust, enabled)?;
+    let project = worktrees::project_of(&homes, folder);
+    let trust = decide(&environment, &files, &project, options.skip_trust, enabled)?;
     Ok(Standing { homes, trust, files, outer })
 }
 

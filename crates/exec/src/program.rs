@@ -58,6 +58,79 @@ pub fn output<A: AsRef<OsStr>>(
     ended_well.then_some(bytes)
 }
 
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub struct Captured {
+    /// Whether its exit code was 0.
+    pub succeeded: bool,
+    /// Its exit code; `None`: a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// The beginning of its standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Bytes of standard error that are kept.
+const MOST_STDERR: u64 = 16 * 1024;
+
+/// Runs a program with exactly these variables and reads what it prints: no shell, terminal, or
+/// input; at most `limit` bytes of output, for at most `time`. Blocking.
+///
+/// # Errors
+/// A program that cannot be started, that prints more, or that takes longer.
+pub fn capture<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+    directory: &Path,
+    environment: &[(OsString, OsString)],
+    limit: u64,
+    time: Duration,
+) -> std::io::Result<Captured> {
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let mut child = std::process::Command::new(program)
+        .args(arguments)
+        .current_dir(directory)
+        .env_clear()
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let read = |pipe: Option<Box<dyn Read + Send>>, keep: u64| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut pipe = pipe?;
+            pipe.by_ref().take(keep).read_to_end(&mut bytes).ok()?;
+            // The rest is read, so that the program does not wait for a reader.
+            let rest = std::io::copy(&mut pipe, &mut std::io::sink()).ok()?;
+            Some((bytes, rest > 0))
+        })
+    };
+    let stdout = read(child.stdout.take().map(|pipe| Box::new(pipe) as _), limit);
+    let stderr = read(child.stderr.take().map(|pipe| Box::new(pipe) as _), MOST_STDERR);
+    let end = Instant::now() + time;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() < end => std::thread::sleep(POLL),
+            None => {
+                // It may have exited already.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
+        }
+    };
+    let lost = || std::io::Error::other("its output could not be read");
+    let (stdout, is_more) = stdout.join().ok().flatten().ok_or_else(lost)?;
+    if is_more {
+        return Err(std::io::Error::other("it printed too much"));
+    }
+    let (stderr, _) = stderr.join().ok().flatten().ok_or_else(lost)?;
+    Ok(Captured { succeeded: status.success(), code: status.code(), stdout, stderr })
+}
+
 /// Runs a program in a sandbox, with the input and output of this process. Returns its exit
 /// code, or 128 plus the signal. Blocking.
 ///

@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Stats(crate::stats_command::StatsArguments),
     /// Find out what is wrong on this machine, and what to do
     Doctor(crate::doctor_command::DoctorArguments),
+    /// Manage the git worktrees that sessions work in
+    Worktrees(crate::worktrees_command::WorktreesArguments),
     /// Serve sessions over HTTP
     Serve(crate::serve_command::ServeArguments),
     /// Print a completion script for a shell
@@ -401,6 +403,19 @@ pub(crate) struct SessionArguments {
     /// Work in this directory
     #[arg(short = 'C', long, value_name = "DIR")]
     pub(crate) cd: Option<PathBuf>,
+
+    /// Work in a new git worktree below `~/.parallax/worktrees`, on the branch `parallax/NAME`
+    // The value needs `=`, because `-w fix it` has a prompt.
+    #[arg(short, long, value_name = "NAME", num_args = 0..=1, require_equals = true)]
+    pub(crate) worktree: Option<Option<String>>,
+
+    /// With `--worktree`: begin with this commit instead of `HEAD`
+    #[arg(long, value_name = "REF", requires = "worktree")]
+    pub(crate) from: Option<String>,
+
+    /// With `--worktree`: bring the uncommitted changes along
+    #[arg(long, requires = "worktree")]
+    pub(crate) carry: bool,
 
     /// Trust this folder for this run
     #[arg(long)]

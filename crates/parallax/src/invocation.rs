@@ -12,6 +12,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 use parallax_sdk::RunLimits;
+use parallax_sdk::worktrees::WorktreeRequest;
 
 use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
@@ -29,6 +30,7 @@ use crate::sessions_arguments::SessionsArguments;
 use crate::stats_command::StatsArguments;
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
+use crate::worktrees_command::{self, WorktreesAction};
 
 /// What to do.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub(crate) enum Invocation {
     Models(ModelsArguments),
     /// Show what all sessions used.
     Stats(StatsArguments),
+    /// Manage worktrees of sessions.
+    Worktrees(WorktreesAction),
     /// Check the machine.
     Doctor(DoctorArguments),
     /// List the sessions of the project.
@@ -129,6 +133,8 @@ pub(crate) struct Settings {
     pub(crate) admin_policy_paths: Vec<PathBuf>,
     /// `None` leaves it to variable and setting.
     pub(crate) sandbox: Option<String>,
+    /// The worktree to work in.
+    pub(crate) worktree: Option<WorktreeRequest>,
     pub(crate) include_directories: Vec<PathBuf>,
     pub(crate) append_system_prompt: Option<String>,
     pub(crate) max_turns: Option<NonZeroU32>,
@@ -274,6 +280,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         }
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
+        Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),
         Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
@@ -378,6 +385,10 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             warnings: printing.warnings,
         });
     }
+    if settings.worktree.is_some() && (is_acp || streams) {
+        let hint = "Omit it, and start the program in a worktree.";
+        return Err(Usage::new("`--worktree` requires a prompt or a terminal", hint).into());
+    }
     if is_acp {
         if prompt.is_some() {
             return Err(Usage::new(
@@ -431,6 +442,31 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         ));
     }
     Ok(Invocation::Prompt { prompt, settings, printing })
+}
+
+/// What `parallax worktrees` is to do; `open` in a terminal is a session in that directory.
+fn worktrees_of(action: WorktreesAction, around: &Surroundings) -> Result<Invocation, Refusal> {
+    let WorktreesAction::Open { name } = &action else {
+        return Ok(Invocation::Worktrees(action));
+    };
+    if around.is_headless() || !around.stdout_is_terminal {
+        return Ok(Invocation::Worktrees(action));
+    }
+    let (path, has_session) = worktrees_command::open(name).map_err(Refusal::Failure)?;
+    std::env::set_current_dir(&path).map_err(|error| {
+        input_failure(format!("Failed to change to the directory `{}`: {error}", path.display()))
+    })?;
+    let session = match has_session {
+        true => SessionChoice::Resume("latest".to_owned()),
+        false => SessionChoice::New,
+    };
+    let settings = Settings { session, interactive: true, ..Settings::default() };
+    Ok(Invocation::Interactive {
+        prompt: None,
+        screen_reader: false,
+        settings,
+        warnings: Vec::new(),
+    })
 }
 
 /// The help that `help` and the names of subcommands ask for; `None`: they are a prompt.
@@ -534,6 +570,11 @@ fn settings(
         policy_paths: paths(&typed.rules.policy),
         admin_policy_paths: paths(&typed.rules.admin_policy),
         sandbox: typed.sandbox,
+        worktree: typed.worktree.map(|name| WorktreeRequest {
+            name,
+            from: typed.from,
+            carry: typed.carry,
+        }),
         include_directories: paths(&typed.include_directories),
         append_system_prompt: typed.append_system_prompt.clone(),
         max_turns: typed.max_turns,

@@ -18,6 +18,7 @@ use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
+use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
     acp_command, auth_command, demo, doctor_command, interactive, log, man_command, mcp_command,
     models_command, policy_command, sandbox_command, serve_command, sessions_command,
@@ -80,6 +81,16 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             report_failure(format, None, &failure, &mut stdout, &mut stderr);
             action.code_of(&failure)
         }),
+        Invocation::Worktrees(action) => match worktrees_command::run(action) {
+            Ok(text) => print(&text),
+            Err(failure) => report_failure(
+                OutputFormat::Text,
+                None,
+                &failure,
+                &mut io::stdout(),
+                &mut io::stderr(),
+            ),
+        },
         Invocation::Sandbox(action) => match sandbox_command::run(action) {
             Ok(sandbox_command::Done::Said(text)) => print(&text),
             Ok(sandbox_command::Done::Ran(code)) => code,
@@ -162,6 +173,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         | Invocation::Sessions(_)
         | Invocation::Sandbox(_)
         | Invocation::Extending(_)
+        | Invocation::Worktrees(_)
         | Invocation::Policy(_) => {
             return Ok(print(VERSION));
         }
@@ -206,8 +218,11 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         Invocation::Acp { settings } => return Ok(acp_command::run(settings).await),
         Invocation::Demo => return Ok(demo::run().await),
         Invocation::Interactive { prompt, screen_reader, settings, warnings } => {
+            let worktree =
+                SessionWorktree::enter(&settings).map_err(|failure| early(failure, None))?;
             let options = interactive::Typed { prompt, screen_reader, settings, warnings };
             let left = interactive::run(options, around.stdin_is_terminal).await;
+            worktree.leave();
             return left.map_err(|failure| early(failure, None));
         }
         Invocation::Prompt { prompt, settings, printing } => {
@@ -215,6 +230,24 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         }
         Invocation::StreamInput { settings, printing } => (Prompts::Streamed, settings, printing),
     };
+    if settings.worktree.is_some() {
+        // A folder that is not trusted gets no worktree.
+        prepare(&settings).map_err(|failure| early(failure, printing.format))?;
+    }
+    let worktree =
+        SessionWorktree::enter(&settings).map_err(|failure| early(failure, printing.format))?;
+    let result = headless(prompts, settings, printing, around).await;
+    worktree.leave();
+    result
+}
+
+/// Runs a session without a terminal interface.
+async fn headless(
+    prompts: Prompts,
+    settings: Settings,
+    printing: Printing,
+    around: Surroundings,
+) -> Result<ExitCode, Failed> {
     let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
     let enclosure = launch.enclosure(arguments, around.stdin_is_terminal);

@@ -41,6 +41,7 @@ mod surroundings;
 mod trust_command;
 mod undo_command;
 mod usage;
+mod worktrees_command;
 
 use std::ffi::OsString;
 use std::io;

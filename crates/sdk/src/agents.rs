@@ -67,7 +67,7 @@ impl Launch {
         let extensions = self.extensions();
         let folders = self.agent_places();
         let mut warnings = Vec::new();
-        let known = Acknowledged::of(&config.homes, &config.cwd, &mut warnings);
+        let known = Acknowledged::of(&config.homes, &config.project, &mut warnings);
         let built_in = built_in::agents(&self.model_table().resolve(&self.model_name()));
         let mut set = find_agents(built_in, &folders, &config.settings, &known);
         warnings.into_iter().for_each(|warning| set.warnings.push(warning));
@@ -104,7 +104,7 @@ impl Launch {
     /// # Errors
     /// The file that remembers it cannot be used or written.
     pub fn acknowledge_agent(&self, agent: &Agent) -> Result<(), Failure> {
-        acknowledge(&self.config.homes, &self.config.cwd, agent)
+        acknowledge(&self.config.homes, &self.config.project, agent)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 

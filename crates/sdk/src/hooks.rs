@@ -147,7 +147,7 @@ impl Launch {
     pub fn accept_hooks(&self) -> Result<usize, Failure> {
         // A session may be older than the hooks.
         let hooks = self.reread()?.hook_list()?.hooks;
-        accept_hooks(&self.config.homes, &self.config.cwd, &hooks)
+        accept_hooks(&self.config.homes, &self.config.project, &hooks)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
     }
@@ -237,7 +237,7 @@ impl Launch {
         let Surroundings { processes, shell, session, plans, versions, trace, observer, .. } =
             around;
         let transcript = Transcript::new(around.journal, around.keys, around.transcript);
-        let project = self.config.cwd.clone();
+        let project = self.config.project.clone();
         let of_project = |hook: &Hook| hook.source == HookSource::Project;
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
         let hashes = hooks.iter().map(hash).collect();

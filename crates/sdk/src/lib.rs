@@ -80,6 +80,7 @@ pub mod undo;
 pub mod usage_report;
 mod used;
 mod versions;
+pub mod worktrees;
 mod yolo;
 
 pub use budget::RunLimits;

@@ -20,7 +20,7 @@ impl Launch {
         };
         let user = chosen(&self.options.policy_paths, settings.policy_paths());
         let admin = chosen(&self.options.admin_policy_paths, settings.admin_policy_paths());
-        let cwd = &self.options.directory;
+        let cwd = &self.config.project;
         parallax_config::policy_files(&RulePlaces {
             homes: &self.config.homes,
             cwd,
@@ -34,7 +34,7 @@ impl Launch {
     /// The rule files of all tiers, and what people should hear of them.
     /// Blocking; cheap where there are none.
     pub fn rule_files(&self) -> RuleFiles {
-        let (cwd, homes) = (&self.options.directory, &self.config.homes);
+        let (cwd, homes) = (&self.config.project, &self.config.homes);
         let mut found = self.found_rule_files();
         match parallax_config::workspace_rules_changed(homes, cwd, &found.files) {
             Ok(RulesChange::None | RulesChange::Same) => {}

@@ -111,7 +111,7 @@ impl Launch {
 
     /// Whether the project's rules are those that the user accepted.
     fn accepted(&self, files: &[RuleFile]) -> bool {
-        let (homes, project) = (&self.config.homes, &self.options.directory);
+        let (homes, project) = (&self.config.homes, &self.config.project);
         files.iter().any(|file| file.tier == Tier::Workspace)
             && workspace_rules_may_allow(homes, project, files)
     }
@@ -123,7 +123,7 @@ impl Launch {
 
     /// Keeps rules that a person agrees to.
     pub(crate) fn rule_keeper(&self) -> SavedRules {
-        SavedRules { homes: self.config.homes.clone(), project: self.options.directory.clone() }
+        SavedRules { homes: self.config.homes.clone(), project: self.config.project.clone() }
     }
 
     /// Takes the project's rules as they are now for the person's own, so that
@@ -133,7 +133,7 @@ impl Launch {
     /// Why that could not be kept.
     pub fn accept_project_rules(&self) -> Result<usize, String> {
         let files = self.rule_files().files;
-        let (homes, project) = (&self.config.homes, &self.options.directory);
+        let (homes, project) = (&self.config.homes, &self.config.project);
         let kept = let_workspace_rules_allow(homes, project, &files);
         kept.map_err(|error| error.to_string())?;
         Ok(files.iter().filter(|file| file.tier == Tier::Workspace).count())

@@ -58,6 +58,7 @@ impl Launch {
             hidden_places: self.hidden_places(),
             git_directories: GitDirectories::default(),
             closed_names: ClosedNames::default(),
+            worktree: crate::worktrees::access(&self.config.homes, &self.options.directory),
             hides_ignored: self.config.settings.respect_gemini_ignore(),
             readable,
             writable: paths(&settings.writable),

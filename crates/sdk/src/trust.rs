@@ -119,7 +119,7 @@ impl Launch {
             return Ok(Prepared::Ready(Box::new(Self::of(options, loaded)?)));
         }
         let files = TrustFiles::find(&loaded.environment, &loaded.homes);
-        let folder = options.directory.clone();
+        let folder = loaded.project.clone();
         let real = std::fs::canonicalize(&folder).unwrap_or(folder);
         Ok(Prepared::NeedsTrust(Box::new(TrustQuestion {
             parent: real.parent().map(Path::to_owned),
@@ -144,7 +144,7 @@ impl Launch {
     /// # Errors
     /// A file that cannot be used or written.
     pub fn accept_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
-        let (homes, project) = (&self.config.homes, &self.options.directory);
+        let (homes, project) = (&self.config.homes, &self.config.project);
         parallax_config::accept_settings(homes, &self.config.outer, project)
             .map_err(|error| config(&error))
     }
@@ -155,7 +155,7 @@ impl Launch {
     /// # Errors
     /// A file that cannot be used or written.
     pub fn decline_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
-        let (homes, project) = (&self.config.homes, &self.options.directory);
+        let (homes, project) = (&self.config.homes, &self.config.project);
         parallax_config::decline_settings(homes, &self.config.outer, project)
             .map_err(|error| config(&error))
     }
@@ -164,7 +164,7 @@ impl Launch {
     /// changed. They may only tighten until [`Launch::accept_project_rules`].
     /// Ask before [`Launch::open`], which takes note of them. Blocking.
     pub fn policy_update(&self) -> Option<PolicyUpdate> {
-        let cwd = &self.options.directory;
+        let cwd = &self.config.project;
         let mut files = self.found_rule_files().files;
         files.retain(|file| file.tier == Tier::Workspace);
         let change = parallax_config::workspace_rules_changed(&self.config.homes, cwd, &files);

@@ -45,7 +45,7 @@ pub mod write_todos;
 
 pub use change::file_diff;
 pub use run_shell_command::PersonShell;
-pub use sandbox_options::SandboxOptions;
+pub use sandbox_options::{SandboxOptions, WorktreeAccess};
 pub use shell_options::{RedactionOptions, ShellOptions};
 
 /// Names the session's main model at the time it is called.

@@ -49,6 +49,7 @@ use serde_json::{Value, json};
 
 pub use self::closed_names::ClosedNames;
 pub use self::confined::{mounts, reach};
+pub use self::git::own_git_environment;
 pub use self::git_directories::GitDirectories;
 pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;

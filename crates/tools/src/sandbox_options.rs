@@ -36,6 +36,8 @@ pub struct SandboxOptions {
     pub closed_names: ClosedNames,
     /// Where git keeps the repositories of the workspace.
     pub git_directories: GitDirectories,
+    /// The worktree of Parallax's own that the session works in.
+    pub worktree: Option<WorktreeAccess>,
     /// Exceptions from what is hidden.
     pub readable: Vec<PathBuf>,
     /// More folders that commands may write.
@@ -44,4 +46,16 @@ pub struct SandboxOptions {
     pub temporary: PathBuf,
     /// The session's folder for what commands write to package caches.
     pub overlays: PathBuf,
+}
+
+/// What commands of a session in a worktree below `~/.parallax/worktrees` may write of it and
+/// of the main repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeAccess {
+    /// The worktree.
+    pub path: PathBuf,
+    /// The directories of the repository that git writes for it.
+    pub git: Vec<PathBuf>,
+    /// What stays closed in these: refs and logs of other branches.
+    pub closed: Vec<PathBuf>,
 }

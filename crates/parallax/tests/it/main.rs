@@ -62,3 +62,4 @@ mod telemetry;
 mod terminal;
 mod trust;
 mod vertex;
+mod worktrees;

@@ -352,8 +352,12 @@ pub(crate) fn shown(plan: &Plan, around: &HostEnvironment, private: &[PathBuf]) 
     let around = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
     let all = around.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
     let open = |path: &Path| {
-        plan.writable.iter().any(|tree| path.starts_with(tree))
-            && !plan.hidden.iter().any(|hidden| path.starts_with(hidden))
+        // A writable tree may lie in a hidden directory, and is shown by itself.
+        let hides = |hidden: &PathBuf, tree: &PathBuf| {
+            path.starts_with(hidden) && !(tree != hidden && tree.starts_with(hidden))
+        };
+        let mut trees = plan.writable.iter().filter(|tree| path.starts_with(tree));
+        trees.any(|tree| !plan.hidden.iter().any(|hidden| hides(hidden, tree)))
     };
     all.filter(|path| !open(path)).collect()
 }

@@ -93,6 +93,9 @@ impl Entry {
         {
             git::leave_info_alone(&mut environment);
         }
+        if options.is_some_and(|options| options.worktree.is_some()) && bash::uses_git(&line) {
+            git::leave_upkeep_alone(&mut environment);
+        }
         if !permissions.repository_programs && bash::uses_git(&line) {
             // While the line runs it may write what git would obey.
             git::close_bare(&mut environment, &directory, &places);
@@ -242,6 +245,11 @@ pub(super) fn refused(
     }
     let copied = refusal::copied(&output, &ran.plan.hidden);
     let files = &mut missing.file_system;
+    if code == 0 && bash::uses_git(line) {
+        // `git commit` in a worktree tries it in vain for a ref that does not exist, and
+        // succeeds.
+        files.write.retain(|path| !path.ends_with(".git/packed-refs.lock"));
+    }
     if code != 0 {
         files.read.extend(stumbled.iter().cloned().chain(copied));
     }

@@ -190,6 +190,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     }
     plan.hidden.extend(options.hidden.iter().cloned());
     plan.readable.push(secrets::session_folder(&options.temporary, &options.ours).to_owned());
+    let tree = options.worktree.iter().map(|worktree| &worktree.path);
+    // A writable one is open as it is.
+    let closed_tree: Vec<PathBuf> =
+        tree.filter(|tree| !plan.writable.contains(tree)).cloned().collect();
+    plan.readable.extend(closed_tree);
     for home in options.other_homes.iter().chain([&options.home]) {
         plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
     }
@@ -344,7 +349,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
             plan.read_only.push(repository);
             continue;
         }
-        for folder in options.git_directories.of(&repository, subject.roots) {
+        for folder in written_by_git(options, &repository, subject.roots) {
             plan.read_only.extend(secrets::OF_GIT.iter().map(|name| folder.join(name)));
             let modules = folder.join("modules");
             if modules.is_dir() {
@@ -352,6 +357,8 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
             }
             plan.writable.push(folder);
         }
+        let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
+        plan.read_only.extend(own.flat_map(|own| own.closed.iter().cloned()));
         if repository.is_file() {
             plan.read_only.push(repository);
         }
@@ -389,9 +396,19 @@ fn open_git_directories(
         plan.readable.extend(git_directories::to_show(&repository, &folders, roots));
         if writable {
             let is_inside = |folder: &PathBuf| roots.iter().any(|root| folder.starts_with(root));
-            plan.writable.extend(folders.into_iter().filter(|folder| !is_inside(folder)));
+            let written = written_by_git(options, &repository, roots).into_iter();
+            plan.writable.extend(written.filter(|folder| !is_inside(folder)));
+            let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
+            plan.read_only.extend(own.flat_map(|own| own.closed.iter().cloned()));
         }
     }
+}
+
+/// The directories that git may write for a repository of the workspace: all of it, or, in a
+/// worktree of Parallax's own, what belongs to that one.
+fn written_by_git(options: &SandboxOptions, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let own = options.worktree.as_ref().filter(|own| own.path.join(".git") == repository);
+    own.map_or_else(|| options.git_directories.of(repository, roots), |own| own.git.clone())
 }
 
 /// The working trees in the workspace that are those of a repository elsewhere.

@@ -63,6 +63,46 @@ pub(super) fn neutralise(
     if obstacles.is_empty() { Ok(()) } else { Err(obstacles) }
 }
 
+/// The variables of this process for a git program that Parallax itself runs in `directory`:
+/// nothing that the repository brings runs, and variables that lead to another repository are
+/// gone. Blocking.
+///
+/// # Errors
+/// A configuration that cannot be read.
+pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>, PathBuf> {
+    const ELSEWHERE: &[&str] = &[
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_NAMESPACE",
+        "GIT_PREFIX",
+        "GIT_EXTERNAL_DIFF",
+    ];
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os()
+        .filter(|(name, _)| !ELSEWHERE.iter().any(|other| name == other))
+        .collect();
+    for (name, value) in [
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_LFS_SKIP_SMUDGE", "1"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("LC_ALL", "C"),
+    ] {
+        environment.retain(|(other, _)| other != name);
+        environment.push((name.into(), value.into()));
+    }
+    let (pairs, obstacles) = overrides(&mut environment, directory, &[]);
+    append(&mut environment, pairs);
+    // A program for the network is not run: nothing is fetched.
+    match obstacles.into_iter().find(|obstacle| obstacle.key.is_none()) {
+        Some(unreadable) => Err(unreadable.file),
+        None => Ok(environment),
+    }
+}
+
 fn overrides(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
@@ -115,6 +155,12 @@ fn overrides(
 /// git and closed here: `gc` and `repack` would fail over them.
 pub(super) fn leave_info_alone(environment: &mut Vec<(OsString, OsString)>) {
     append(environment, vec![("repack.updateServerInfo".to_owned(), "false".to_owned())]);
+}
+
+/// Keeps git from packing a repository of which only a worktree's part can be written.
+pub(super) fn leave_upkeep_alone(environment: &mut Vec<(OsString, OsString)>) {
+    let pairs = [("maintenance.auto", "false"), ("gc.auto", "0")];
+    append(environment, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec());
 }
 
 /// Has git compare files by their size and time alone, as it does where the rest is

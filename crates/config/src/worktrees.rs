@@ -1,0 +1,137 @@
+//! The worktrees that Parallax creates below `~/.parallax/worktrees`, and the record of each,
+//! a file beside it that commands of the agent cannot write.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::homes::Homes;
+
+/// Bytes of a record that are read.
+const LARGEST_RECORD: u64 = 64 * 1024;
+/// Characters of a name.
+const LONGEST_NAME: usize = 64;
+
+/// What is known of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeRecord {
+    /// Its name.
+    pub name: String,
+    /// The worktree itself.
+    pub path: PathBuf,
+    /// The top directory of the checkout that it was made from.
+    pub main: PathBuf,
+    /// The branch that was made for it.
+    pub branch: String,
+    /// The commit that it began with.
+    pub base: String,
+}
+
+/// The directory of all worktrees.
+pub fn directory(homes: &Homes) -> PathBuf {
+    homes.parallax.join("worktrees")
+}
+
+/// The record of the worktree `name` in the directory of a project's worktrees.
+pub fn record_file(project: &Path, name: &str) -> PathBuf {
+    project.join(format!("{name}.json"))
+}
+
+/// Whether a worktree may have this name: it becomes a file name and a part of a branch.
+pub fn is_valid_name(name: &str) -> bool {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
+    let suffix = name.rsplit('.').next().unwrap_or_default();
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name.chars().all(is_allowed)
+        && !name.starts_with(['.', '-'])
+        && !name.ends_with('.')
+        && !name.contains("..")
+        && !["json", "lock"].iter().any(|refused| suffix.eq_ignore_ascii_case(refused))
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// A file that cannot be read or is not a record.
+pub fn read_record(file: &Path) -> io::Result<WorktreeRecord> {
+    let mut text = String::new();
+    File::open(file)?.take(LARGEST_RECORD).read_to_string(&mut text)?;
+    serde_json::from_str(&text).map_err(io::Error::other)
+}
+
+/// The worktree that holds a folder, and the folder's path in it.
+pub fn worktree_of(homes: &Homes, folder: &Path) -> Option<(WorktreeRecord, PathBuf)> {
+    let all = directory(homes).canonicalize().ok()?;
+    let folder = folder.canonicalize().ok()?;
+    let mut parts = folder.strip_prefix(&all).ok()?.components();
+    let (Some(Component::Normal(project)), Some(Component::Normal(name))) =
+        (parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let rest = parts.as_path().to_owned();
+    let project = all.join(project);
+    let record = read_record(&record_file(&project, name.to_str()?)).ok()?;
+    (record.path.canonicalize().ok()? == project.join(name)).then_some((record, rest))
+}
+
+/// The folder whose trust, settings, and approvals apply in `folder`: itself, or, in a worktree
+/// of Parallax's own, the same folder of the main checkout.
+pub fn project_of(homes: &Homes, folder: &Path) -> PathBuf {
+    let Some((record, rest)) = worktree_of(homes, folder) else { return folder.to_owned() };
+    // Another branch may have folders that the main checkout lacks.
+    let existing = rest.ancestors().map(|rest| record.main.join(rest)).find(|path| path.is_dir());
+    existing.unwrap_or(record.main)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_as_file_and_branch() {
+        for name in ["fix", "a.b", "Fix_2", "x-1"] {
+            assert!(is_valid_name(name), "{name}");
+        }
+        let long = "x".repeat(65);
+        for name in
+            ["", ".", "..", "-x", ".x", "a/b", "a..b", "x.lock", "x.JSON", "x.", "ä", "a b", &long]
+        {
+            assert!(!is_valid_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn worktree_without_a_record_is_a_project_of_its_own() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let top = scratch.path().canonicalize().expect("a path");
+        let homes = Homes {
+            user: top.clone(),
+            gemini: top.join(".gemini"),
+            parallax: top.join(".parallax"),
+        };
+        let (project, main) = (directory(&homes).join("p-1"), top.join("main"));
+        let tree = project.join("fix");
+        for folder in [tree.join("src"), tree.join("new"), main.join("src")] {
+            std::fs::create_dir_all(folder).expect("a directory");
+        }
+        assert_eq!(project_of(&homes, &tree), tree);
+        let record = WorktreeRecord {
+            name: "fix".to_owned(),
+            path: tree.clone(),
+            main: main.clone(),
+            branch: "parallax/fix".to_owned(),
+            base: "0".to_owned(),
+        };
+        let text = serde_json::to_string(&record).expect("a record");
+        std::fs::write(record_file(&project, "fix"), text).expect("a file");
+        assert_eq!(project_of(&homes, &tree), main);
+        assert_eq!(project_of(&homes, &tree.join("src")), main.join("src"));
+        assert_eq!(project_of(&homes, &tree.join("new")), main);
+        assert_eq!(project_of(&homes, &project), project);
+        assert_eq!(project_of(&homes, &main), main);
+    }
+}

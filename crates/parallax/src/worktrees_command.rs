@@ -1,0 +1,160 @@
+//! `parallax worktrees`, and the worktree of a session.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use parallax_headless::{json_document, one_line};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::worktrees::{Worktree, WorktreeEnd, Worktrees};
+
+use crate::invocation::Settings;
+
+/// `parallax worktrees`.
+#[derive(Debug, Args)]
+pub(crate) struct WorktreesArguments {
+    #[command(subcommand)]
+    pub(crate) action: WorktreesAction,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum WorktreesAction {
+    /// List the worktrees of this repository
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Continue in a worktree; prints its path if stdout is not a terminal
+    Open {
+        /// Its name
+        name: String,
+    },
+    /// Remove a worktree and its branch
+    Remove {
+        /// Its name
+        name: String,
+
+        /// Discard uncommitted changes and commits that are not merged
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove the worktrees that hold nothing new
+    Prune,
+}
+
+fn here() -> Result<Worktrees, Failure> {
+    Worktrees::of(&current_directory()?)
+}
+
+fn current_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|error| input(format!("Failed to read the current directory: {error}")))
+}
+
+fn input(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+/// Where a worktree is, and whether it has a session to resume.
+///
+/// # Errors
+/// No repository, or an unknown name.
+pub(crate) fn open(name: &str) -> Result<(PathBuf, bool), Failure> {
+    here()?.open(name)
+}
+
+/// Runs the command; what it prints.
+///
+/// # Errors
+/// What it cannot do.
+pub(crate) fn run(action: WorktreesAction) -> Result<String, Failure> {
+    let worktrees = here()?;
+    match action {
+        WorktreesAction::List { json } => {
+            let list = worktrees.list();
+            if json {
+                let value =
+                    serde_json::to_value(&list).map_err(|error| input(error.to_string()))?;
+                return Ok(json_document(&value));
+            }
+            if list.is_empty() {
+                return Ok("No worktrees. Start one with `parallax --worktree`.\n".to_owned());
+            }
+            let mut text = String::new();
+            for worktree in list {
+                let branch = worktree.branch.as_deref().unwrap_or("no branch");
+                let state = if worktree.dirty { "changed" } else { "clean" };
+                let path = one_line(&worktree.path.display().to_string());
+                let branch = one_line(branch);
+                // Writing to a string cannot fail.
+                let _ = writeln!(
+                    text,
+                    "{}  {branch}  {state}, {} ahead  {path}",
+                    worktree.name, worktree.ahead
+                );
+            }
+            Ok(text)
+        }
+        WorktreesAction::Open { name } => {
+            let (path, _) = worktrees.open(&name)?;
+            Ok(format!("{}\n", path.display()))
+        }
+        WorktreesAction::Remove { name, force } => {
+            worktrees.remove(&name, force)?;
+            Ok(format!("Removed the worktree `{name}`\n"))
+        }
+        WorktreesAction::Prune => {
+            let removed = worktrees.prune()?;
+            let lines = removed.iter().map(|name| format!("Removed the worktree `{name}`\n"));
+            Ok(lines.collect())
+        }
+    }
+}
+
+/// The worktree of this run, if it asked for one.
+pub(crate) struct SessionWorktree {
+    worktree: Option<Worktree>,
+}
+
+impl SessionWorktree {
+    /// Creates it, and makes it the working directory.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn enter(settings: &Settings) -> Result<Self, Failure> {
+        let Some(request) = &settings.worktree else {
+            return Ok(Self { worktree: None });
+        };
+        let asked = settings.sandbox.as_deref();
+        if asked.is_some_and(|sandbox| !["true", "false"].contains(&sandbox)) {
+            return Err(input(
+                "`--worktree` cannot be used with a sandbox for all of Parallax".to_owned(),
+            ));
+        }
+        let worktree = Worktree::create(&current_directory()?, request)?;
+        if let Err(error) = std::env::set_current_dir(worktree.directory()) {
+            let path = worktree.directory().display().to_string();
+            worktree.discard();
+            return Err(input(format!("Failed to change to the directory `{path}`: {error}")));
+        }
+        Ok(Self { worktree: Some(worktree) })
+    }
+
+    /// Removes it if nothing changed, or says where it is.
+    pub(crate) fn leave(self) {
+        let Some(worktree) = self.worktree else { return };
+        // No process should work in a directory that is removed.
+        let _ = std::env::set_current_dir("/");
+        let text = match worktree.finish() {
+            Ok(WorktreeEnd::Removed) => return,
+            Ok(WorktreeEnd::Kept(text)) => text,
+            Err(failure) => {
+                format!("warning: The worktree was kept: {}", one_line(&failure.message))
+            }
+        };
+        // A closed pipe is not an error here.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+}

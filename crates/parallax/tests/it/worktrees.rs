@@ -1,0 +1,223 @@
+//! Sessions in worktrees of their own, with real git.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{World, finish};
+
+/// A world whose project is a repository with a commit.
+fn repository(script: &Value) -> World {
+    let world = World::new(&script.to_string());
+    std::fs::write(world.home.project().join("a.txt"), "one\n").expect("a file");
+    std::fs::write(world.home.project().join(".gitignore"), "*.local\n.env\n").expect("a file");
+    git(&world, &["init", "-q", "-b", "main"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "first"]);
+    world
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests start git themselves")]
+fn git(world: &World, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(arguments);
+    let done = finish_git(command.current_dir(world.home.project()));
+    assert!(done.0, "{arguments:?}: {}", done.1);
+    done.1
+}
+
+fn finish_git(command: &mut Command) -> (bool, String) {
+    let done = command.output().expect("git");
+    let text = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+fn listed(world: &World) -> Vec<Value> {
+    let text = world.run_well(&["worktrees", "list", "--json"]).out();
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// What a shell command of the model prints, and the reply after it.
+fn shell(line: &str) -> Value {
+    json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": line}}]},
+        {"text": "done", "repeat": 0},
+    ])
+}
+
+#[test]
+fn unchanged_worktree_is_removed_at_the_end() {
+    let world = repository(&shell("pwd; cat a.txt"));
+    let done = world.run_well(&["--worktree=fix", "-p", "look", "-y"]);
+    assert!(!done.err().contains("Kept worktree"), "{}", done.err());
+    assert!(listed(&world).is_empty());
+    assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
+    assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 1);
+    let outputs = crate::support::answers(&world.server).join("\n");
+    assert!(outputs.contains(".parallax/worktrees/") && outputs.contains("one"), "{outputs}");
+}
+
+#[test]
+fn changed_worktree_is_kept_and_removed_on_request() {
+    let script = json!([
+        {"calls": [
+            {"name": "write_file", "args": {"file_path": "b.txt", "content": "two\n"}},
+            {"name": "run_shell_command", "args": {"command":
+                "git add -A && git -c user.name=x -c user.email=x@y commit -qm second && echo c > c.txt"}},
+        ]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = repository(&script);
+    let done = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    assert!(
+        done.err().contains("Kept worktree `fix` (1 commit, uncommitted changes)"),
+        "{}",
+        done.err()
+    );
+    assert!(done.err().contains("git merge parallax/fix"), "{}", done.err());
+    assert!(!world.home.project().join("b.txt").exists());
+    assert_eq!(git(&world, &["show", "parallax/fix:b.txt"]), "two");
+
+    let list = listed(&world);
+    let one = &list[0];
+    assert_eq!(
+        (&one["name"], &one["branch"], &one["dirty"], &one["ahead"]),
+        (&json!("fix"), &json!("parallax/fix"), &json!(true), &json!(1))
+    );
+    assert!(one["session_id"].is_string() && one["base"].as_str().is_some_and(|it| it.len() == 40));
+    let path = world.run_well(&["worktrees", "open", "fix"]).out();
+    assert_eq!(json!(path.trim()), one["path"]);
+
+    let again = world.run(&["-w=fix", "-p", "work", "-y"]);
+    assert!(again.err().contains("parallax worktrees open fix"), "{}", again.err());
+    let refused = world.run(&["worktrees", "remove", "fix"]);
+    assert!(refused.code() != 0 && refused.err().contains("uncommitted"), "{}", refused.err());
+    world.run_well(&["worktrees", "prune"]);
+    assert_eq!(listed(&world).len(), 1);
+    world.run_well(&["worktrees", "remove", "--force", "fix"]);
+    assert!(listed(&world).is_empty());
+    assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
+}
+
+#[test]
+fn changes_and_listed_files_come_along() {
+    let world =
+        repository(&shell("cat a.txt new.txt key.local; git log --format=%s; ls other.local"));
+    let write = |name: &str, text: &str| {
+        std::fs::write(world.home.project().join(name), text).expect("a file");
+    };
+    write("a.txt", "changed\n");
+    write("new.txt", "untracked\n");
+    write("key.local", "included\n");
+    write("other.local", "not included\n");
+    write(".worktreeinclude", "key.local\n");
+    let done = world.run_well(&["-w", "--carry", "-p", "look", "-y"]);
+    assert!(done.err().contains("uncommitted changes"), "{}", done.err());
+    let outputs = crate::support::answers(&world.server).join("\n");
+    for word in ["changed", "untracked", "included", "first", "No such file"] {
+        assert!(outputs.contains(word), "{word}: {outputs}");
+    }
+}
+
+/// Runs shell lines in a worktree, the first before all others; what they print.
+fn in_worktree(mode: &[&str], first: &str, others: &[&str]) -> (World, String) {
+    let world = repository(&json!([]));
+    git(&world, &["config", "user.name", "x"]);
+    git(&world, &["config", "user.email", "x@y"]);
+    git(&world, &["branch", "parallax/second"]);
+    let main = world.home.project().display().to_string();
+    let command = |line: &str| json!({"command": line.replace("MAIN", &main)});
+    let call = |line: &str| json!({"name": "run_shell_command", "args": command(line)});
+    let calls: Vec<Value> = others.iter().map(|line| call(line)).collect();
+    let script = json!([{"calls": [call(first)]}, {"calls": calls}, {"text": "done", "repeat": 0}]);
+    let world = World::in_home(world.home, &script.to_string());
+    world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    world.run_well(&[&["-w=first", "-p", "try"], mode].concat());
+    let outputs = crate::support::answers(&world.server).join("\n");
+    assert_eq!(world.read("a.txt"), "one\n");
+    assert_eq!(git(&world, &["log", "-1", "--format=%s", "main"]), "first");
+    assert_eq!(git(&world, &["log", "-1", "--format=%s", "parallax/second"]), "first");
+    assert_eq!(git(&world, &["log", "-1", "--format=%s", "parallax/first"]), "own", "{outputs}");
+    (world, outputs)
+}
+
+const COMMIT: &str = "echo x > written.txt && git add -A && git commit -qm own";
+
+#[test]
+fn sandbox_opens_the_worktree_and_of_git_what_it_needs() {
+    let lines = [
+        "git branch other || echo other-branch-closed",
+        "git update-ref refs/heads/main HEAD || echo main-branch-closed",
+        "echo 0 > $(git rev-parse --git-common-dir)/refs/heads/parallax/second || echo second-closed",
+        "git config x.y z || echo config-closed",
+        "echo x > MAIN/.git/hooks/post-commit || echo hooks-closed",
+        "echo x > $(git rev-parse --git-dir)/commondir || echo link-closed",
+        "echo x > MAIN/a.txt",
+        "echo x > ../x.json || echo record-closed",
+        "ls .. | grep json || echo records-hidden",
+        "cat ../../../settings.json || echo settings-hidden",
+    ];
+    let (world, outputs) = in_worktree(&["-y"], COMMIT, &lines);
+    for line in lines {
+        let word = line.split(" || echo ").nth(1).unwrap_or_default();
+        assert!(outputs.contains(&format!("{word}\n")), "{word}: {outputs}");
+    }
+    let asks = outputs.lines().any(|line| line.starts_with('[') && line.contains("packed-refs"));
+    assert!(!asks, "{outputs}");
+    assert!(!world.home.project().join(".git/hooks/post-commit").exists());
+}
+
+#[test]
+fn git_commits_in_a_worktree_without_yolo() {
+    let mode = ["--approval-mode=auto_edit", "--allowed-tools=run_shell_command"];
+    let other = "git branch other || echo other-branch-closed";
+    let (_, outputs) = in_worktree(&mode, COMMIT, &[other]);
+    assert!(outputs.contains("other-branch-closed"), "{outputs}");
+}
+
+#[test]
+fn trust_and_settings_of_the_main_checkout_hold() {
+    let world = repository(&json!([{"text": "done", "repeat": 0}]));
+    // Untracked, so only the main checkout has it.
+    std::fs::create_dir_all(world.home.project().join(".gemini")).expect("a directory");
+    let settings = r#"{"model": {"name": "gemini-2.5-flash-lite"}}"#;
+    std::fs::write(world.home.project().join(".gemini/settings.json"), settings).expect("a file");
+    let done = world.run_well(&["-w", "-p", "hi", "-o", "json"]);
+    assert!(done.out().contains("gemini-2.5-flash-lite"), "{}", done.out());
+
+    world.run_well(&["trust", "deny"]);
+    let mut command = world.command(&["-w", "-p", "hi"]);
+    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    let refused = finish(command);
+    assert!(refused.code() != 0 && refused.err().contains("not trusted"), "{}", refused.err());
+    assert!(listed(&world).is_empty());
+}
+
+#[test]
+fn repository_programs_do_not_run_for_a_worktree() {
+    let world = repository(&json!([{"text": "done", "repeat": 0}]));
+    let trace = world.home.project().join("ran");
+    let hook = world.home.project().join(".git/hooks/post-checkout");
+    std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", trace.display())).expect("a hook");
+    finish(world.shell(&format!("chmod +x {}", hook.display()), &[]));
+    git(&world, &["config", "filter.x.smudge", &format!("touch {}; cat", trace.display())]);
+    git(&world, &["config", "filter.x.clean", "cat"]);
+    std::fs::write(world.home.project().join(".gitattributes"), "*.txt filter=x\n")
+        .expect("a file");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "filter"]);
+    world.run_well(&["-w", "-p", "hi"]);
+    assert!(!trace.exists());
+    assert!(listed(&world).is_empty());
+}
+
+#[test]
+fn directory_without_git_gets_an_error() {
+    let world = World::new(&json!([{"text": "done", "repeat": 0}]).to_string());
+    let done = world.run(&["-w", "-p", "hi"]);
+    assert!(
+        done.code() != 0 && done.err().contains("is not in a git working tree"),
+        "{}",
+        done.err()
+    );
+}

@@ -1,0 +1,289 @@
+//! Worktrees in which sessions work beside the main checkout: below
+//! `~/.parallax/worktrees/<project>/<name>`, on the branch `parallax/<name>`. git does the work,
+//! and nothing that the repository brings runs for it.
+
+mod carry;
+mod git;
+mod manage;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use parallax_config::worktrees::{WorktreeRecord, directory, is_valid_name, record_file};
+use parallax_config::{Environment, Homes};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_tools::WorktreeAccess;
+use rustix::fs::{FlockOperation, flock};
+
+use git::Git;
+pub use manage::{ListedWorktree, Worktrees};
+
+/// What `--worktree`, `--from`, and `--carry` ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorktreeRequest {
+    /// Its name; `None`: a new one.
+    pub name: Option<String>,
+    /// What it begins with instead of `HEAD`.
+    pub from: Option<String>,
+    /// Whether it gets the uncommitted changes.
+    pub carry: bool,
+}
+
+/// A worktree that this process works in. No other process removes it meanwhile.
+#[derive(Debug)]
+pub struct Worktree {
+    record: WorktreeRecord,
+    /// The record; its lock says that the worktree is in use.
+    lock: File,
+    /// The directory in it that corresponds to the one it was asked for in.
+    work: PathBuf,
+}
+
+/// What became of a worktree at the end of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorktreeEnd {
+    /// It held nothing new and is gone.
+    Removed,
+    /// It is kept: what it holds, and the commands for it.
+    Kept(String),
+}
+
+pub(crate) fn failure(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+/// The homes of the user, as the variables of this process name them.
+pub(crate) fn homes(directory: &Path) -> Result<Homes, Failure> {
+    Homes::find(&Environment::new(std::env::vars_os()), directory)
+        .map_err(|error| failure(error.to_string()))
+}
+
+/// The checkout that holds a directory.
+struct Checkout {
+    /// Its top directory.
+    top: PathBuf,
+    /// The path of the directory in it.
+    below: PathBuf,
+}
+
+impl Checkout {
+    /// Finds the checkout; in a worktree of Parallax's own, that of the main repository.
+    fn find(homes: &Homes, directory: &Path) -> Result<Self, Failure> {
+        if let Some((record, below)) = parallax_config::worktrees::worktree_of(homes, directory) {
+            return Ok(Self { top: record.main, below });
+        }
+        let git = Git::at(directory)?;
+        let Ok(top) = git.line(&["rev-parse", "--show-toplevel"]) else {
+            return Err(failure(format!(
+                "`{}` is not in a git working tree; worktrees require one",
+                directory.display()
+            )));
+        };
+        let real = |path: &Path| {
+            path.canonicalize()
+                .map_err(|error| failure(format!("Failed to read `{}`: {error}", path.display())))
+        };
+        let (top, directory) = (real(Path::new(&top))?, real(directory)?);
+        let below = directory.strip_prefix(&top).map(Path::to_owned).unwrap_or_default();
+        Ok(Self { top, below })
+    }
+
+    /// Where its worktrees are.
+    fn worktrees(&self, homes: &Homes) -> PathBuf {
+        directory(homes).join(parallax_store::project_folder(&self.top))
+    }
+}
+
+impl Worktree {
+    /// Creates a worktree of the repository around `from`. Blocking.
+    ///
+    /// # Errors
+    /// No repository, no commit, a name that is taken, or what git reports.
+    pub fn create(from: &Path, request: &WorktreeRequest) -> Result<Self, Failure> {
+        let homes = homes(from)?;
+        let checkout = Checkout::find(&homes, from)?;
+        let git = Git::at(&checkout.top)?;
+        let start = request.from.as_deref().unwrap_or("HEAD");
+        let commit = format!("{start}^{{commit}}");
+        let base = git.line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]);
+        let base = base.map_err(|_| match &request.from {
+            Some(from) => failure(format!("`--from {from}`: not a commit of this repository")),
+            None => failure("The repository has no commit yet; worktrees require one".to_owned()),
+        })?;
+        let name = match &request.name {
+            Some(name) if is_valid_name(name) => name.clone(),
+            Some(name) => {
+                return Err(failure(format!(
+                    "Invalid worktree name `{name}`: use at most 64 letters, digits, `-`, `_`, \
+                     and `.`"
+                )));
+            }
+            None => new_name(),
+        };
+        let project = checkout.worktrees(&homes);
+        parallax_store::create_private_dir(&project).map_err(|error| {
+            failure(format!("Failed to create `{}`: {error}", project.display()))
+        })?;
+        let project = project.canonicalize().unwrap_or(project);
+        let record = WorktreeRecord {
+            path: project.join(&name),
+            main: checkout.top.clone(),
+            branch: format!("parallax/{name}"),
+            name,
+            base,
+        };
+        let lock = write_record(&project, &record)?;
+        let work = record.path.join(&checkout.below);
+        let mut worktree = Self { record, lock, work };
+        if let Err(failure) = worktree.fill(&git, request.carry) {
+            worktree.discard();
+            return Err(failure);
+        }
+        if !worktree.work.is_dir() {
+            worktree.work.clone_from(&worktree.record.path);
+        }
+        Ok(worktree)
+    }
+
+    /// Has git create it, and copies what it is to hold beside the commit.
+    fn fill(&self, git: &Git, carry: bool) -> Result<(), Failure> {
+        let WorktreeRecord { path, branch, base, .. } = &self.record;
+        let taken = format!("refs/heads/{branch}");
+        if git.line(&["rev-parse", "--verify", "--quiet", &taken]).is_ok() {
+            return Err(failure(format!(
+                "The branch `{branch}` already exists; choose another name, or delete it with \
+                 `git branch -D {branch}`"
+            )));
+        }
+        let path = path.to_string_lossy();
+        git.run(&["worktree", "add", "--quiet", "--no-track", "-b", branch, &path, base])?;
+        if carry {
+            carry::changes(git, &self.record)?;
+        }
+        carry::included(git, &self.record)
+    }
+
+    /// Where the session works.
+    pub fn directory(&self) -> &Path {
+        &self.work
+    }
+
+    /// The worktree itself.
+    pub fn path(&self) -> &Path {
+        &self.record.path
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Its branch.
+    pub fn branch(&self) -> &str {
+        &self.record.branch
+    }
+
+    /// The commit that it began with.
+    pub fn base(&self) -> &str {
+        &self.record.base
+    }
+
+    /// Ends the work in it: without changes and commits, it is removed. Blocking.
+    ///
+    /// # Errors
+    /// What git reports; the worktree is kept then.
+    pub fn finish(self) -> Result<WorktreeEnd, Failure> {
+        let state = manage::state(&self.record)?;
+        if state.is_unchanged() {
+            manage::delete(&self.record)?;
+            return Ok(WorktreeEnd::Removed);
+        }
+        let WorktreeRecord { name, branch, path, .. } = &self.record;
+        let mut holds = Vec::new();
+        match state.ahead {
+            0 => {}
+            1 => holds.push("1 commit".to_owned()),
+            ahead => holds.push(format!("{ahead} commits")),
+        }
+        if state.dirty {
+            holds.push("uncommitted changes".to_owned());
+        }
+        let holds = if holds.is_empty() { "other branch".to_owned() } else { holds.join(", ") };
+        Ok(WorktreeEnd::Kept(format!(
+            "Kept worktree `{name}` ({holds}): {}\n  continue: parallax worktrees open {name}\n  \
+             merge:    git merge {branch}\n  remove:   parallax worktrees remove --force {name}",
+            path.display()
+        )))
+    }
+
+    /// Removes it with all that it holds. Blocking.
+    pub fn discard(self) {
+        // What remains is removed by `worktrees prune`.
+        let _ = manage::delete(&self.record);
+        drop(self.lock);
+    }
+}
+
+/// Writes the record of a new worktree, and locks it.
+fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure> {
+    let file = record_file(project, &record.name);
+    let wrong = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => failure(format!(
+            "The worktree `{0}` already exists; continue with `parallax worktrees open {0}`",
+            record.name
+        )),
+        _ => failure(format!("Failed to write `{}`: {error}", file.display())),
+    };
+    let text = serde_json::to_string(record).map_err(|error| failure(error.to_string()))?;
+    let mut opened = OpenOptions::new().write(true).create_new(true).open(&file).map_err(wrong)?;
+    flock(&opened, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|error| wrong(error.into()))?;
+    opened.write_all(text.as_bytes()).map_err(wrong)?;
+    Ok(opened)
+}
+
+/// A name that no other worktree has.
+fn new_name() -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!("w{}", &id[..8])
+}
+
+/// What commands of a session in `folder` may write of the worktree there and its repository;
+/// `None` where Parallax did not create one.
+pub(crate) fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
+    let (record, _) = parallax_config::worktrees::worktree_of(homes, folder)?;
+    let path = record.path.canonicalize().ok()?;
+    // The link must lead to a directory that points back: commands can write it.
+    let link = fs::read_to_string(path.join(".git")).ok()?;
+    let own = path.join(link.trim().strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let back = fs::read_to_string(own.join("gitdir")).ok()?;
+    if own.join(back.trim()).canonicalize().ok()? != path.join(".git").canonicalize().ok()? {
+        return None;
+    }
+    let common = fs::read_to_string(own.join("commondir")).ok()?;
+    let common = own.join(common.trim()).canonicalize().ok()?;
+    if own.parent() != Some(&common.join("worktrees")) {
+        return None;
+    }
+    let refs = [common.join("refs/heads/parallax"), common.join("logs/refs/heads/parallax")];
+    // What leads to another repository is closed in every mode.
+    let links = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
+    let mut closed: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
+    closed.push(path.join(".git"));
+    let mut git = vec![own, common.join("objects")];
+    if common.join("reftable").is_dir() {
+        git.push(common.join("reftable"));
+    } else {
+        for folder in refs {
+            // Packing refs removes it; git needs it to write the branch.
+            fs::create_dir_all(&folder).ok()?;
+            let others = fs::read_dir(&folder).into_iter().flatten().flatten();
+            closed.extend(
+                others.filter(|entry| entry.file_name() != *record.name).map(|entry| entry.path()),
+            );
+            git.push(folder);
+        }
+    }
+    Some(WorktreeAccess { path, git, closed })
+}

@@ -1,0 +1,70 @@
+//! Runs git for worktrees.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_protocol::event::Failure;
+
+use super::failure;
+
+/// A checkout of a large repository takes a while.
+const TIME: Duration = Duration::from_secs(15 * 60);
+/// Bytes of output.
+const LIMIT: u64 = 64 * 1024 * 1024;
+
+/// git in a directory, where nothing that the repository brings runs.
+pub(super) struct Git {
+    directory: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Git {
+    pub(super) fn at(directory: &Path) -> Result<Self, Failure> {
+        let environment = parallax_tools::run_shell_command::own_git_environment(directory)
+            .map_err(|file| {
+                failure(format!("Failed to read the configuration `{}`", file.display()))
+            })?;
+        Ok(Self { directory: directory.to_owned(), environment })
+    }
+
+    /// What it prints.
+    pub(super) fn bytes<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
+        let words = arguments.iter().map(AsRef::as_ref);
+        let done = parallax_exec::program::capture(
+            "git",
+            words,
+            &self.directory,
+            &self.environment,
+            LIMIT,
+            TIME,
+        );
+        let done = done.map_err(|error| failure(format!("Failed to run git: {error}")))?;
+        if done.succeeded {
+            return Ok(done.stdout);
+        }
+        let what = arguments.first().map(|word| word.as_ref().to_string_lossy());
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        let lines: Vec<String> = stderr.lines().map(parallax_protocol::excerpt::one_line).collect();
+        let what = what.unwrap_or_default();
+        Err(failure(format!("`git {what}` failed: {}", lines.join("; "))))
+    }
+
+    pub(super) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<(), Failure> {
+        self.bytes(arguments).map(drop)
+    }
+
+    /// Its output as one line.
+    pub(super) fn line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, Failure> {
+        let bytes = self.bytes(arguments)?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+    }
+
+    /// Its output as paths that end with NUL.
+    pub(super) fn paths<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<PathBuf>, Failure> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let bytes = self.bytes(arguments)?;
+        let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    }
+}
