@@ -182,9 +182,20 @@ impl Session {
         }
     }
 
+    /// Saves the requests that ended. A session without a prompt has no journal yet.
+    pub(crate) fn save_requests(&mut self) {
+        if self.budget.inner || self.history.len() == 0 {
+            return;
+        }
+        for record in self.budget.ledger.take_unrecorded() {
+            self.history.record(&Record::Request(record));
+        }
+    }
+
     /// Saves the session's spending: at the end of a turn, and before anything is rewound, which
     /// does not refund it.
     pub(crate) fn save_spending(&mut self) {
+        self.save_requests();
         let requests = self.budget.ledger.requests();
         if self.budget.inner || requests == self.budget.saved_requests || self.history.len() == 0 {
             return;

@@ -113,6 +113,7 @@ impl Session {
             let played = StreamSource { given, seen: seen.as_ref() };
             let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
             self.report_request(&model, &attempt, &ended);
+            self.save_requests();
             if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(seen)) =
                 (&ended, &seen)
                 && let Err(reason) = self.run_response_hooks(&mut attempt, seen, cancel).await

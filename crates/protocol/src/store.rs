@@ -70,6 +70,8 @@ pub enum Record {
     Budget(BudgetRecord),
     /// What the session has spent up to here; of several the newest counts.
     Spent(SpentRecord),
+    /// A request to a model ended: when, how long it took, what it used. For inspection only.
+    Request(RequestRecord),
     /// A model was chosen for a prompt, or stands in for another.
     Route(RouteRecord),
     /// The newest compaction that still counts is taken back.
@@ -150,6 +152,39 @@ pub struct SpentRecord {
     /// The requests by model and purpose; none in a journal of before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<Requests>,
+}
+
+/// A request to a model that ended, well or not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestRecord {
+    /// When it was sent, RFC 3339.
+    pub time: String,
+    /// The model that answered (or was requested).
+    pub model: String,
+    /// What for (`main`, `web_search`, …); `subagent`: the main request of a subagent.
+    pub role: String,
+    /// Its tokens.
+    pub usage: Usage,
+    /// What it cost; `None` where no price of the model is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// How long it took, in milliseconds.
+    pub latency_ms: u64,
+    /// Milliseconds until its first chunk, if it was streamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_chunk_ms: Option<u64>,
+    /// Its size in bytes of JSON.
+    pub bytes: u64,
+    /// The tokens that the model's context window has, of main requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// The class of its failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The HTTP status of its failure, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 /// A model that was chosen, and why.
@@ -442,6 +477,12 @@ pub struct CallTold {
     /// The rule that refused it, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub denied: Option<(String, String)>,
+    /// The rule that decided, if it came to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The MCP server, if the tool is from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 /// The end of a round of calls.

@@ -91,7 +91,10 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         // Who wrote the file does not say what may be spent here, nor which folders
         // are worked in.
         session.records.retain(|record| {
-            !matches!(record, Record::Budget(_) | Record::Directories(_) | Record::Spent(_))
+            !matches!(
+                record,
+                Record::Budget(_) | Record::Directories(_) | Record::Spent(_) | Record::Request(_)
+            )
         });
         return Ok(session);
     }

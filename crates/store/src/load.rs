@@ -124,7 +124,11 @@ impl LoadedSession {
         self.prompts.retain(|mark| mark.at < keep);
         let mut before = 0;
         self.records.retain(|record| match record {
-            Record::Name(_) | Record::Directories(_) | Record::Budget(_) | Record::Spent(_) => true,
+            Record::Name(_)
+            | Record::Directories(_)
+            | Record::Budget(_)
+            | Record::Spent(_)
+            | Record::Request(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
             Record::Pin(pin) => pin.place.content < keep,
             Record::Content(_) | Record::Round(_) => {
@@ -369,6 +373,7 @@ impl Builder {
             | Record::Directories(_)
             | Record::Budget(_)
             | Record::Spent(_)
+            | Record::Request(_)
             | Record::Route(_)
             | Record::Plan(_)
             | Record::Pin(_) => {}
@@ -483,7 +488,11 @@ impl Builder {
         self.contents.truncate(keep);
         self.compactions.retain(|compaction| compaction.at <= keep);
         self.records.retain(|(at, record)| match record {
-            Record::Name(_) | Record::Directories(_) | Record::Budget(_) | Record::Spent(_) => true,
+            Record::Name(_)
+            | Record::Directories(_)
+            | Record::Budget(_)
+            | Record::Spent(_)
+            | Record::Request(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,
             Record::Pin(pin) => pin.place.content < keep,
             _ => *at < keep,

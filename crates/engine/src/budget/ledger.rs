@@ -7,10 +7,14 @@ use std::time::{Duration, Instant};
 use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent, BudgetUse};
 use parallax_protocol::event::ModelCall;
 use parallax_protocol::requests::{self, Requests};
+use parallax_protocol::store::RequestRecord;
 use tokio::sync::Notify;
 
 use super::{BudgetLimits, Spending};
 use crate::usage_tracking::estimated_request_tokens;
+
+/// Requests that wait to be recorded; more are only counted.
+const MAX_UNRECORDED: usize = 1024;
 
 /// The limits of a scope and what is spent of them.
 #[derive(Debug, Default, Clone, Copy)]
@@ -27,6 +31,8 @@ struct LedgerState {
     total: Spending,
     /// The requests of the whole session.
     requests: Vec<Requests>,
+    /// Requests that no journal has yet.
+    unrecorded: Vec<RequestRecord>,
     /// When the running turn was started or resumed.
     begun: Option<Instant>,
     /// The user declined to spend more on this prompt.
@@ -89,6 +95,16 @@ impl Ledger {
 
     /// Counts a request.
     pub fn count(&self, call: &ModelCall) {
+        self.count_as(call, &call.role, RequestRecord::default());
+    }
+
+    /// The requests that ended since the last time, for the journal.
+    pub(super) fn take_unrecorded(&self) -> Vec<RequestRecord> {
+        self.change(|accounts| std::mem::take(&mut accounts.unrecorded))
+    }
+
+    /// Counts a request under a role. `details` has what the call does not.
+    pub(crate) fn count_as(&self, call: &ModelCall, role: &str, details: RequestRecord) {
         let cost = call.cost.map_or(0.0, |cost| cost.total());
         // Some services omit the total.
         let usage = &call.usage;
@@ -98,9 +114,24 @@ impl Ledger {
             0 if call.error.is_none() => estimated_request_tokens(call.request_bytes),
             tokens => tokens,
         };
+        let record = RequestRecord {
+            time: time_ago(call.latency_ms),
+            model: call.model.clone(),
+            role: role.to_owned(),
+            usage: call.usage,
+            cost: call.cost.map(|cost| cost.total()),
+            latency_ms: call.latency_ms,
+            bytes: call.request_bytes,
+            error: call.error.clone(),
+            ..details
+        };
+        let counted = Requests { role: role.to_owned(), ..Requests::from(call) };
         self.change(|accounts| {
-            let LedgerState { session, prompt, total, requests, .. } = accounts;
-            requests::add(requests, Requests::from(call));
+            let LedgerState { session, prompt, total, requests, unrecorded, .. } = accounts;
+            requests::add(requests, counted);
+            if unrecorded.len() < MAX_UNRECORDED {
+                unrecorded.push(record);
+            }
             for spent in [&mut session.spent, &mut prompt.spent, total] {
                 spent.cost += cost;
                 spent.tokens = spent.tokens.saturating_add(tokens);
@@ -283,4 +314,12 @@ impl Ledger {
     fn change<T>(&self, change: impl FnOnce(&mut LedgerState) -> T) -> T {
         change(&mut self.accounts.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// The time so many milliseconds ago, RFC 3339.
+fn time_ago(milliseconds: u64) -> String {
+    let now = jiff::Timestamp::now();
+    let ago = jiff::SignedDuration::from_millis(i64::try_from(milliseconds).unwrap_or(i64::MAX));
+    let time = now.checked_sub(ago).unwrap_or(now);
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

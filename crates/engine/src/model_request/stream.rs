@@ -10,6 +10,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
 
 use parallax_protocol::observer::ResponseFacts;
+use parallax_protocol::store::RequestRecord;
 
 use super::commit_response::text_of;
 use super::unfinished_answer::Unjournaled;
@@ -139,7 +140,9 @@ impl Session {
                         request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
                     };
-                    self.count_request(&call);
+                    let details =
+                        RequestRecord { status: retry.status, ..RequestRecord::default() };
+                    self.count_request(&call, details);
                     self.hub.send(EventBody::ModelCall(call));
                     // The wait does not count towards the next request's latency.
                     attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
@@ -287,11 +290,17 @@ impl Session {
                 StreamEnd::Complete | StreamEnd::RepetitionDetected | StreamEnd::Stopped(_) => None,
             },
         };
-        self.count_request(&call);
         let status = match ended {
             StreamEnd::Failed(error) => error.status(),
             _ => None,
         };
+        let details = RequestRecord {
+            first_chunk_ms: attempt.first_chunk_ms,
+            window: Some(self.model.catalog().limits(model).context),
+            status,
+            ..RequestRecord::default()
+        };
+        self.count_request(&call, details);
         let response = call.error.is_none().then(|| ResponseFacts {
             parts: answer.parts(),
             finish: answer.finish.as_ref().map(|finish| finish.word.clone()),
@@ -302,9 +311,9 @@ impl Session {
     }
 
     /// Counts a request in the budget.
-    fn count_request(&self, call: &ModelCall) {
+    fn count_request(&self, call: &ModelCall, details: RequestRecord) {
         // A subagent's requests do not count for the session's own model.
         let role = if self.role.is_some() { SUBAGENT } else { call.role.as_str() };
-        self.budget.ledger().count(&ModelCall { role: role.to_owned(), ..call.clone() });
+        self.budget.ledger().count_as(call, role, details);
     }
 }

@@ -132,10 +132,12 @@ impl Session {
             self.notify_hooks_of_file(&tool, diff);
         }
         let data = outcome.data.clone();
-        let told = self.told(&finish, data.as_ref());
+        let mut told = self.told(&finish, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
+        let tool = self.registry.get(run);
+        told.server = tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.clone());
         let images = match status {
             ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&finish.title)),
             ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
@@ -213,6 +215,8 @@ impl Session {
             refused: finish.decision == Some(CallDecision::Reject),
             decision: finish.decision,
             denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
+            rule: finish.verdict.as_ref().map(|verdict| verdict.rule.clone()),
+            server: None,
         }
     }
 

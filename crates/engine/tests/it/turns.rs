@@ -165,10 +165,14 @@ async fn records_come_before_the_next_step() {
             Record::Budget(_) => "budget",
             Record::Spent(_) => "spent",
             Record::Route(_) => "route",
+            Record::Request(_) => "request",
             Record::Unfinished(_) => "unfinished",
         })
         .collect();
-    assert_eq!(kinds, ["content", "content", "result", "round", "content", "spent", "end"]);
+    assert_eq!(
+        kinds,
+        ["content", "request", "content", "result", "round", "request", "content", "spent", "end"]
+    );
 }
 
 #[tokio::test]
