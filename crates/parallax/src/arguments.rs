@@ -70,6 +70,9 @@ pub(crate) enum Command {
     Models(crate::models_command::ModelsArguments),
     /// Show what all sessions used: tokens, cost, tools
     Stats(crate::stats_command::StatsArguments),
+    /// Inspect a session in the browser: requests, turns, context, cost, MCP
+    #[command(name = "devtools")]
+    DevTools(crate::devtools_command::DevToolsArguments),
     /// Find out what is wrong on this machine, and what to do
     Doctor(crate::doctor_command::DoctorArguments),
     /// Manage the git worktrees that sessions work in

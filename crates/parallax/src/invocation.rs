@@ -19,6 +19,7 @@ use crate::arguments::{
     SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
+use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::extending::{Extending, log_it};
 use crate::man_command::CompletionShell;
@@ -41,6 +42,8 @@ pub(crate) enum Invocation {
     },
     /// Serve sessions over HTTP.
     Serve(ServeArguments),
+    /// Serve the inspection of a session.
+    DevTools(DevToolsArguments),
     /// Print this text.
     Help(String),
     /// Print the completion script for a shell.
@@ -281,6 +284,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
+        Some(Command::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),
         Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),

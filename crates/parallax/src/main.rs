@@ -8,6 +8,7 @@ mod auth_command;
 mod commands_command;
 mod crash;
 mod demo;
+mod devtools_command;
 mod doctor_command;
 mod extending;
 mod extensions_command;

@@ -94,7 +94,7 @@ pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
 }
 
 /// 256 random bits as hexadecimal digits.
-fn new_token() -> Result<String, getrandom::Error> {
+pub(crate) fn new_token() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

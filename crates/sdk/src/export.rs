@@ -95,7 +95,7 @@ pub fn export(
     };
     match form {
         ExportForm::Markdown => Ok(markdown(&past::items(&session.records))),
-        ExportForm::Html => Ok(html::page(session, title, by)),
+        ExportForm::Html => html::page(session, title, by).map_err(wrong),
         ExportForm::Json => record::document(session, title).map_err(wrong),
         ExportForm::Jsonl => journal(session).map_err(wrong),
         ExportForm::Claude => Ok(foreign::claude(session)),

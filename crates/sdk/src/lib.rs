@@ -19,6 +19,7 @@ pub mod commands;
 pub mod credential;
 pub mod custom_commands;
 pub mod demo;
+pub mod devtools;
 mod directories;
 mod discovered_models;
 mod discovery;

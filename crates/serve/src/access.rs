@@ -15,15 +15,14 @@ pub(crate) struct RequestRefusal {
 
 /// The rules for all requests of a server.
 pub(crate) struct ServerAccess {
-    /// Comparing digests takes the same time however much of a token is right.
-    token: [u8; 32],
+    token: SecretDigest,
     address: IpAddr,
     port: u16,
 }
 
 impl ServerAccess {
     pub(crate) fn new(token: &str, address: IpAddr, port: u16) -> Self {
-        Self { token: digest(token.as_bytes()), address, port }
+        Self { token: SecretDigest::of(token), address, port }
     }
 
     /// Checks where a request comes from, before anything else of it is read.
@@ -57,7 +56,7 @@ impl ServerAccess {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        if !token.is_some_and(|token| is_same(&digest(token.as_bytes()), &self.token)) {
+        if !token.is_some_and(|token| self.token.is_of(token)) {
             return Err(RequestRefusal {
                 status: StatusCode::UNAUTHORIZED,
                 message: "send `Authorization: Bearer TOKEN` with the token that the server printed",
@@ -94,14 +93,21 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-fn digest(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
-}
+/// The digest of a secret. Comparing digests takes the same time however much of a secret is
+/// right.
+pub(crate) struct SecretDigest([u8; 32]);
 
-/// Compares without stopping at the first difference.
-fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    let difference = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
-    std::hint::black_box(difference) == 0
+impl SecretDigest {
+    pub(crate) fn of(secret: &str) -> Self {
+        Self(Sha256::digest(secret.as_bytes()).into())
+    }
+
+    /// Compares without stopping at the first difference.
+    pub(crate) fn is_of(&self, secret: &str) -> bool {
+        let other = Self::of(secret);
+        let difference = self.0.iter().zip(other.0).fold(0, |sum, (a, b)| sum | (a ^ b));
+        std::hint::black_box(difference) == 0
+    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(crate) fn upgrade(
     };
     let upgraded = hyper::upgrade::on(&mut request);
     let state = shared.clone();
-    shared.tasks.spawn(async move {
+    shared.connections.tasks.spawn(async move {
         // It counts as a connection while it lasts.
         let _permit = permit;
         match upgraded.await {
@@ -89,13 +89,13 @@ async fn serve(shared: &ServerState, socket: Socket) {
     let (sink, stream) = socket.split();
     let (to_agent, agent_input) = tokio::io::duplex(PIPE_BYTES);
     let (agent_output, from_agent) = tokio::io::duplex(PIPE_BYTES);
-    let closing = shared.stopping.child_token();
+    let closing = shared.connections.stopping.child_token();
     let agent = shared.backend.serve_acp(
         Box::new(BufReader::new(agent_input)),
         Box::new(agent_output),
         closing.clone(),
     );
-    let agent = shared.tasks.spawn(agent);
+    let agent = shared.connections.tasks.spawn(agent);
     let has_sent = AtomicBool::new(true);
     let writing = write(from_agent, sink, &has_sent);
     tokio::pin!(writing);

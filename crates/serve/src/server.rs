@@ -1,35 +1,21 @@
-//! The server: accepts connections, checks requests, and ends in order.
+//! The server of sessions: checks requests and routes them.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use parallax_protocol::{BoxFuture, CancellationToken};
 use tokio::io::{AsyncBufRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::task::TaskTracker;
+use tokio::net::TcpListener;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::a2a;
 use crate::access::ServerAccess;
+use crate::connections::{Connections, RequestHandler};
 use crate::remote_acp;
 use crate::reply::{self, ReplyBody};
-
-/// Connections at a time, WebSockets included. More are closed at once.
-const CONNECTIONS: usize = 512;
-/// How long a client may take to send the head of a request.
-const HEAD_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum bytes of the head of a request.
-const HEAD_BYTES: usize = 32 * 1024;
-/// How long all connections may take to end.
-const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// Where to listen, and who may come.
 #[derive(Debug, Clone)]
@@ -72,10 +58,7 @@ pub trait Backend: Send + Sync + 'static {
 pub(crate) struct ServerState {
     access: ServerAccess,
     pub(crate) backend: Arc<dyn Backend>,
-    /// Cancelled when the server is to end.
-    pub(crate) stopping: CancellationToken,
-    /// All connections.
-    pub(crate) tasks: TaskTracker,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) a2a: a2a::A2aTasks,
     pub(crate) address: SocketAddr,
     pub(crate) version: &'static str,
@@ -104,8 +87,7 @@ impl HttpServer {
         let shared = Arc::new(ServerState {
             access: ServerAccess::new(&options.token, address.ip(), address.port()),
             backend,
-            stopping: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            connections: Arc::default(),
             a2a: a2a::A2aTasks::default(),
             address,
             version: options.version,
@@ -120,65 +102,18 @@ impl HttpServer {
 
     /// Serves until `stop` comes; then all sessions are saved and closed, within a few seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        tokio::pin!(stop);
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = &mut stop => break,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // There may be no free file descriptors.
-                    tracing::warn!("a connection could not be accepted: {error}");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            };
-            let Ok(permit) = connections.clone().try_acquire_owned() else {
-                tracing::warn!("a connection was refused: {CONNECTIONS} are open");
-                continue;
-            };
-            self.shared.tasks.spawn(connection(self.shared.clone(), stream, Arc::new(permit)));
-        }
-        drop(self.listener);
-        self.shared.stopping.cancel();
-        self.shared.tasks.close();
-        if tokio::time::timeout(DRAIN_LIMIT, self.shared.tasks.wait()).await.is_err() {
-            tracing::warn!("{} connections did not end in time", self.shared.tasks.len());
-        }
+        let connections = Arc::clone(&self.shared.connections);
+        connections.run(self.listener, self.shared, stop).await;
     }
 }
 
-async fn connection(
-    shared: Arc<ServerState>,
-    stream: TcpStream,
-    permit: Arc<OwnedSemaphorePermit>,
-) {
-    // Without effect where it cannot be set.
-    let _ = stream.set_nodelay(true);
-    let stopping = shared.stopping.clone();
-    let service = service_fn(move |request| {
-        let (shared, permit) = (shared.clone(), permit.clone());
-        async move { Ok::<_, Infallible>(answer(&shared, request, permit).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!("a connection ended: {error}");
+impl RequestHandler for ServerState {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> BoxFuture<'static, Response<ReplyBody>> {
+        Box::pin(async move { answer(&self, request, permit).await })
     }
 }
 

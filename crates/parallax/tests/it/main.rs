@@ -20,6 +20,7 @@ mod container;
 mod context;
 mod continuation;
 mod conversation;
+mod devtools;
 mod disk;
 mod doctor;
 mod drop_in;

@@ -1,22 +1,21 @@
-//! A session as one page that needs nothing else: no script, no picture, no
-//! font from anywhere. Everything that was said is text, escaped; the page's
-//! policy lets nothing be loaded and nothing run.
+//! A session as one page that needs nothing else, with the views of the inspection. What was said
+//! is data of the page's own script, which shows it as text; the page's policy lets nothing be
+//! loaded and no other script run. Without scripts the page is a transcript.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use base64::Engine as _;
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::Display;
 use parallax_store::LoadedSession;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::call::Call;
 use super::colours::Colourist;
 use super::escaped::Escaped;
 use super::first_line;
 use super::prose::write_prose;
+use crate::devtools::{self, Inline, json_for_script};
 use crate::past::{self, PastItem};
 
 const STYLE: &str = include_str!("page.css");
@@ -25,34 +24,52 @@ const LISTED: usize = 3;
 /// Characters of a title and of a line in the list.
 const TITLE: usize = 120;
 
-/// The page.
-pub(super) fn page(session: &LoadedSession, title: &str, by: Option<Colourist>) -> String {
+/// The page: the views of the inspection, and for readers without scripts the transcript.
+///
+/// # Errors
+/// When a record cannot be written as JSON, which is a defect.
+pub(super) fn page(
+    session: &LoadedSession,
+    title: &str,
+    by: Option<Colourist>,
+) -> serde_json::Result<String> {
     let title = if title.trim().is_empty() { "A session" } else { title };
-    let mut page = String::with_capacity(64 * 1024);
-    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
+    let (style, script) = (Inline::new(devtools::STYLE), Inline::new(devtools::SCRIPT));
+    let plain_style = Inline::new(STYLE);
+    let mut head = String::new();
     let _ = writeln!(
-        page,
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'sha256-{hash}'; base-uri 'none'; form-action 'none'\">"
+        head,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {}; \
+         style-src {} {}; base-uri 'none'; form-action 'none'\">",
+        script.source, style.source, plain_style.source
     );
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    page.push_str("<meta name=\"referrer\" content=\"no-referrer\">\n");
-    let _ = writeln!(page, "<title>{}</title>\n<style>{STYLE}</style>", Escaped(title));
-    page.push_str("</head>\n<body>\n<main>\n");
+    let _ = writeln!(head, "<title>{}</title>\n<style>{}</style>", Escaped(title), style.text);
+    let mut end = format!("<noscript>\n<style>{}</style>\n", plain_style.text);
+    write_transcript(&mut end, session, title, by);
+    end.push_str("</noscript>\n<script type=\"application/json\" id=\"session-data\">\n");
+    end.push_str(&json_for_script(&super::journal(session)?));
+    let _ = writeln!(end, "</script>\n<script>{}</script>", script.text);
+    Ok(devtools::document(&head, &end))
+}
+
+/// The transcript without scripts.
+fn write_transcript(
+    page: &mut String,
+    session: &LoadedSession,
+    title: &str,
+    by: Option<Colourist>,
+) {
+    page.push_str("<main>\n");
     let items = past::items(&session.records);
-    write_head(&mut page, session, title, &items);
+    write_head(page, session, title, &items);
     for item in &items {
-        write_item(&mut page, item, &session.head.project, by);
+        write_item(page, item, &session.head.project, by);
     }
     let _ = writeln!(
         page,
-        "<footer>Parallax · session {}</footer>",
+        "<footer>Parallax · session {}</footer>\n</main>",
         Escaped(session.head.session_id.as_str())
     );
-    page.push_str("</main>\n</body>\n</html>\n");
-    page
 }
 
 /// The title, what the session was, and its prompts where there are some.

@@ -51,8 +51,13 @@ impl A2aTasks {
     pub(super) fn client(state: &Arc<ServerState>) -> AcpClient {
         let start = || {
             let (sender, receiver) = mpsc::channel(MESSAGES);
-            let client = AcpClient::start(&state.backend, &state.tasks, &state.stopping, sender);
-            state.tasks.spawn(receive(Arc::clone(state), client.clone(), receiver));
+            let client = AcpClient::start(
+                &state.backend,
+                &state.connections.tasks,
+                &state.connections.stopping,
+                sender,
+            );
+            state.connections.tasks.spawn(receive(Arc::clone(state), client.clone(), receiver));
             client
         };
         state.a2a.client.get_or_init(start).clone()
@@ -171,7 +176,7 @@ impl A2aTasks {
         let prompt = json!([{"type": "text", "text": message.text}]);
         let params = json!({"sessionId": id, "prompt": prompt});
         let running = Arc::clone(&task);
-        state.tasks.spawn(async move {
+        state.connections.tasks.spawn(async move {
             match client.request("session/prompt", params).await {
                 Ok(result) => match result.get("stopReason").and_then(Value::as_str) {
                     Some("cancelled") => running.end(TaskState::Cancelled, None),

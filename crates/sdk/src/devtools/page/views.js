@@ -1,0 +1,296 @@
+// The views. Each has `element`, and `show()`, which draws what is new.
+
+const statusOf = (request) => {
+  if (request.isRunning) return pill('run', 'running');
+  if (request.error) return pill('bad', request.status ? `${request.status} ${request.error}` : request.error);
+  return pill('good', 'OK');
+};
+const inputOf = (request) => request.usage?.promptTokenCount ?? 0;
+const outputTokens = (request) => (request.usage?.candidatesTokenCount ?? 0) + (request.usage?.thoughtsTokenCount ?? 0);
+const cachedOf = (request) => request.usage?.cachedContentTokenCount ?? 0;
+
+function section(title, ...children) {
+  return h('section.part', h('h3', title), children);
+}
+
+/** A list beside the details of what is selected in it; below it on narrow screens. */
+function split(list, details) {
+  return h('div.split', list, details);
+}
+
+class RequestsView {
+  constructor(session) {
+    this.session = session;
+    this.details = h('div.details', { tabindex: 0, role: 'region', 'aria-label': 'Details of the request' }, empty('Select a request to see what was sent and what came back.'));
+    this.list = new VirtualList({
+      label: 'Requests',
+      head: ['Time', 'Model', 'Purpose', 'Status', 'Retries', '1st token', 'Duration', 'Input', 'Cached', 'Output', 'Cost'].map((name, at) => h(`span.c${at}`, name)),
+      row: (request) => [
+        h('span.c0', clock(request.start)), h('span.c1', { title: request.model }, request.model), h('span.c2', request.role), h('span.c3', statusOf(request)),
+        h('span.c4', request.retries ? String(request.retries) : '0'), h('span.c5', duration(request.first)),
+        h('span.c6', `${request.isEstimate ? '≈ ' : ''}${duration(request.latency ?? Date.now() - request.start)}`),
+        h('span.c7', tokens(inputOf(request))), h('span.c8', tokens(cachedOf(request))), h('span.c9', tokens(outputTokens(request))), h('span.c10', dollars(request.cost)),
+      ],
+      select: (request) => this.detail(request),
+    });
+    this.list.element.classList.add('requests');
+    this.element = split(this.list.element, this.details);
+  }
+
+  show() {
+    this.list.set(this.session.requests, true);
+    if (this.list.selected < 0 && this.session.requests.length) this.list.choose(0);
+    else if (this.shown?.isRunning || this.shown?.wasRunning) this.detail(this.shown);
+  }
+
+  detail(request) {
+    if (!request) return;
+    this.shown = request;
+    request.wasRunning = request.isRunning;
+    const { body, shared, earlier, sharedSize, addedSize } = difference(this.session, request);
+    const isMain = request.role === 'main';
+    const facts = pairs([
+      ['Model', request.model], ['Purpose', request.role], ['Status', statusOf(request)], ['Retries', String(request.retries ?? 0)],
+      ['Started', clock(request.start)], ['Time to first token', duration(request.first)], ['Duration', `${request.isEstimate ? '≈ ' : ''}${duration(request.latency)}`],
+      ['Input tokens', count(inputOf(request))], ['Cached', `${count(cachedOf(request))} (${percent(cachedOf(request), inputOf(request))})`],
+      ['Output tokens', count(outputTokens(request))], ['Cost', dollars(request.cost)], request.bytes ? ['Size', bytes(request.bytes)] : null,
+    ]);
+    const change = isMain && request.base ? section('What changed',
+      earlier
+        ? h('p', `The same as request ${earlier.number} up to content ${shared}: ${plural(shared, 'content')}, ${bytes(sharedSize)}. New: ${plural(body.length - shared, 'content')}, ${bytes(addedSize)}.`)
+        : h('p', `The first request: ${plural(body.length, 'content')}, ${bytes(addedSize)}.`),
+      this.meter(sharedSize, addedSize),
+      this.contents(body, shared)) : null;
+    const answer = request.content;
+    this.details.replaceChildren(...[
+      h('h2', `Request ${request.number}`), facts,
+      request.headers ? section('Headers', pairs(Object.entries(request.headers))) : null,
+      this.timeline(request), change,
+      request.system ? section('System prompt', tree(request.system, undefined)) : null,
+      request.generation ? section('Settings', tree(request.generation, undefined, true)) : null,
+      answer ? section('Response', answer.thoughts?.map((text) => h('details.branch', h('summary', 'Thought: ', firstLine(text)), prose(text))), answer.parts?.map((part, at) => tree(part, at, true))) : null,
+    ].filter(Boolean));
+  }
+
+  meter(shared, added) {
+    const bar = h('div.meter', { role: 'img', 'aria-label': `${percent(shared, shared + added)} shared` });
+    for (const [kind, value] of [['old', shared], ['new', added]]) {
+      const piece = h(`i.${kind}`);
+      piece.style.flexGrow = String(value);
+      bar.append(piece);
+    }
+    return bar;
+  }
+
+  contents(body, shared) {
+    const one = (content, at) => {
+      const details = h(`details.branch${at < shared ? '.same' : '.added'}`, h('summary', h('span.key', `${at + 1} ${content.role}`), h('span.muted', ` ${KINDS[content.kind]}, ${bytes(content.chars)} `), h('span', firstLine(textOf(content.parts) || content.parts?.map((part) => part.functionCall?.name ?? part.functionResponse?.name ?? '').join(' '), 80))));
+      return lazily(details, () => h('div.children', content.parts.map((part, index) => tree(part, index, true))));
+    };
+    const list = h('div.contents');
+    if (shared > 0) {
+      const same = h('details.branch.same', h('summary', `${plural(shared, 'content')} as before`));
+      list.append(lazily(same, () => h('div.children', body.slice(0, Math.min(shared, 400)).map(one), shared > 400 ? h('p.muted', `… ${count(shared - 400)} more`) : null)));
+    }
+    list.append(...body.slice(shared, shared + 200).map((content, at) => one(content, at + shared)));
+    return list;
+  }
+
+  timeline(request) {
+    const { chunks } = request;
+    const total = request.latency ?? chunks.at(-1)?.at ?? 0;
+    if (!total) return null;
+    const chart = svg('svg', { class: 'timeline', viewBox: '0 0 600 44', preserveAspectRatio: 'none', role: 'img', 'aria-label': 'When chunks arrived' });
+    const x = (value) => (600 * value) / total;
+    if (request.first !== undefined) {
+      chart.append(svg('rect', { x: 0, y: 14, width: x(request.first), height: 16, class: 'wait' }), svg('rect', { x: x(request.first), y: 14, width: Math.max(1, 600 - x(request.first)), height: 16, class: 'stream' }));
+    } else {
+      chart.append(svg('rect', { x: 0, y: 14, width: 600, height: 16, class: 'stream' }));
+    }
+    for (const chunk of chunks.slice(0, 1500)) chart.append(svg('rect', { x: x(chunk.at), y: 6, width: 1.5, height: 32, class: 'chunk' }));
+    const words = [
+      request.first === undefined ? null : `first token after ${duration(request.first)}`, `total ${duration(total)}`,
+      chunks.length ? `${plural(chunks.length, 'chunk')}, ${count(chunks.reduce((sum, one) => sum + one.length, 0))} characters` : null,
+    ].filter(Boolean);
+    return section('Stream', chart, h('p.muted', words.join(' · ')));
+  }
+}
+
+class TurnsView {
+  constructor(session) {
+    this.session = session;
+    this.list = new VirtualList({
+      label: 'Turns', height: 56,
+      row: (turn) => [h('span.turn', h('b', String(turn.number)), h('span.text', firstLine(turn.prompt) || '(no text)')),
+        h('span.muted', `${duration((turn.end ?? this.session.last) - turn.start)} · ${plural(turn.requests.length, 'request')} · ${plural(turn.calls.length, 'tool call')}${turn.reason && turn.reason !== 'done' ? ` · ${turn.reason}` : turn.end ? '' : ' · running'}`)],
+      select: (turn) => this.detail(turn),
+    });
+    this.list.element.classList.add('turns');
+    this.details = h('div.details', { tabindex: 0, role: 'region', 'aria-label': 'Waterfall of the turn' }, empty('Select a turn.'));
+    this.element = split(this.list.element, this.details);
+  }
+
+  show() {
+    const { turns } = this.session;
+    this.list.set(turns, true);
+    if (this.list.selected < 0 && turns.length) this.list.choose(turns.length - 1);
+    else if (this.shown && !this.shown.isDrawnAsEnded) this.detail(this.shown);
+  }
+
+  bars(turn) {
+    const rows = [];
+    for (const request of turn.requests) {
+      const end = request.end ?? this.session.now();
+      const pieces = request.first === undefined ? [['stream', request.start, end]] : [['wait', request.start, request.start + request.first], ['stream', request.start + request.first, end]];
+      rows.push({ start: request.start, end, name: `Request ${request.number}`, note: request.role === 'main' ? request.model : `${request.role}, ${request.model}`, pieces, kind: 'request', isBad: request.error });
+    }
+    for (const call of turn.calls) {
+      const end = call.end ?? this.session.now();
+      const start = Math.min(call.asked ?? end, call.start ?? end);
+      const ran = call.start ?? call.executing ?? end;
+      const pieces = call.states?.length
+        ? call.states.map((state, at) => [{ validating: 'prepare', awaiting_approval: 'approval', executing: 'tool' }[state.phase] ?? 'tool', state.at, call.states[at + 1]?.at ?? end])
+        : [['prepare', start, ran], ['tool', ran, end]];
+      rows.push({ start, end, name: call.name, note: call.title ?? '', pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status });
+    }
+    for (const hook of turn.hooks) rows.push({ start: hook.start, end: hook.end, name: `Hook ${hook.name}`, note: hook.event, pieces: [['hook', hook.start, hook.end]], kind: 'hook', isBad: !hook.success });
+    return rows.sort((one, other) => one.start - other.start);
+  }
+
+  detail(turn) {
+    if (!turn) return;
+    this.shown = turn;
+    turn.isDrawnAsEnded = turn.end !== undefined;
+    const rows = this.bars(turn);
+    const from = Math.min(turn.start, ...rows.slice(0, 50).map((row) => row.start));
+    const to = Math.max(turn.end ?? 0, ...rows.slice(-50).map((row) => row.end), from + 1);
+    // The critical path: from the end, always what ended last before.
+    let edge = Infinity;
+    for (const row of [...rows].sort((one, other) => other.end - one.end)) {
+      if (row.end <= edge + 2 && row.end > row.start) {
+        row.isCritical = true;
+        edge = row.start;
+      }
+    }
+    const place = (element, start, end) => {
+      element.style.left = `${(100 * (start - from)) / (to - from)}%`;
+      element.style.width = `max(2px, ${(100 * Math.max(0, end - start)) / (to - from)}%)`;
+      return element;
+    };
+    const list = new VirtualList({
+      label: 'Waterfall', height: 34,
+      row: (row) => [
+        h('span.name', { title: row.note }, h(`i.dot.${row.kind}`), row.name, h('span.muted', row.note && ` ${firstLine(row.note, 70)}`)),
+        h('span.track', row.pieces.map(([kind, start, end]) => place(h(`i.bar.${kind}`), start, end))),
+        h('span.time', row.isBad ? pill('bad', 'failed') : null, row.isCritical ? h('span.critical', { title: 'On the critical path' }, '◆ ') : null, duration(row.end - row.start)),
+      ],
+    });
+    list.element.classList.add('waterfall');
+    const model = turn.requests.reduce((sum, one) => sum + (one.latency ?? 0), 0);
+    const tools = turn.calls.reduce((sum, one) => sum + (one.duration ?? 0), 0);
+    const hooks = turn.hooks.reduce((sum, one) => sum + (one.end - one.start), 0);
+    this.details.replaceChildren(
+      h('h2', `Turn ${turn.number}`), h('p.prompt', firstLine(turn.prompt, 400)),
+      pairs([
+        ['Duration', duration(to - from)], ['Waiting for the model', duration(model)], ['Tools', duration(tools)], hooks ? ['Hooks', duration(hooks)] : null,
+        ['Requests', count(turn.requests.length)], ['Tool calls', `${count(turn.calls.length)}${turn.calls.some((call) => call.status === 'error') ? ` (${turn.calls.filter((call) => call.status === 'error').length} failed)` : ''}`],
+        ['Ended', turn.end ? turn.detail ?? turn.reason ?? 'done' : 'still running'],
+      ]),
+      h('p.legend', Object.entries({ wait: 'waiting for the first token', stream: 'streaming', prepare: 'preparing', approval: 'awaiting approval', tool: 'running', hook: 'hook' }).map(([kind, text]) => [h('span', h(`i.swatch.${kind}`), text), ' ']), h('span', h('b.critical', '◆'), ' critical path')),
+      list.element,
+    );
+    list.element.style.setProperty('--rows', String(Math.min(rows.length, 24)));
+    list.set(rows);
+  }
+}
+
+class ContextView {
+  constructor(session) {
+    this.session = session;
+    this.chart = h('div.chart');
+    this.details = h('div.details.flat');
+    this.element = h('div.stack', this.chart, this.details);
+  }
+
+  show() {
+    const requests = this.session.requests.filter((one) => one.role === 'main' && !one.error && one.base);
+    if (!requests.length) {
+      this.chart.replaceChildren(empty('No request yet.'));
+      return;
+    }
+    if (requests.length === this.drawn && this.isDrawn === this.session.compactions.length) return;
+    const follows = this.at === undefined || this.at === this.drawn - 1;
+    Object.assign(this, { drawn: requests.length, isDrawn: this.session.compactions.length });
+    this.requests = requests;
+    if (follows) this.at = requests.length - 1;
+    this.draw();
+  }
+
+  draw() {
+    const { requests } = this;
+    // At most so many columns; of neighbors the last is shown.
+    const columns = Math.min(requests.length, 160);
+    const shown = Array.from({ length: columns }, (_, at) => Math.ceil(((at + 1) * requests.length) / columns) - 1);
+    const sums = shown.map((at) => breakdown(requests[at]));
+    const totals = sums.map((sum) => sum.reduce((one, other) => one + other, 0));
+    const highest = Math.max(...totals, 1);
+    const window = this.session.window;
+    const width = 900;
+    const height = 220;
+    const step = width / columns;
+    const chart = svg('svg', { viewBox: `0 0 ${width} ${height + 4}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `Context over ${plural(requests.length, 'request')}, at most ${tokens(highest)} tokens` });
+    shown.forEach((at, column) => {
+      let y = height;
+      const group = svg('g', { class: at === this.at ? 'column on' : 'column', 'data-column': at });
+      group.append(svg('rect', { x: column * step, y: 0, width: step, height, class: 'hit' }));
+      sums[column].forEach((value, kind) => {
+        const tall = (value / highest) * (height - 12);
+        y -= tall;
+        if (tall > 0.2) group.append(svg('rect', { x: column * step + step * 0.08, y, width: step * 0.84, height: tall, class: `k${kind}` }));
+      });
+      const previous = requests[shown[column - 1] ?? -1];
+      if (previous && requests[at].compacted !== previous.compacted) group.append(svg('rect', { x: column * step - 1, y: 0, width: 2, height, class: 'mark' }));
+      chart.append(group);
+    });
+    chart.addEventListener('click', (event) => {
+      const column = event.target.closest('[data-column]');
+      if (column) this.choose(Number(column.dataset.column));
+    });
+    const slider = h('input', { type: 'range', min: 0, max: requests.length - 1, value: this.at, 'aria-label': 'Request' });
+    slider.addEventListener('input', () => this.choose(Number(slider.value)));
+    const compactions = this.session.compactions.map((one, at) => h('li', h('b', `Compaction ${at + 1}`), ` (${one.how}) at ${clock(one.time)}: ${tokens(one.before)} → ${tokens(one.after)} tokens`));
+    this.chart.replaceChildren(
+      h('p.muted', `Largest request: ${count(highest)} tokens${window ? ` of ${count(window)} (${percent(highest, window)})` : ''}. The shares are estimated from sizes.`),
+      chart, slider, compactions.length ? h('ul.marks', compactions) : h('p.muted', 'No compaction.'),
+    );
+    this.detail();
+  }
+
+  choose(at) {
+    this.at = at;
+    this.draw();
+  }
+
+  detail() {
+    const request = this.requests[this.at];
+    const sums = breakdown(request);
+    const total = sums.reduce((one, other) => one + other, 0);
+    const window = request.window ?? this.session.window;
+    const rows = sums.map((value, kind) => h('tr', h('th', { scope: 'row' }, h(`i.swatch.k${kind}`), KINDS[kind]), h('td', count(value)), h('td', percent(value, total))));
+    if (window) rows.push(h('tr', h('th', { scope: 'row' }, h('i.swatch.free'), 'free'), h('td', count(Math.max(0, window - total))), h('td', percent(Math.max(0, window - total), window))));
+    const body = bodyOf(request);
+    const list = new VirtualList({
+      label: 'Contents', height: 34,
+      row: (content, at) => [h('span.muted', String(at + 1)), h('span', h(`i.swatch.k${content.kind}`), KINDS[content.kind]), h('span.muted', `≈ ${tokens(content.chars / 4)}`), h('span.text', firstLine(textOf(content.parts) || content.parts?.map((part) => part.functionCall?.name ?? part.functionResponse?.name ?? '').join(' ')))],
+      select: (content, _, isUser) => isUser && opened.replaceChildren(...content.parts.map((part, at) => tree(part, at, true))),
+    });
+    list.element.classList.add('context-list');
+    const opened = h('div.contents');
+    this.details.replaceChildren(
+      h('h2', `Context of request ${request.number}`),
+      h('div.columns', h('table.numbers', h('thead', h('tr', h('th', 'Part'), h('th', 'Tokens'), h('th', 'Share'))), h('tbody', rows), h('tfoot', h('tr', h('th', 'Total'), h('td', count(total)), h('td', window ? `${percent(total, window)} of ${tokens(window)}` : '')))), h('div', list.element, opened)),
+    );
+    list.element.style.setProperty('--rows', String(Math.min(body.length, 12)));
+    list.set(body);
+  }
+}

@@ -1,0 +1,62 @@
+//! The records of a session for the page: those of its journal, and those that are added.
+
+use std::io;
+
+use parallax_protocol::event::Failure;
+use parallax_store::{JournalTail, Origin, SessionEntry};
+
+use crate::export::{self, ExportForm};
+use crate::history::loaded;
+use crate::launch::Launch;
+
+/// A session cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The file of another program cannot be read.
+    #[error(transparent)]
+    Load(#[from] Failure),
+    /// The journal cannot be read.
+    #[error("Failed to read the session: {0}")]
+    Read(#[from] io::Error),
+}
+
+/// Reads the records of a session as JSON lines.
+pub struct SessionSource {
+    journal: Option<JournalTail>,
+    /// Of a session that another program recorded: all of it.
+    imported: String,
+}
+
+impl SessionSource {
+    /// The first lines come with the first call of [`SessionSource::more`]. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn open(launch: &Launch, entry: &SessionEntry) -> Result<Self, SourceError> {
+        if entry.origin == Origin::Parallax {
+            let journal = JournalTail::new(entry.path.clone(), launch.homes().keys);
+            return Ok(Self { journal: Some(journal), imported: String::new() });
+        }
+        let session = loaded(launch, entry)?;
+        let imported = export::export(&session, &entry.title, ExportForm::Jsonl, None)?;
+        Ok(Self { journal: None, imported })
+    }
+
+    /// The lines since the last call. Blocking.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn more(&mut self) -> Result<String, SourceError> {
+        let mut text = std::mem::take(&mut self.imported);
+        if let Some(journal) = &mut self.journal {
+            journal.lines(|line| {
+                // A line that is not text is damaged: the page could not show it.
+                if let Ok(line) = std::str::from_utf8(line) {
+                    text.push_str(line);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,245 @@
+//! The inspection of one session in the user's browser.
+//!
+//! The link has a token that works once: it sets a cookie, and every other request must carry that
+//! cookie.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue,
+    LOCATION, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use parallax_protocol::BoxFuture;
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::access::{SecretDigest, ServerAccess};
+use crate::connections::{Connections, RequestHandler};
+use crate::reply::ReplyBody;
+use crate::server::ServeError;
+
+/// Nothing but the server's own files; no frames, no forms.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const SAME_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// The files of the page.
+#[derive(Debug, Clone, Copy)]
+pub struct DevToolsFiles {
+    /// The document.
+    pub page: &'static str,
+    /// Its style sheet, `/devtools.css`.
+    pub style: &'static str,
+    /// Its script, `/devtools.js`.
+    pub script: &'static str,
+}
+
+/// Something for the page.
+#[derive(Debug, Clone)]
+pub struct DevToolsMessage {
+    /// The name of the event.
+    pub event: &'static str,
+    /// Lines of JSON.
+    pub data: String,
+}
+
+/// What the page shows.
+pub trait DevToolsSource: Send + Sync + 'static {
+    /// The session from its beginning, and then what is added. Must be called on a tokio runtime;
+    /// what sends ends when the receiver is dropped, with the page's connection.
+    fn open(&self) -> mpsc::Receiver<DevToolsMessage>;
+}
+
+struct DevToolsState {
+    access: ServerAccess,
+    cookie: String,
+    cookie_digest: SecretDigest,
+    link: SecretDigest,
+    is_link_used: AtomicBool,
+    files: DevToolsFiles,
+    source: Arc<dyn DevToolsSource>,
+    connections: Arc<Connections>,
+    port: u16,
+}
+
+/// A server that listens on loopback.
+pub struct DevToolsServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: Arc<DevToolsState>,
+}
+
+impl DevToolsServer {
+    /// Begins to listen on a port, 0: a free one. `link` is the token of the link, `cookie` the
+    /// value that it is exchanged for: random letters and digits.
+    ///
+    /// # Errors
+    /// When the port cannot be used.
+    pub async fn bind(
+        port: u16,
+        link: &str,
+        cookie: String,
+        files: DevToolsFiles,
+        source: Arc<dyn DevToolsSource>,
+    ) -> Result<Self, ServeError> {
+        let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+        let failed = |error| ServeError::Listen { address, error };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let state = Arc::new(DevToolsState {
+            access: ServerAccess::new(&cookie, address.ip(), address.port()),
+            cookie_digest: SecretDigest::of(&cookie),
+            cookie,
+            link: SecretDigest::of(link),
+            is_link_used: AtomicBool::new(false),
+            files,
+            source,
+            connections: Arc::default(),
+            port: address.port(),
+        });
+        Ok(Self { listener, address, state })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` comes.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let connections = Arc::clone(&self.state.connections);
+        connections.run(self.listener, self.state, stop).await;
+    }
+}
+
+impl RequestHandler for DevToolsState {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        _permit: Arc<OwnedSemaphorePermit>,
+    ) -> BoxFuture<'static, Response<ReplyBody>> {
+        Box::pin(async move { self.route(&request) })
+    }
+}
+
+impl DevToolsState {
+    fn route(&self, request: &Request<Incoming>) -> Response<ReplyBody> {
+        let headers = request.headers();
+        if let Err(refusal) = self.access.check_origin(headers) {
+            return text(refusal.status, refusal.message);
+        }
+        if request.method() != Method::GET {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported");
+        }
+        let has_cookie = self.has_cookie(headers);
+        let path = request.uri().path();
+        let token = request.uri().query().and_then(|query| query.strip_prefix("token="));
+        if let (true, Some(token)) = (path == "/", token) {
+            return self.exchange(token, has_cookie);
+        }
+        if !has_cookie {
+            return text(StatusCode::FORBIDDEN, "open the link that `parallax devtools` printed");
+        }
+        match path {
+            "/" => file("text/html; charset=utf-8", self.files.page),
+            "/devtools.css" => file("text/css; charset=utf-8", self.files.style),
+            "/devtools.js" => file("text/javascript; charset=utf-8", self.files.script),
+            "/events" => self.events(),
+            "/favicon.ico" => with_headers(StatusCode::NO_CONTENT, "image/x-icon", ""),
+            _ => text(StatusCode::NOT_FOUND, "unknown path"),
+        }
+    }
+
+    /// The token of the link for the cookie, once.
+    fn exchange(&self, token: &str, has_cookie: bool) -> Response<ReplyBody> {
+        let is_known = self.link.is_of(token);
+        let is_first = is_known && !self.is_link_used.swap(true, Ordering::AcqRel);
+        if !is_first && !(is_known && has_cookie) {
+            return text(
+                StatusCode::FORBIDDEN,
+                "this link is wrong or was used before; run `parallax devtools` again",
+            );
+        }
+        let mut response = with_headers(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
+        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Lax", self.name(), self.cookie);
+        if let Ok(value) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().insert(SET_COOKIE, value);
+        }
+        response
+    }
+
+    /// Cookies do not differ by port.
+    fn name(&self) -> String {
+        format!("parallax-devtools-{}", self.port)
+    }
+
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let name = self.name();
+        headers
+            .get_all(COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .any(|(key, value)| key == name && self.cookie_digest.is_of(value))
+    }
+
+    fn events(&self) -> Response<ReplyBody> {
+        let stopping = self.connections.stopping.clone();
+        let received = stream::unfold(self.source.open(), async |mut receiver| {
+            let message = receiver.recv().await?;
+            Some((message, receiver))
+        });
+        let messages = received.map(|message| {
+            let mut frame = format!("event: {}\n", message.event);
+            for line in message.data.lines() {
+                frame.push_str("data: ");
+                frame.push_str(line);
+                frame.push('\n');
+            }
+            frame.push('\n');
+            Ok::<_, Infallible>(Frame::data(Bytes::from(frame)))
+        });
+        let messages = messages.take_until(stopping.cancelled_owned());
+        let body = StreamBody::new(messages).boxed_unsync();
+        respond(StatusCode::OK, "text/event-stream", body)
+    }
+}
+
+fn file(kind: &'static str, content: &'static str) -> Response<ReplyBody> {
+    with_headers(StatusCode::OK, kind, content)
+}
+
+fn text(status: StatusCode, message: &'static str) -> Response<ReplyBody> {
+    with_headers(status, "text/plain; charset=utf-8", message)
+}
+
+fn with_headers(
+    status: StatusCode,
+    kind: &'static str,
+    content: &'static str,
+) -> Response<ReplyBody> {
+    respond(status, kind, Full::new(Bytes::from_static(content.as_bytes())).boxed_unsync())
+}
+
+fn respond(status: StatusCode, kind: &'static str, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(SAME_ORIGIN, HeaderValue::from_static("same-origin"));
+    response
+}
