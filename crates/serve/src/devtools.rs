@@ -161,8 +161,8 @@ impl DevToolsState {
     /// The token of the link for the cookie, once.
     fn exchange(&self, token: &str, has_cookie: bool) -> Response<ReplyBody> {
         let is_known = self.link.is_of(token);
-        let is_first = is_known && !self.is_link_used.swap(true, Ordering::AcqRel);
-        if !is_first && !(is_known && has_cookie) {
+        let is_used = is_known && self.is_link_used.swap(true, Ordering::AcqRel);
+        if !is_known || (is_used && !has_cookie) {
             return text(
                 StatusCode::FORBIDDEN,
                 "this link is wrong or was used before; run `parallax devtools` again",
