@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(budget.exceeded(), None);
         budget.ledger().count(&silent(None));
         assert!(budget.exceeded().is_some());
-        let rates = parallax_protocol::price::Rates { input: 4.0, cached: 1.0, output: 9.0 };
+        let rates = parallax_protocol::price::Rates::new(4.0, 1.0, 9.0);
         let price = Some(parallax_protocol::price::Price { short: rates, long: None });
         let cost = crate::usage_tracking::cost(price, &Usage::default(), 4_000_000);
         assert!((cost.expect("a price").total() - 4.0).abs() < 1e-9);

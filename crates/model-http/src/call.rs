@@ -196,6 +196,11 @@ impl HttpCall {
     }
 
     async fn whole(&mut self, attempt: u32) -> Result<Answer, FailedAttempt> {
+        if attempt == 1
+            && let Some(questions) = self.wire.before_request(&self.request)
+        {
+            questions.await;
+        }
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
         while let Some(chunk) = reader.next().await.map_err(|failure| self.early(failure))? {
@@ -234,10 +239,13 @@ impl HttpCall {
                 }
                 CallPhase::Attempt(attempt) => {
                     let attempt = *attempt;
-                    if attempt == 1
-                        && let Some(notice) = self.wire.notice(&self.request)
-                    {
-                        return Some(Ok(StreamEvent::Notice(notice)));
+                    if attempt == 1 {
+                        if let Some(questions) = self.wire.before_request(&self.request) {
+                            questions.await;
+                        }
+                        if let Some(notice) = self.wire.notice(&self.request) {
+                            return Some(Ok(StreamEvent::Notice(notice)));
+                        }
                     }
                     match self.first(attempt).await {
                         Ok(None) => return None,
@@ -261,7 +269,13 @@ impl HttpCall {
                         self.phase = CallPhase::Attempt(1);
                     }
                     Ok(None) if self.pause.is_paused => self.continue_paused_turn(),
-                    Ok(None) => return None,
+                    Ok(None) => {
+                        self.phase = CallPhase::Over;
+                        if let Some(questions) = self.wire.after_response(&self.request) {
+                            questions.await;
+                        }
+                        return Some(Ok(StreamEvent::Notice(self.wire.notice(&self.request)?)));
+                    }
                     Ok(Some(chunk)) => {
                         if let Some(event) = self.track(chunk) {
                             return Some(event);

@@ -107,8 +107,19 @@ pub trait Wire: Send + Sync + 'static {
         None
     }
 
-    /// A message for the user before a request is sent for the first time: a setting that this
-    /// wire does not send.
+    /// Asks the service about the model before a request is sent, as a local server about its
+    /// window.
+    fn before_request<'a>(&'a self, _request: &'a Request) -> Option<BoxFuture<'a, ()>> {
+        None
+    }
+
+    /// The same when a response is complete.
+    fn after_response<'a>(&'a self, _request: &'a Request) -> Option<BoxFuture<'a, ()>> {
+        None
+    }
+
+    /// A message for the user, given once: a setting that this wire does not send, or what the
+    /// service said before the request or after the response.
     fn notice(&self, _request: &Request) -> Option<String> {
         None
     }

@@ -39,17 +39,26 @@ fn read_row(line: &'static str) -> Option<((&'static str, &'static str), ListedM
     let mut next = || fields.next();
     let (provider, id) = (next()?, next()?);
     let (context, output) = (next()?.parse().ok()?, next()?.parse().ok()?);
-    let short = rates(next()?, next()?, next()?);
+    let short = rates(provider, next()?, next()?, next()?);
     let above: Option<u64> = next()?.parse().ok();
-    let long = rates(next()?, next()?, next()?);
+    let long = rates(provider, next()?, next()?, next()?);
     let price = short.map(|short| Price { short, long: above.zip(long) });
     Some(((provider, id), ListedModel { context, output, price }))
 }
 
+/// What Anthropic's cache for five minutes, which requests ask for, costs to write: this share of
+/// the input price.
+const ANTHROPIC_CACHE_WRITE: f64 = 1.25;
+
 /// Without a price of their own, cached tokens have the input price.
-fn rates(input: &str, cached: &str, output: &str) -> Option<Rates> {
+fn rates(provider: &str, input: &str, cached: &str, output: &str) -> Option<Rates> {
     let (input, output): (f64, f64) = (input.parse().ok()?, output.parse().ok()?);
-    Some(Rates { input, cached: cached.parse().unwrap_or(input), output })
+    let rates = Rates::new(input, cached.parse().unwrap_or(input), output);
+    let cache_write = match provider {
+        "anthropic" => input * ANTHROPIC_CACHE_WRITE,
+        _ => input,
+    };
+    Some(Rates { cache_write, ..rates })
 }
 
 /// `-20260101` or `-2026-01-01` at the end is a date.
@@ -80,7 +89,8 @@ mod tests {
     fn model_is_found_with_and_without_its_date() {
         let row = listed_model("anthropic", "claude-opus-4-5").expect("a row");
         assert_eq!(row.context, 200_000);
-        assert!(row.price.is_some_and(|price| price.short.output > price.short.input));
+        let rates = row.price.expect("a price").short;
+        assert!(rates.output > rates.input && rates.cache_write > rates.input);
         assert_eq!(listed_model("anthropic", "claude-opus-4-5-20991231"), Some(row));
         assert_eq!(listed_model("anthropic", "claude-opus-4-5-latest"), None);
         assert_eq!(listed_model("openai", "claude-opus-4-5"), None);

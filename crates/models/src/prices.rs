@@ -14,7 +14,7 @@ use crate::table::{ModelVersion, version};
 const LONG: u64 = 200_000;
 
 const fn rates(input: f64, cached: f64, output: f64) -> Rates {
-    Rates { input, cached, output }
+    Rates::new(input, cached, output)
 }
 
 const fn flat(input: f64, cached: f64, output: f64) -> Price {

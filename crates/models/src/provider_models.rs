@@ -82,6 +82,7 @@ pub(crate) fn provider_limits(provider: &Provider, id: &str) -> Limits {
         output: known.and_then(|model| model.max_output).or(output).unwrap_or(OUTPUT),
         // The adapters put media where the wire wants them.
         multimodal_tool_results: true,
+        shared_window: true,
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Family {
     multimodal_tool_results: bool,
     context: u64,
     output: u64,
+    /// Whether thoughts and output also count towards the context window.
+    shared_window: bool,
 }
 
 const WINDOW: u64 = 1_048_576;
@@ -47,18 +49,20 @@ const SILENT: Family = Family {
     multimodal_tool_results: false,
     context: WINDOW,
     output: OUTPUT,
+    shared_window: false,
 };
 const BUDGET: Family = Family { thinking: Thinking::Budget(8192), ..SILENT };
 const LEVEL: Family =
     Family { thinking: Thinking::Level("HIGH"), multimodal_tool_results: true, ..SILENT };
 /// From 3.5 on custom sampling is ignored or rejected.
 const MODERN: Family = Family { sampling: false, ..LEVEL };
+const SHARED: Family = Family { shared_window: true, ..MODERN };
 
 /// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose version it
 /// reaches. Names without a version (`gemini-flash-latest`) and unknown versions count as the
 /// newest.
 const GEMINI: &[((u32, u32), Family)] =
-    &[((3, 5), MODERN), ((3, 0), LEVEL), ((2, 5), BUDGET), ((0, 0), SILENT)];
+    &[((4, 0), SHARED), ((3, 5), MODERN), ((3, 0), LEVEL), ((2, 5), BUDGET), ((0, 0), SILENT)];
 
 /// Other names, by prefix.
 const OTHERS: &[(&str, Family)] = &[("gemma-", Family { context: 256_000, ..SILENT })];
@@ -280,13 +284,14 @@ impl ModelTable {
         lookup(REPLACEMENTS, model)
     }
 
-    /// The price of the model: the user's, else the built-in one.
+    /// The price of the model: the user's, else the built-in one. Local servers are free.
     pub fn price(&self, model: &str) -> Option<Price> {
         let price = crate::prices::price(model, &self.configs.prices);
         let provider = || {
             let (provider, id) = self.providers.split(model)?;
             let own = provider.model(id).and_then(|model| model.price);
-            own.or_else(|| listed_model(&provider.name, id)?.price)
+            let listed = || listed_model(&provider.name, id)?.price;
+            own.or_else(listed).or(provider.is_local().then_some(Price::FREE))
         };
         price.or_else(provider)
     }
@@ -319,6 +324,7 @@ impl ModelTable {
             context: self.configs.context_window(model).unwrap_or(family.context),
             output: definition.and_then(|d| d.output).unwrap_or(family.output),
             multimodal_tool_results: family.multimodal_tool_results,
+            shared_window: family.shared_window,
         }
     }
 
@@ -525,8 +531,8 @@ mod tests {
             ("gemini-3.1-pro-preview-customtools", LEVEL),
             ("models/gemini-3.8-flash", MODERN),
             ("gemini-3.10-flash", MODERN),
-            ("gemini-4-argon", MODERN),
-            ("gemini-12.1-x", MODERN),
+            ("gemini-4-argon", SHARED),
+            ("gemini-12.1-x", SHARED),
             ("gemini-flash-latest", MODERN),
             ("some-model", SILENT),
             ("gemma-4-31b-it", Family { context: 256_000, ..SILENT }),

@@ -15,16 +15,15 @@ use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::Value;
-use tokio::sync::OnceCell;
 
 use crate::chat_request::{self, ChatFormat};
 use crate::chat_response::ChatDecoder;
 use crate::errors;
 use crate::generation::Generation;
 use crate::listing;
+use crate::local_server::{LocalServer, ModelFacts, ServerKind};
 use crate::ollama_request::{self, OllamaFormat};
 use crate::ollama_response::OllamaDecoder;
-use crate::probe::{ServerFacts, probe};
 use crate::responses_request::{self, ResponsesFormat};
 use crate::responses_response::ResponsesDecoder;
 
@@ -82,13 +81,19 @@ pub fn model(
     let mut transport = options.transport.clone();
     transport.secrets.extend(options.key.clone());
     let is_openai = base.host_str() == Some("api.openai.com");
+    let kind = match (options.api, options.provider.as_str()) {
+        (Api::Ollama, _) => ServerKind::Ollama,
+        (_, "lmstudio") => ServerKind::LmStudio,
+        _ => ServerKind::OpenAi,
+    };
+    let local = options.is_local.then(|| LocalServer::new(&options.provider, kind, base.clone()));
     let wire = OpenAiWire {
         base,
         is_openai,
         catalog: catalog.clone(),
         declarations: DeclarationCache::default(),
         uses_chat: AtomicBool::new(options.api == Api::Chat),
-        facts: OnceCell::new(),
+        local,
         no_stream_options: AtomicBool::new(false),
         other_max_tokens: AtomicBool::new(false),
         no_sampling: AtomicBool::new(false),
@@ -106,8 +111,8 @@ struct OpenAiWire {
     declarations: DeclarationCache,
     /// The server does not have the Responses API.
     uses_chat: AtomicBool,
-    /// What a local server says of itself, asked once.
-    facts: OnceCell<ServerFacts>,
+    /// What a local server says of itself.
+    local: Option<LocalServer>,
     /// What the server rejected: it is not sent again.
     no_stream_options: AtomicBool,
     other_max_tokens: AtomicBool,
@@ -147,19 +152,42 @@ impl OpenAiWire {
         }
     }
 
+    fn facts(&self, model: &str) -> ModelFacts {
+        self.local.as_ref().map(|local| local.facts(model)).unwrap_or_default()
+    }
+
+    fn no_tools(&self, model: &str) -> String {
+        match self.options.api {
+            Api::Ollama => format!(
+                "the model `{model}` at `{}` has no tools, so an agent cannot work with it: use \
+                    one whose capabilities include `tools` (`ollama show MODEL` lists them)",
+                self.base
+            ),
+            _ => format!(
+                "the chat template of the model at `{}` has no tools, so an agent cannot work \
+                    with it: start the server with `--jinja --chat-template-file FILE` and a \
+                    template that has them, or use another model",
+                self.base
+            ),
+        }
+    }
+
     fn body(&self, request: &Request) -> Vec<u8> {
         let (model, quirks) = (model_id(&request.model), self.quirks());
         let mut generation = Generation::read(&self.catalog.configured_generation(request));
         if self.no_sampling.load(Ordering::Relaxed) {
             (generation.temperature, generation.top_p) = (None, None);
         }
-        let thinks = !self.no_thinking.load(Ordering::Relaxed);
+        let facts = self.facts(model);
+        let thinks = !self.no_thinking.load(Ordering::Relaxed) && !facts.lacks_thinking;
         if !thinks {
             generation.effort = None;
         }
         let declarations = self.declarations.get(&request.tools);
-        let dialogue = Dialogue::new(&request.contents, &request.model)
-            .reading(|mime| self.catalog.reads(&request.model, mime));
+        let dialogue = Dialogue::new(&request.contents, &request.model).reading(|mime| {
+            let is_seen = !(facts.lacks_vision && mime.starts_with("image/"));
+            is_seen && self.catalog.reads(&request.model, mime)
+        });
         let cache_key = self.options.cache_key.as_deref();
         let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));
         let body = match self.api() {
@@ -218,21 +246,14 @@ impl Wire for OpenAiWire {
         _attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.options;
-        let facts = self.facts.get().copied().unwrap_or_default();
-        if facts.lacks_tools && matches!(request.tools, ToolSet::Functions(_)) {
+        if self.facts(model_id(&request.model)).lacks_tools
+            && matches!(request.tools, ToolSet::Functions(_))
+        {
             return Err(ModelError::BadRequest {
                 status: 400,
                 code: None,
-                message: format!(
-                    "the chat template of the model at `{}` has no tools, so an agent cannot work \
-                        with it: start the server with `--jinja --chat-template-file FILE` and a \
-                        template that has them, or use another model",
-                    self.base
-                ),
+                message: self.no_tools(model_id(&request.model)),
             });
-        }
-        if let Some(tokens) = facts.context {
-            self.catalog.note_context(&request.model, tokens);
         }
         let path = match self.api() {
             Api::Responses => "responses",
@@ -255,14 +276,34 @@ impl Wire for OpenAiWire {
         })
     }
 
-    fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
-        if !self.options.is_local || self.options.api == Api::Ollama {
-            return None;
-        }
-        Some(Box::pin(async {
-            self.facts.get_or_init(|| probe(&self.base)).await;
-            Ok(HeaderMap::new())
+    fn before_request<'a>(&'a self, request: &'a Request) -> Option<BoxFuture<'a, ()>> {
+        let local = self.local.as_ref()?;
+        Some(Box::pin(async move {
+            let model = model_id(&request.model);
+            local.inspect(model).await;
+            if let Some(tokens) = local.facts(model).context {
+                // Ollama allocates the window that it is asked for, so a large one is not.
+                let limit = self.catalog.limits(&request.model).context;
+                let is_asked = self.options.api == Api::Ollama;
+                self.catalog.note_context(
+                    &request.model,
+                    if is_asked { tokens.min(limit) } else { tokens },
+                );
+            }
         }))
+    }
+
+    fn after_response<'a>(&'a self, request: &'a Request) -> Option<BoxFuture<'a, ()>> {
+        let local = self.local.as_ref()?;
+        Some(Box::pin(async move {
+            if let Some(tokens) = local.inspect_loaded(model_id(&request.model)).await {
+                self.catalog.note_context(&request.model, tokens);
+            }
+        }))
+    }
+
+    fn notice(&self, request: &Request) -> Option<String> {
+        self.local.as_ref()?.warning(model_id(&request.model))
     }
 
     fn listing(&self) -> Option<(Url, HeaderMap)> {

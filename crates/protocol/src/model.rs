@@ -392,6 +392,18 @@ pub struct Limits {
     pub output: u64,
     /// Whether media may be nested in a function response.
     pub multimodal_tool_results: bool,
+    /// Whether thoughts and output also count towards `context`.
+    pub shared_window: bool,
+}
+
+impl Limits {
+    /// Maximum tokens of a prompt: in a shared window the output has its place, at most half.
+    pub fn prompt(&self) -> u64 {
+        match self.shared_window {
+            true => self.context - self.output.min(self.context / 2),
+            false => self.context,
+        }
+    }
 }
 
 /// A failed request, by who can act.

@@ -20,14 +20,22 @@ pub struct Rates {
     pub input: f64,
     /// Those that were.
     pub cached: f64,
+    /// Those that were stored for later prompts.
+    pub cache_write: f64,
     /// Tokens of the answer, thinking included.
     pub output: f64,
 }
 
+impl Rates {
+    /// Rates where storing tokens for later prompts costs nothing more.
+    pub const fn new(input: f64, cached: f64, output: f64) -> Self {
+        Self { input, cached, cache_write: input, output }
+    }
+}
+
 impl Price {
     /// Costs nothing: the answers come from no service.
-    pub const FREE: Self =
-        Self { short: Rates { input: 0.0, cached: 0.0, output: 0.0 }, long: None };
+    pub const FREE: Self = Self { short: Rates::new(0.0, 0.0, 0.0), long: None };
 
     /// What a request cost.
     #[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
@@ -38,10 +46,11 @@ impl Price {
         };
         let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;
         let cached = usage.cached.min(usage.prompt);
-        let fresh = usage.prompt - cached + usage.tool_prompt;
+        let written = usage.cache_write.min(usage.prompt - cached);
+        let fresh = usage.prompt - cached - written + usage.tool_prompt;
         let answer = usage.output + usage.thought;
         Cost {
-            input: dollars(fresh, rates.input),
+            input: dollars(fresh, rates.input) + dollars(written, rates.cache_write),
             cached: dollars(cached, rates.cached),
             output: dollars(answer, rates.output),
         }
@@ -98,8 +107,8 @@ mod tests {
 
     #[test]
     fn cached_tokens_thoughts_and_long_prompts_have_their_own_rates() {
-        let short = Rates { input: 2.0, cached: 0.2, output: 12.0 };
-        let long = Rates { input: 4.0, cached: 0.4, output: 18.0 };
+        let short = Rates::new(2.0, 0.2, 12.0);
+        let long = Rates::new(4.0, 0.4, 18.0);
         let price = Price { short, long: Some((200_000, long)) };
         let usage = |prompt, cached| Usage {
             prompt,
@@ -119,5 +128,10 @@ mod tests {
         assert!(near(Cost::charged(5, None).output, 5e-9));
         // A service that counts wrong.
         assert!(near(price.of(&usage(1_000_000, 2_000_000)).cached, 0.4));
+
+        let rates = Rates { cache_write: 2.5, ..Rates::new(2.0, 0.2, 12.0) };
+        let written = Usage { prompt: 100_000, cache_write: 40_000, ..Usage::default() };
+        let cost = Price { short: rates, long: None }.of(&written);
+        assert!(near(cost.input, 0.06 * 2.0 + 0.04 * 2.5));
     }
 }

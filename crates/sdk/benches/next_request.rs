@@ -57,7 +57,12 @@ impl Model for Catch {
 
 impl ModelCatalog for Catch {
     fn limits(&self, _model: &str) -> Limits {
-        Limits { context: 10_000_000, output: 8_192, multimodal_tool_results: true }
+        Limits {
+            context: 10_000_000,
+            output: 8_192,
+            multimodal_tool_results: true,
+            shared_window: false,
+        }
     }
     fn resolve(&self, name: &str) -> String {
         name.to_owned()

@@ -340,6 +340,10 @@ pub(crate) fn key_hint(provider: &Provider) -> String {
     let stored = format!("the key stored by `parallax auth add {}`", provider.name);
     match (&provider.key_command, variables.is_empty()) {
         (Some(_), _) => format!("what `providers.{}.apiKeyCommand` prints", provider.name),
+        (None, true) if !provider.needs_key => format!(
+            "{stored}, or the variable named in `providers.{}.apiKeyEnv` (no key is sent without)",
+            provider.name
+        ),
         (None, true) => stored,
         (None, false) => format!("{} or {stored}", variables.join(", ")),
     }

@@ -85,7 +85,7 @@ mod tests {
             Record::Content(serde_json::from_value(record).unwrap())
         };
         let price = |name: &str| {
-            let short = Rates { input: 1.0, cached: 1.0, output: 0.0 };
+            let short = Rates::new(1.0, 1.0, 0.0);
             let price = Price { short, long: None };
             (name == "m").then_some(price)
         };

@@ -1,6 +1,6 @@
 //! What the model server answers: the script file, read into replies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base64::Engine as _;
@@ -36,6 +36,8 @@ pub enum Method {
 pub struct Script {
     pub(crate) replies: Vec<Reply>,
     pub(crate) ignore: BTreeSet<String>,
+    /// JSON answers by path, for what is not a request to a model.
+    pub(crate) documents: BTreeMap<String, Value>,
 }
 
 /// One scripted reply.
@@ -198,13 +200,16 @@ struct Document {
     replies: Vec<Box<RawValue>>,
     #[serde(default)]
     ignore: BTreeSet<String>,
+    #[serde(default)]
+    documents: BTreeMap<String, Value>,
     #[serde(default, rename = "comment")]
     _comment: Option<String>,
 }
 
 impl Script {
     /// Reads a script: one JSON array of replies, an object
-    /// `{"replies": […], "ignore": ["prefix", …]}`, or replies line by line.
+    /// `{"replies": […], "ignore": ["prefix", …], "documents": {"/path": …}}`, or replies line by
+    /// line.
     ///
     /// # Errors
     /// When the text is not that; the message names the reply, from 1.
@@ -248,6 +253,7 @@ impl Script {
             let document: Document = serde_json::from_str(text)
                 .map_err(|error| ScriptError(format!("script: {error}")))?;
             self.ignore.extend(document.ignore);
+            self.documents.extend(document.documents);
             return document.replies.iter().try_for_each(|item| self.add_reply(item.get()));
         }
         self.add_reply(text)

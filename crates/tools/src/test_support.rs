@@ -88,7 +88,12 @@ impl Model for FakeModel {
 
 impl ModelCatalog for FakeModel {
     fn limits(&self, _model: &str) -> Limits {
-        Limits { context: 1_000_000, output: 8_192, multimodal_tool_results: false }
+        Limits {
+            context: 1_000_000,
+            output: 8_192,
+            multimodal_tool_results: false,
+            shared_window: false,
+        }
     }
 
     fn resolve(&self, name: &str) -> String {

@@ -23,7 +23,12 @@ struct Catalog;
 
 impl ModelCatalog for Catalog {
     fn limits(&self, _model: &str) -> Limits {
-        Limits { context: 200_000, output: 64_000, multimodal_tool_results: true }
+        Limits {
+            context: 200_000,
+            output: 64_000,
+            multimodal_tool_results: true,
+            shared_window: false,
+        }
     }
 
     fn resolve(&self, name: &str) -> String {

@@ -96,7 +96,8 @@ impl Session {
     /// configured value, a multiple of their size applies; otherwise every request would be
     /// compacted.
     pub(crate) fn mark(&mut self, window: u64) -> u64 {
-        let mark = self.compacting.room.mark(window);
+        let most = self.model.catalog().limits(&self.main_model()).prompt();
+        let mark = self.compacting.room.mark(window).min(most);
         let fixed = self.fixed_tokens();
         if fixed < mark {
             return mark;

@@ -181,7 +181,7 @@ impl ModelCatalog for Script {
             0 => 1_000_000,
             tokens => tokens,
         };
-        Limits { context, output: 65_536, multimodal_tool_results: true }
+        Limits { context, output: 65_536, multimodal_tool_results: true, shared_window: false }
     }
 
     fn resolve(&self, name: &str) -> String {

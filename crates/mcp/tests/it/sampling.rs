@@ -46,7 +46,12 @@ impl Model for Blue {
 
 impl ModelCatalog for Blue {
     fn limits(&self, _model: &str) -> Limits {
-        Limits { context: 1_000, output: 1_000, multimodal_tool_results: false }
+        Limits {
+            context: 1_000,
+            output: 1_000,
+            multimodal_tool_results: false,
+            shared_window: false,
+        }
     }
 
     fn resolve(&self, name: &str) -> String {

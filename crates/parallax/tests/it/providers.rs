@@ -380,6 +380,53 @@ fn local_server_that_is_not_running_is_named_at_once() {
     assert!(begun.elapsed().as_secs() < 2);
 }
 
+/// Runs a prompt with a local Ollama that says this of its model.
+fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
+    let documents = json!({"/api/show": shown, "/api/ps": {"models": [loaded]}});
+    let script = json!({"documents": documents, "replies": [{"text": "hello"}]});
+    let it = WireWorld::new(WireFormat::Ollama, &script);
+    it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    let mut command = it.world.command(&["-m", "ollama:tiny", "-p", "go"]);
+    command.env("OLLAMA_HOST", it.world.server.url()).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    (it, done)
+}
+
+fn chat_bodies(it: &WireWorld) -> Vec<Value> {
+    let requests = it.world.server.requests();
+    requests.iter().filter(|it| it.path == "/api/chat").map(|it| it.json()).collect()
+}
+
+#[test]
+fn ollama_window_is_requested_and_small_one_is_reported() {
+    let shown = |length: u64| json!({"capabilities": ["completion", "tools"], "model_info": {"llama.context_length": length}});
+    let loaded = |length: u64| json!({"name": "tiny:latest", "context_length": length});
+
+    let (it, done) = run_ollama(shown(131_072), loaded(32_768));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(!done.err().contains("tokens"), "{}", done.err());
+    assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 32_768, "not all that it could have");
+    assert_eq!(chat_bodies(&it)[0].get("think"), None);
+
+    let (it, done) = run_ollama(shown(20_000), loaded(4_096));
+    assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 20_000);
+    assert_eq!((done.code(), done.out().trim()), (0, "hello"));
+    let told = done.err();
+    assert!(told.contains("4096 tokens") && told.contains("OLLAMA_CONTEXT_LENGTH"), "{told}");
+
+    let (_, done) = run_ollama(shown(8_192), loaded(8_192));
+    assert_eq!(done.err().matches("8192 tokens").count(), 1, "{}", done.err());
+}
+
+#[test]
+fn ollama_model_without_tools_is_refused_before_the_request() {
+    let shown = json!({"capabilities": ["completion"]});
+    let (it, done) = run_ollama(shown, json!({}));
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("`tiny`") && done.err().contains("has no tools"), "{}", done.err());
+    assert!(chat_bodies(&it).is_empty());
+}
+
 #[test]
 fn responses_api_that_is_missing_is_replaced_by_chat() {
     let missing = json!({"error": {"code": 404, "message": "no such path"}});

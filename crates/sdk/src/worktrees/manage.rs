@@ -92,7 +92,7 @@ pub(super) fn delete(record: &WorktreeRecord) -> Result<(), Failure> {
 }
 
 fn remove_all(path: &Path) -> Result<(), Failure> {
-    fs::remove_dir_all(path)
+    parallax_files::remove_tree(path)
         .map_err(|error| failure(format!("Failed to remove `{}`: {error}", path.display())))
 }
 

@@ -70,6 +70,9 @@ async fn answer(
         shared.open_gate(name);
         return plain(connection, 200, &json!({ "opened": name })).await;
     }
+    if let Some(document) = shared.script.documents.get(&request.path) {
+        return plain(connection, 200, document).await;
+    }
     if let Some(wire) = WireFormat::of_path(&request.path) {
         return wire_answer(shared, request, connection, wire).await;
     }

@@ -1,0 +1,299 @@
+//! What a local server says of itself and its models: the size of the context window, and what a
+//! model can do. Local servers cut prompts or drop tools without an error, so they are asked before
+//! the first request to a model; what Ollama really serves shows when a model is loaded.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use parallax_http::reqwest::{Client, RequestBuilder};
+use parallax_http::url::Url;
+use parallax_http::{ClientOptions, Redirects};
+use parallax_model_http::url_with_path;
+use serde_json::{Value, json};
+
+/// How long each question may take.
+const LIMIT: Duration = Duration::from_secs(1);
+/// Maximum bytes of an answer.
+const MAX_BYTES: usize = 4 << 20;
+/// Smaller windows, in tokens, get a warning: the instructions and tools alone take a third.
+const SMALL_WINDOW: u64 = 16_384;
+
+/// What is known of a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ModelFacts {
+    /// The context window in tokens.
+    pub(crate) context: Option<u64>,
+    /// Tools would be dropped without an error, or rejected.
+    pub(crate) lacks_tools: bool,
+    pub(crate) lacks_thinking: bool,
+    pub(crate) lacks_vision: bool,
+}
+
+/// Which questions a server understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    Ollama,
+    LmStudio,
+    /// llama.cpp, vLLM, and those like them.
+    OpenAi,
+}
+
+#[derive(Default)]
+struct Asked {
+    facts: ModelFacts,
+    /// Whether it was asked again after the first response.
+    is_loaded: bool,
+    is_warned: bool,
+}
+
+/// A local server and what it said, by model.
+pub(crate) struct LocalServer {
+    name: String,
+    kind: ServerKind,
+    base: Url,
+    models: Mutex<BTreeMap<String, Asked>>,
+}
+
+impl LocalServer {
+    /// The server of the provider `name`.
+    pub(crate) fn new(name: &str, kind: ServerKind, base: Url) -> Self {
+        Self { name: name.to_owned(), kind, base, models: Mutex::default() }
+    }
+
+    fn models(&self) -> MutexGuard<'_, BTreeMap<String, Asked>> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a model.
+    pub(crate) fn facts(&self, model: &str) -> ModelFacts {
+        self.models().get(model).map(|asked| asked.facts.clone()).unwrap_or_default()
+    }
+
+    /// Asks about a model, once. A server that does not answer has no facts.
+    pub(crate) async fn inspect(&self, model: &str) {
+        if self.models().contains_key(model) {
+            return;
+        }
+        let facts = match client(&self.base) {
+            Some(client) => self.ask(&client, model).await,
+            None => ModelFacts::default(),
+        };
+        self.models().insert(model.to_owned(), Asked { facts, ..Asked::default() });
+    }
+
+    /// Asks which window is served, once the model is loaded. Returns it if it was not known.
+    pub(crate) async fn inspect_loaded(&self, model: &str) -> Option<u64> {
+        if self.kind == ServerKind::OpenAi {
+            return None;
+        }
+        let is_loaded = |asked: &mut Asked| std::mem::replace(&mut asked.is_loaded, true);
+        if self.models().get_mut(model).is_none_or(is_loaded) {
+            return None;
+        }
+        let client = client(&self.base)?;
+        let context = match self.kind {
+            ServerKind::Ollama => {
+                let loaded = get(&client, url_with_path(&self.base, "api/ps")).await?;
+                loaded_window(&loaded, model)
+            }
+            _ => self.ask(&client, model).await.context,
+        }?;
+        if let Some(asked) = self.models().get_mut(model) {
+            asked.facts.context = Some(context);
+        }
+        Some(context)
+    }
+
+    async fn ask(&self, client: &Client, model: &str) -> ModelFacts {
+        let beside = |path: &str| {
+            let mut root = self.base.clone();
+            if let Ok(mut segments) = root.path_segments_mut() {
+                segments.pop_if_empty();
+                // Servers have their own paths beside the versioned API.
+                segments.pop();
+            }
+            url_with_path(&root, path)
+        };
+        let answer = match self.kind {
+            ServerKind::Ollama => {
+                let question = client.post(url_with_path(&self.base, "api/show"));
+                read(question.json(&json!({"model": model}))).await.map(|it| of_show(&it))
+            }
+            ServerKind::LmStudio => {
+                get(client, beside("api/v0/models")).await.map(|it| of_studio(&it, model))
+            }
+            ServerKind::OpenAi => get(client, beside("props")).await.map(|it| of_properties(&it)),
+        };
+        match answer {
+            Some(facts) => facts,
+            None if self.kind == ServerKind::Ollama => ModelFacts::default(),
+            None => {
+                let models = get(client, url_with_path(&self.base, "models")).await;
+                models.map(|it| of_models(&it, model)).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The warning that a model is served with a small window, once. For Ollama it waits until the
+    /// model is loaded: only then the window is known.
+    pub(crate) fn warning(&self, model: &str) -> Option<String> {
+        let mut models = self.models();
+        let asked = models.get_mut(model)?;
+        let context = asked.facts.context.filter(|context| *context < SMALL_WINDOW)?;
+        if std::mem::replace(&mut asked.is_warned, true) {
+            return None;
+        }
+        let remedy = match (self.kind, self.name.as_str()) {
+            (ServerKind::Ollama, _) => {
+                "set `OLLAMA_CONTEXT_LENGTH` for the server, or use a model with a larger window"
+            }
+            (ServerKind::LmStudio, _) => "load the model with a larger context length",
+            (_, "llamacpp") => "start the server with a larger `--ctx-size`",
+            (_, "vllm") => "start the server with a larger `--max-model-len`",
+            _ => "configure a larger window in the server",
+        };
+        Some(format!(
+            "`{}:{model}` has a context window of only {context} tokens, so long prompts may be \
+                cut and the history is compacted early: {remedy}",
+            self.name
+        ))
+    }
+}
+
+fn client(base: &Url) -> Option<Client> {
+    let options = ClientOptions {
+        redirects: Redirects::None,
+        plain_http: base.scheme() == "http",
+        system_proxy: false,
+        ..ClientOptions::default()
+    };
+    parallax_http::client(&options).ok()
+}
+
+async fn get(client: &Client, url: Url) -> Option<Value> {
+    read(client.get(url)).await
+}
+
+async fn read(request: RequestBuilder) -> Option<Value> {
+    let read = async {
+        let mut response = request.send().await.ok()?;
+        if !response.status().is_success() {
+            return None;
+        }
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await.ok()? {
+            body.extend_from_slice(&bytes);
+            if body.len() > MAX_BYTES {
+                return None;
+            }
+        }
+        serde_json::from_slice(&body).ok()
+    };
+    tokio::time::timeout(LIMIT, read).await.ok()?
+}
+
+/// `/api/show` of Ollama. Older servers state no capabilities.
+fn of_show(shown: &Value) -> ModelFacts {
+    let capabilities = shown.get("capabilities").and_then(Value::as_array);
+    let lacks = |name: &str| {
+        capabilities.is_some_and(|list| !list.iter().any(|it| it.as_str() == Some(name)))
+    };
+    let info = shown.get("model_info").and_then(Value::as_object);
+    let context = info.and_then(|info| {
+        // The key begins with the architecture: `qwen3.context_length`.
+        let mut lengths = info.iter().filter(|(key, _)| key.ends_with(".context_length"));
+        lengths.next()?.1.as_u64()
+    });
+    ModelFacts {
+        context,
+        lacks_tools: lacks("tools"),
+        lacks_thinking: lacks("thinking"),
+        lacks_vision: lacks("vision"),
+    }
+}
+
+/// `/api/ps` of Ollama: the window that a loaded model has.
+fn loaded_window(loaded: &Value, model: &str) -> Option<u64> {
+    let models = loaded.get("models")?.as_array()?;
+    let tagged = format!("{model}:latest");
+    let is_it = |entry: &&Value| {
+        ["name", "model"].iter().any(|key| {
+            entry.get(*key).and_then(Value::as_str).is_some_and(|it| it == model || it == tagged)
+        })
+    };
+    models.iter().find(is_it)?.get("context_length")?.as_u64()
+}
+
+/// `/api/v0/models` of LM Studio. The window of a model that is not loaded yet is not known.
+fn of_studio(models: &Value, model: &str) -> ModelFacts {
+    let list = models.get("data").and_then(Value::as_array);
+    let entry = list.and_then(|list| list.iter().find(|entry| entry["id"] == model));
+    let kind = entry.and_then(|entry| entry.get("type")).and_then(Value::as_str);
+    ModelFacts {
+        context: entry.and_then(|entry| entry.get("loaded_context_length")?.as_u64()),
+        lacks_vision: kind == Some("llm"),
+        ..ModelFacts::default()
+    }
+}
+
+/// `/props` of llama.cpp.
+fn of_properties(properties: &Value) -> ModelFacts {
+    let context = properties.pointer("/default_generation_settings/n_ctx");
+    let flag = |pointer: &str| properties.pointer(pointer).and_then(Value::as_bool);
+    ModelFacts {
+        context: context.and_then(Value::as_u64),
+        lacks_tools: flag("/chat_template_caps/supports_tools") == Some(false),
+        lacks_vision: flag("/modalities/vision") == Some(false),
+        ..ModelFacts::default()
+    }
+}
+
+/// `/models` of vLLM.
+fn of_models(models: &Value, model: &str) -> ModelFacts {
+    let list = models.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let entry = list.iter().find(|entry| entry["id"] == model).or(match list {
+        // A server with one model answers for every name.
+        [only] => Some(only),
+        _ => None,
+    });
+    let context = entry.and_then(|entry| entry.get("max_model_len")?.as_u64());
+    ModelFacts { context, ..ModelFacts::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_every_server_are_read() {
+        let llama = json!({"default_generation_settings": {"n_ctx": 8192},
+            "chat_template_caps": {"supports_tools": false}});
+        let facts = of_properties(&llama);
+        assert_eq!((facts.context, facts.lacks_tools), (Some(8192), true));
+        assert_eq!(of_properties(&json!({"x": 1})), ModelFacts::default());
+
+        let vllm = json!({"data": [{"id": "m", "max_model_len": 4096}]});
+        assert_eq!(of_models(&vllm, "other").context, Some(4096));
+        let two =
+            json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]});
+        assert_eq!(of_models(&two, "b").context, Some(2));
+        assert_eq!(of_models(&two, "c").context, None);
+
+        let shown = json!({"capabilities": ["completion", "tools"],
+            "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960}});
+        let facts = of_show(&shown);
+        assert_eq!((facts.context, facts.lacks_tools), (Some(40_960), false));
+        assert!(facts.lacks_thinking && facts.lacks_vision);
+        assert_eq!(of_show(&json!({"license": "x"})), ModelFacts::default());
+
+        let loaded = json!({"models": [{"name": "qwen3:latest", "context_length": 4096}, 7]});
+        assert_eq!(loaded_window(&loaded, "qwen3"), Some(4096));
+        assert_eq!(loaded_window(&loaded, "qwen3:8b"), None);
+
+        let studio = json!({"data": [{"id": "m", "type": "vlm", "loaded_context_length": 4096},
+            {"id": "n", "type": "llm", "max_context_length": 9}]});
+        assert_eq!(of_studio(&studio, "m").context, Some(4096));
+        assert!(of_studio(&studio, "n").lacks_vision && of_studio(&studio, "n").context.is_none());
+    }
+}
