@@ -4,6 +4,7 @@
 //! This crate does not decide whether a command may run, reads no settings, and formats nothing
 //! for the model.
 
+pub mod agent_process;
 pub mod background;
 pub mod capture;
 mod command;

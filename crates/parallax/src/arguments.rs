@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Doctor(crate::doctor_command::DoctorArguments),
     /// Manage the git worktrees that sessions work in
     Worktrees(crate::worktrees_command::WorktreesArguments),
+    /// Run many tasks, each in an agent and a git worktree of its own
+    Batch(crate::batch_command::BatchArguments),
     /// Serve sessions over HTTP
     Serve(crate::serve_command::ServeArguments),
     /// Print a completion script for a shell
@@ -596,7 +598,7 @@ fn work_modes() -> impl TypedValueParser<Value = ApprovalMode> {
         .map(|text| ApprovalMode::parse(&text).unwrap_or_default())
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim().trim_start_matches('$').parse::<f64>().ok();
     let amount = amount.filter(|amount| amount.is_finite() && *amount > 0.0);
     amount.ok_or_else(|| {

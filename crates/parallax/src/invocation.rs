@@ -19,6 +19,7 @@ use crate::arguments::{
     SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
+use crate::batch_command::BatchArguments;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::extending::{Extending, log_it};
@@ -78,6 +79,8 @@ pub(crate) enum Invocation {
     Stats(StatsArguments),
     /// Manage worktrees of sessions.
     Worktrees(WorktreesAction),
+    /// Run a batch, or work with its results.
+    Batch(Box<BatchArguments>),
     /// Check the machine.
     Doctor(DoctorArguments),
     /// List the sessions of the project.
@@ -284,6 +287,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
+        Some(Command::Batch(batch)) => return Ok(Invocation::Batch(Box::new(batch))),
         Some(Command::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),

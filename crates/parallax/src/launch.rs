@@ -20,8 +20,8 @@ use crate::start::{self, Started, delete_session, format_of, list_sessions, star
 use crate::surroundings::Surroundings;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
-    acp_command, auth_command, demo, devtools_command, doctor_command, interactive, log,
-    man_command, mcp_command, models_command, policy_command, sandbox_command, serve_command,
+    acp_command, auth_command, batch_command, demo, devtools_command, doctor_command, interactive,
+    log, man_command, mcp_command, models_command, policy_command, sandbox_command, serve_command,
     sessions_command, stats_command, trust_command, undo_command,
 };
 
@@ -217,6 +217,9 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         }
         Invocation::DevTools(typed) => {
             return devtools_command::run(typed).await.map_err(|failure| early(failure, None));
+        }
+        Invocation::Batch(typed) => {
+            return batch_command::run(*typed).await.map_err(|failure| early(failure, None));
         }
         Invocation::Acp { settings } => return Ok(acp_command::run(settings).await),
         Invocation::Demo => return Ok(demo::run().await),

@@ -5,6 +5,7 @@ mod acp_command;
 mod agents_command;
 mod arguments;
 mod auth_command;
+mod batch_command;
 mod commands_command;
 mod crash;
 mod demo;
@@ -71,6 +72,7 @@ fn main() -> std::process::ExitCode {
     }
     home_variable::restore();
     crash::install();
+    parallax_batch::end_with_batch();
     let argv: Vec<OsString> = std::env::args_os().collect();
     let around = Surroundings::look();
     let spelling::Spelled { argv, before_subcommand } = spelling::spelled(&argv);

@@ -5,6 +5,7 @@
 mod carry;
 mod git;
 mod manage;
+mod unattended;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -18,6 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use git::Git;
 pub use manage::{ListedWorktree, Worktrees};
+pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
 
 /// What `--worktree`, `--from`, and `--carry` ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

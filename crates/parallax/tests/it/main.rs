@@ -14,6 +14,7 @@ mod administrator;
 mod agents;
 mod agents_resumed;
 mod bash_stubs;
+mod batch;
 mod budget;
 mod commands;
 mod container;

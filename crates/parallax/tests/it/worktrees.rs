@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{World, finish};
 
 /// A world whose project is a repository with a commit.
-fn repository(script: &Value) -> World {
+pub fn repository(script: &Value) -> World {
     let world = World::new(&script.to_string());
     std::fs::write(world.home.project().join("a.txt"), "one\n").expect("a file");
     std::fs::write(world.home.project().join(".gitignore"), "*.local\n.env\n").expect("a file");
@@ -18,7 +18,7 @@ fn repository(script: &Value) -> World {
 }
 
 #[expect(clippy::disallowed_methods, reason = "tests start git themselves")]
-fn git(world: &World, arguments: &[&str]) -> String {
+pub fn git(world: &World, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(arguments);
     let done = finish_git(command.current_dir(world.home.project()));

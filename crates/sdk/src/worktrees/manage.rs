@@ -82,6 +82,11 @@ pub(super) fn delete(record: &WorktreeRecord) -> Result<(), Failure> {
     } else if record.path.exists() {
         remove_all(&record.path)?;
     }
+    remove_record(record)
+}
+
+/// Removes the record of a worktree that is gone.
+pub(super) fn remove_record(record: &WorktreeRecord) -> Result<(), Failure> {
     let project = record.path.parent().unwrap_or(&record.path);
     let file = record_file(project, &record.name);
     fs::remove_file(&file)

@@ -1,0 +1,171 @@
+//! Starts an agent and follows it to its end.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use parallax_exec::Ending;
+use parallax_exec::agent_process::{AgentProcess, AgentProgram, MemoryLimits};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::BatchError;
+use crate::events::{EventReader, EventSummary};
+use crate::run_task::TaskUpdate;
+
+/// How often the events of an agent are read.
+const POLL: Duration = Duration::from_millis(100);
+/// How long an agent that is stopped may finish its tool calls.
+const DRAIN_TIME: Duration = Duration::from_secs(60);
+/// How long one may take to end that is out of time.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// What to start.
+#[derive(Debug)]
+pub(crate) struct AgentCommand {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) directory: PathBuf,
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    pub(crate) stdin: Option<PathBuf>,
+    /// Its output is appended here.
+    pub(crate) stdout: PathBuf,
+    /// So are its errors.
+    pub(crate) stderr: PathBuf,
+    pub(crate) limits: MemoryLimits,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// By itself, with this code (128 plus the number of a signal).
+    Exited(i32),
+    /// It was out of time.
+    TimedOut,
+    /// The batch is stopped.
+    Drained,
+}
+
+pub(crate) fn start(command: AgentCommand) -> Result<AgentProcess, BatchError> {
+    let append = |file: &Path| {
+        let opened = OpenOptions::new().create(true).append(true).open(file);
+        opened.map_err(|source| BatchError::Write { file: file.to_owned(), source })
+    };
+    let stdin = command.stdin.map(|file| {
+        File::open(&file).map_err(|source| BatchError::Read { file: file.clone(), source })
+    });
+    let program = AgentProgram {
+        arguments: command.arguments,
+        directory: command.directory,
+        variables: command.variables,
+        stdin: stdin.transpose()?,
+        stdout: append(&command.stdout)?,
+        stderr: append(&command.stderr)?,
+        limits: command.limits,
+        program: command.program.clone().into_os_string(),
+    };
+    AgentProcess::start(program)
+        .map_err(|source| BatchError::Read { file: command.program, source })
+}
+
+/// Sends what is new of a task.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    pub(crate) id: String,
+    pub(crate) updates: mpsc::Sender<TaskUpdate>,
+}
+
+impl Reporter {
+    pub(crate) async fn report(&self, summary: &EventSummary) {
+        let update = TaskUpdate {
+            id: self.id.clone(),
+            activity: summary.activity.clone(),
+            cost: summary.cost,
+            tokens: summary.tokens.total,
+            rate_limited: summary.rate_limited,
+        };
+        // The receiver may have ended.
+        let _ = self.updates.send(update).await;
+    }
+}
+
+/// Follows an agent, and reports what is new.
+pub(crate) async fn follow(
+    mut process: AgentProcess,
+    mut events: EventReader,
+    timeout: Option<Duration>,
+    drain: &CancellationToken,
+    reporter: &Reporter,
+) -> Result<(Stop, EventReader), BatchError> {
+    let started = Instant::now();
+    let mut stopped: Option<(Stop, Instant)> = None;
+    let code = loop {
+        tokio::select! {
+            ending = process.wait() => break code(ending),
+            () = tokio::time::sleep(POLL) => {}
+            () = drain.cancelled(), if stopped.is_none() => {
+                process.terminate();
+                stopped = Some((Stop::Drained, Instant::now() + DRAIN_TIME));
+            }
+        }
+        let (reader, changed) = read(events).await?;
+        events = reader;
+        if changed {
+            reporter.report(&events.summary).await;
+        }
+        let is_late = timeout.is_some_and(|timeout| started.elapsed() > timeout);
+        match stopped {
+            Some((_, end)) if Instant::now() > end => process.kill(),
+            None if is_late => {
+                process.terminate();
+                stopped = Some((Stop::TimedOut, Instant::now() + END_TIME));
+            }
+            _ => {}
+        }
+    };
+    let (events, _) = read(events).await?;
+    reporter.report(&events.summary).await;
+    let stop = match stopped {
+        // It may have finished before it noticed.
+        Some((stop, _)) if code != 0 => stop,
+        _ => Stop::Exited(code),
+    };
+    Ok((stop, events))
+}
+
+async fn read(mut events: EventReader) -> Result<(EventReader, bool), BatchError> {
+    crate::workspace::blocking(move || {
+        let changed = events.read_new().map_err(|error| {
+            BatchError::Input(format!("Failed to read the events of a task: {error}"))
+        })?;
+        Ok((events, changed))
+    })
+    .await
+}
+
+pub(crate) fn code(ending: Ending) -> i32 {
+    match ending {
+        Ending::Exited { code } => code,
+        Ending::Signalled { signal } => signal.saturating_add(128),
+    }
+}
+
+/// Waits for a command to end.
+pub(crate) async fn wait(
+    mut process: AgentProcess,
+    timeout: Duration,
+    drain: &CancellationToken,
+) -> Stop {
+    let stop = tokio::select! {
+        ending = process.wait() => return Stop::Exited(code(ending)),
+        () = tokio::time::sleep(timeout) => Stop::TimedOut,
+        () = drain.cancelled() => Stop::Drained,
+    };
+    process.terminate();
+    if tokio::time::timeout(END_TIME, process.wait()).await.is_err() {
+        process.kill();
+        process.wait().await;
+    }
+    stop
+}

@@ -1,0 +1,222 @@
+//! The directory of a batch: results, and what makes a second run safe.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::BatchError;
+use crate::plan::{PlannedTask, is_valid_id};
+use crate::result::{Attempt, TaskResult};
+
+/// Bytes of a JSON file that are read.
+const LARGEST_JSON: u64 = 64 * 1024 * 1024;
+/// How long agents of a process that crashed may take to end.
+const ORPHAN_TIME: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+
+/// The directory of a batch.
+#[derive(Debug, Clone)]
+pub struct BatchDirectory {
+    root: PathBuf,
+}
+
+/// Held while a process runs the batch. Agents end when it is released, also by a crash.
+#[derive(Debug)]
+pub struct BatchLock {
+    /// What the agents wait for.
+    pub(crate) file: PathBuf,
+    /// What every agent of this batch holds for its life.
+    pub(crate) agents: PathBuf,
+    _batch: File,
+    _own: File,
+}
+
+/// The files of one task.
+#[derive(Debug, Clone)]
+pub struct TaskDirectory {
+    root: PathBuf,
+}
+
+impl BatchDirectory {
+    /// Creates it where it is missing. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(root: &Path) -> Result<Self, BatchError> {
+        let failed = |file: &Path| {
+            let file = file.to_owned();
+            move |source| BatchError::Write { file, source }
+        };
+        fs::create_dir_all(root.join("results")).map_err(failed(root))?;
+        let root = root.canonicalize().map_err(failed(root))?;
+        // It is often in a repository, where its files should not be offered for a commit.
+        let ignore = root.join(".gitignore");
+        if !ignore.exists() {
+            fs::write(&ignore, "*\n").map_err(failed(&ignore))?;
+        }
+        Ok(Self { root })
+    }
+
+    /// One that exists.
+    ///
+    /// # Errors
+    /// When it is not the directory of a batch.
+    pub fn open(root: &Path) -> Result<Self, BatchError> {
+        if !root.join("results").is_dir() {
+            return Err(BatchError::Input(format!(
+                "`{}` has no results of a batch; run `parallax batch PLAN --out {0}` first",
+                root.display()
+            )));
+        }
+        let root = root
+            .canonicalize()
+            .map_err(|source| BatchError::Read { file: root.to_owned(), source })?;
+        Ok(Self { root })
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The directory of a task's results.
+    pub fn task(&self, id: &str) -> TaskDirectory {
+        TaskDirectory { root: self.root.join("results").join(id) }
+    }
+
+    /// The ids of all tasks with a directory, sorted. Blocking.
+    pub fn ids(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join("results")).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut ids: Vec<String> = names.filter(|name| is_valid_id(name)).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Locks it for this process, and waits until the agents of one that crashed have ended.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Another process runs the batch.
+    pub fn lock(&self) -> Result<BatchLock, BatchError> {
+        let locks = self.file("locks");
+        let failed = |source| BatchError::Write { file: locks.clone(), source };
+        fs::create_dir_all(&locks).map_err(failed)?;
+        let batch = open_lock(&locks.join("batch")).map_err(failed)?;
+        flock(&batch, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| BatchError::Busy(self.root.clone()))?;
+        let agents = locks.join("agents");
+        let all = open_lock(&agents).map_err(failed)?;
+        let end = Instant::now() + ORPHAN_TIME;
+        while flock(&all, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if Instant::now() > end {
+                return Err(BatchError::Input(format!(
+                    "Agents of an earlier run still work with `{}`; end them first",
+                    self.root.display()
+                )));
+            }
+            std::thread::sleep(POLL);
+        }
+        drop(all);
+        // A name of its own: an agent that waits for an earlier process must not mistake this
+        // one for it.
+        for entry in fs::read_dir(&locks).map_err(failed)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with("run-") {
+                // It is empty, and no agent waits for it any more.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        let file = locks.join(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        let own = open_lock(&file).map_err(failed)?;
+        flock(&own, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| failed(error.into()))?;
+        Ok(BatchLock { file, agents, _batch: batch, _own: own })
+    }
+}
+
+fn open_lock(file: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).open(file)
+}
+
+impl TaskDirectory {
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The result, if the task has ended. Blocking.
+    pub fn result(&self) -> Option<TaskResult> {
+        read_json(&self.file("result.json"))
+    }
+
+    /// The result of exactly this task.
+    pub(crate) fn result_of(&self, task: &PlannedTask) -> Option<TaskResult> {
+        self.result().filter(|result| result.input_hash == task.input_hash())
+    }
+
+    pub(crate) fn attempt(&self) -> Option<Attempt> {
+        read_json(&self.file("attempt.json"))
+    }
+
+    pub(crate) fn write_attempt(&self, attempt: &Attempt) -> Result<(), BatchError> {
+        write_json(&self.file("attempt.json"), attempt)
+    }
+
+    pub(crate) fn write_result(&self, result: &TaskResult) -> Result<(), BatchError> {
+        write_json(&self.file("result.json"), result)
+    }
+
+    /// Removes a file of it, if it is there.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), BatchError> {
+        let file = self.file(name);
+        match fs::remove_file(&file) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(BatchError::Write { file, source })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
+    let mut text = String::new();
+    File::open(file).ok()?.take(LARGEST_JSON).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Writes a file so that a reader sees the old or the new text, but no part of it.
+pub(crate) fn write_whole(file: &Path, text: &[u8]) -> Result<(), BatchError> {
+    let failed = |source| BatchError::Write { file: file.to_owned(), source };
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = file.with_file_name(name);
+    let mut written = File::create(&new).map_err(failed)?;
+    written.write_all(text).map_err(failed)?;
+    drop(written);
+    fs::rename(&new, file).map_err(failed)
+}
+
+pub(crate) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), BatchError> {
+    let failed = |error: serde_json::Error| BatchError::Write {
+        file: file.to_owned(),
+        source: error.into(),
+    };
+    let mut text = serde_json::to_vec_pretty(value).map_err(failed)?;
+    text.push(b'\n');
+    write_whole(file, &text)
+}

@@ -1,0 +1,66 @@
+//! How an agent of a batch notices that the process that started it is gone, also by a crash.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, getpgrp, getpid, kill_process, kill_process_group};
+
+use crate::directory::BatchLock;
+
+/// The variable that names the lock of the process that runs the batch.
+const LOCK: &str = "PARALLAX_BATCH_LOCK";
+/// The variable that names the lock that every agent of the batch holds.
+const AGENTS: &str = "PARALLAX_BATCH_AGENTS";
+/// How long an agent may take to end.
+const END_TIME: Duration = Duration::from_secs(20);
+
+/// The lock that this process holds for its life.
+static HELD: OnceLock<File> = OnceLock::new();
+
+/// The variables of an agent.
+pub(crate) fn variables(lock: &BatchLock) -> Vec<(OsString, OsString)> {
+    vec![
+        (LOCK.into(), lock.file.clone().into_os_string()),
+        (AGENTS.into(), lock.agents.clone().into_os_string()),
+    ]
+}
+
+/// In an agent of a batch, ends this process with the one that started it. Elsewhere, this does
+/// nothing. Call it once, early.
+pub fn end_with_batch() {
+    let (Some(lock), Some(agents)) = (std::env::var_os(LOCK), std::env::var_os(AGENTS)) else {
+        return;
+    };
+    // Where it cannot be opened, as in a sandbox, another process of the batch watches.
+    let Ok(agents) = File::open(agents) else { return };
+    if flock(&agents, FlockOperation::LockShared).is_err() {
+        return;
+    }
+    // Only one caller sets it.
+    let _ = HELD.set(agents);
+    // It ends with the process; nothing waits for it.
+    drop(std::thread::spawn(move || {
+        wait_for_end(Path::new(&lock));
+        // As at a signal of the user: the turn is interrupted, and the journal complete.
+        let _ = kill_process(getpid(), Signal::TERM);
+        std::thread::sleep(END_TIME);
+        if getpgrp() == getpid() {
+            let _ = kill_process_group(getpid(), Signal::KILL);
+        }
+    }));
+}
+
+/// Waits until no process holds the lock.
+fn wait_for_end(lock: &Path) {
+    // A lock that is gone belonged to a process that is gone.
+    let Ok(file) = File::open(lock) else { return };
+    while let Err(error) = flock(&file, FlockOperation::LockShared) {
+        if error != rustix::io::Errno::INTR {
+            return;
+        }
+    }
+}

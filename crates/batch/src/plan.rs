@@ -1,0 +1,336 @@
+//! Plans: TOML or JSON Lines, read into tasks.
+
+mod expand;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_protocol::policy::ApprovalMode;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::BatchError;
+use expand::RawPlan;
+
+/// Bytes of a plan or of a prompt file.
+const LARGEST_FILE: u64 = 64 * 1024 * 1024;
+/// Characters of an id.
+const LONGEST_ID: usize = 100;
+
+/// Tasks that are run together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Where it was read from.
+    pub file: PathBuf,
+    /// Its tasks, in order, with different ids.
+    pub tasks: Vec<PlannedTask>,
+}
+
+/// One prompt in one repository.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedTask {
+    /// Its name; the name of its directory of results, too.
+    pub id: String,
+    /// The repository.
+    pub repository: Repository,
+    /// What the work begins with; `None`: `HEAD`.
+    pub reference: Option<String>,
+    /// The prompt.
+    pub prompt: String,
+    /// The model; `None`: that of the settings.
+    pub model: Option<String>,
+    /// The approval mode; `None`: that of the settings.
+    pub approval_mode: Option<ApprovalMode>,
+    /// US dollars that it may cost.
+    pub max_cost: Option<f64>,
+    /// How long the agent may work.
+    pub timeout: Option<Duration>,
+    /// Commands before the agent.
+    pub setup: Vec<String>,
+    /// Commands after the agent, all of which must succeed.
+    pub check: Vec<String>,
+    /// Variables that it gets where the environment is not this one.
+    pub env: Vec<String>,
+    /// Words of the user, repeated in the result.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Where the files of a task come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repository {
+    /// A directory.
+    Directory(PathBuf),
+    /// Something that `git clone` takes.
+    Url(String),
+}
+
+/// A task as it is written. Every field but `id` may come from the defaults.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTask {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repo: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#ref: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_mode: Option<ApprovalMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Seconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    setup: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+/// A duration: a number of seconds, or text such as `10m`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Seconds(f64);
+
+impl Serialize for Seconds {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(f64),
+            Text(String),
+        }
+        let seconds = match Written::deserialize(deserializer)? {
+            Written::Number(seconds) => Some(seconds),
+            Written::Text(text) => seconds_of(&text),
+        };
+        let valid = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+        valid.map(Seconds).ok_or_else(|| {
+            serde::de::Error::custom("expected a duration such as 90, \"90s\", \"10m\", or \"1h\"")
+        })
+    }
+}
+
+fn seconds_of(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
+    let unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
+    let (number, factor) = unit.unwrap_or((text, 1.0));
+    number.parse::<f64>().ok().map(|number| number * factor)
+}
+
+impl Plan {
+    /// Reads a plan. Paths in it are relative to its directory. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that is not a plan.
+    pub fn load(file: &Path) -> Result<Self, BatchError> {
+        let text = read_text(file)?;
+        let is_toml = file.extension().is_some_and(|extension| extension == "toml");
+        let raw = if is_toml { RawPlan::from_toml(&text) } else { RawPlan::from_json_lines(&text) };
+        let invalid = |message: String| BatchError::Plan { file: file.to_owned(), message };
+        let directory = match file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let directory = directory
+            .canonicalize()
+            .map_err(|source| BatchError::Read { file: directory.clone(), source })?;
+        let mut tasks = Vec::new();
+        let mut ids = BTreeSet::new();
+        for (number, raw) in raw.and_then(RawPlan::expand).map_err(invalid)?.into_iter().enumerate()
+        {
+            let name = raw.id.clone().unwrap_or_else(|| format!("number {}", number + 1));
+            let task = raw.finish(&directory).map_err(|error| match error {
+                TaskError::Invalid(message) => invalid(format!("task `{name}`: {message}")),
+                TaskError::Read(error) => error,
+            })?;
+            if !ids.insert(task.id.to_lowercase()) {
+                return Err(invalid(format!("two tasks have the id `{}`", task.id)));
+            }
+            tasks.push(task);
+        }
+        if tasks.is_empty() {
+            return Err(invalid("the plan has no tasks".to_owned()));
+        }
+        Ok(Self { file: file.to_owned(), tasks })
+    }
+}
+
+/// Why a task cannot be used.
+enum TaskError {
+    Invalid(String),
+    Read(BatchError),
+}
+
+impl RawTask {
+    /// Takes from `defaults` what is not set.
+    fn with_defaults(self, defaults: &Self) -> Self {
+        let has_prompt = self.prompt.is_some() || self.prompt_file.is_some();
+        let prompt_of = |value: &Self| if has_prompt { None } else { value.prompt.clone() };
+        let file_of = |value: &Self| if has_prompt { None } else { value.prompt_file.clone() };
+        let mut labels = defaults.labels.clone().unwrap_or_default();
+        labels.extend(self.labels.unwrap_or_default());
+        Self {
+            id: self.id.or_else(|| defaults.id.clone()),
+            repo: self.repo.or_else(|| defaults.repo.clone()),
+            r#ref: self.r#ref.or_else(|| defaults.r#ref.clone()),
+            prompt: self.prompt.or_else(|| prompt_of(defaults)),
+            prompt_file: self.prompt_file.or_else(|| file_of(defaults)),
+            model: self.model.or_else(|| defaults.model.clone()),
+            approval_mode: self.approval_mode.or(defaults.approval_mode),
+            max_cost: self.max_cost.or(defaults.max_cost),
+            timeout: self.timeout.or(defaults.timeout),
+            setup: self.setup.or_else(|| defaults.setup.clone()),
+            check: self.check.or_else(|| defaults.check.clone()),
+            env: self.env.or_else(|| defaults.env.clone()),
+            labels: Some(labels),
+        }
+    }
+
+    fn finish(self, directory: &Path) -> Result<PlannedTask, TaskError> {
+        let invalid = |message: &str| TaskError::Invalid(message.to_owned());
+        let id = self.id.ok_or_else(|| invalid("`id` is missing"))?;
+        if !is_valid_id(&id) {
+            return Err(TaskError::Invalid(format!(
+                "an id has at most {LONGEST_ID} letters, digits, `-`, `_`, and `.`, and begins with \
+                 a letter or digit"
+            )));
+        }
+        let prompt = match (self.prompt, self.prompt_file) {
+            (Some(_), Some(_)) => {
+                return Err(invalid("`prompt` and `prompt_file` cannot be used together"));
+            }
+            (Some(prompt), None) => prompt,
+            (None, Some(file)) => read_text(&directory.join(file)).map_err(TaskError::Read)?,
+            (None, None) => return Err(invalid("`prompt` or `prompt_file` is missing")),
+        };
+        if prompt.trim().is_empty() {
+            return Err(invalid("the prompt is empty"));
+        }
+        if self.max_cost.is_some_and(|cost| !(cost.is_finite() && cost > 0.0)) {
+            return Err(invalid("`max_cost` must be greater than zero"));
+        }
+        let is_name = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
+        if !self.env.iter().flatten().all(is_name) {
+            return Err(invalid("`env` must list names of variables"));
+        }
+        let repository = match self.repo {
+            Some(repo) if is_url(&repo) => Repository::Url(repo),
+            Some(repo) if repo.starts_with('-') || repo.trim().is_empty() => {
+                return Err(invalid("`repo` must be a path or a URL"));
+            }
+            Some(repo) => Repository::Directory(directory.join(repo)),
+            None => Repository::Directory(directory.to_owned()),
+        };
+        let timeout = self.timeout.map(|Seconds(seconds)| Duration::try_from_secs_f64(seconds));
+        Ok(PlannedTask {
+            id,
+            repository,
+            reference: self.r#ref,
+            prompt,
+            model: self.model.filter(|model| !model.trim().is_empty()),
+            approval_mode: self.approval_mode,
+            max_cost: self.max_cost,
+            timeout: timeout.transpose().map_err(|_| invalid("`timeout` is too long"))?,
+            setup: self.setup.unwrap_or_default(),
+            check: self.check.unwrap_or_default(),
+            env: self.env.unwrap_or_default(),
+            labels: self.labels.unwrap_or_default(),
+        })
+    }
+}
+
+impl PlannedTask {
+    /// Identifies what the task does, as hexadecimal digits: a result with the same hash need not
+    /// be computed again.
+    pub fn input_hash(&self) -> String {
+        let input = serde_json::json!({
+            "id": self.id,
+            "repository": self.repository,
+            "ref": self.reference,
+            "prompt": self.prompt,
+            "model": self.model,
+            "approval_mode": self.approval_mode.map(ApprovalMode::as_str),
+            "max_cost": self.max_cost,
+            "timeout": self.timeout.map(|time| time.as_secs_f64()),
+            "setup": self.setup,
+            "check": self.check,
+            "env": self.env,
+        });
+        hex(&Sha256::digest(input.to_string()))
+    }
+
+    /// What is the same for all models that are compared on a task.
+    pub fn question_hash(&self) -> String {
+        let input = serde_json::json!({
+            "repository": self.repository,
+            "ref": self.reference,
+            "prompt": self.prompt,
+            "setup": self.setup,
+            "check": self.check,
+        });
+        hex(&Sha256::digest(input.to_string()))
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Whether a task may have this id: it becomes the name of a directory.
+pub(crate) fn is_valid_id(id: &str) -> bool {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
+    id.len() <= LONGEST_ID
+        && id.starts_with(|char: char| char.is_ascii_alphanumeric())
+        && id.chars().all(is_allowed)
+}
+
+fn is_url(repo: &str) -> bool {
+    let has_scheme = ["https://", "http://", "ssh://", "git://", "file://"]
+        .iter()
+        .any(|scheme| repo.starts_with(scheme));
+    // As in `git@host:path`; a path with a colon would have a slash before it.
+    let is_scp = repo.split_once(':').is_some_and(|(host, _)| {
+        host.contains('@') && !host.contains('/') && !host.starts_with('-')
+    });
+    has_scheme || is_scp
+}
+
+/// Reads a text of the user, up to a limit.
+pub(crate) fn read_text(file: &Path) -> Result<String, BatchError> {
+    use std::io::Read as _;
+    let failed = |source| BatchError::Read { file: file.to_owned(), source };
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).map_err(failed)?;
+    opened.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(failed(std::io::Error::other("it is larger than 64 MiB")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The result of a task: the same object from every executor.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// The agent finished, and all checks passed.
+    Succeeded,
+    /// The agent, a setup command, or a check failed.
+    Failed,
+    /// It was stopped; a later run resumes it.
+    Cancelled,
+    /// It took longer than its `timeout`.
+    Timeout,
+    /// It cost more than it may.
+    OverBudget,
+}
+
+impl TaskState {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 5] =
+        [Self::Succeeded, Self::Failed, Self::Timeout, Self::OverBudget, Self::Cancelled];
+
+    /// Its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Timeout => "timeout",
+            Self::OverBudget => "over_budget",
+        }
+    }
+}
+
+/// `result.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// The task.
+    pub id: String,
+    /// How it ended.
+    pub state: TaskState,
+    /// The exit code of the agent; of a signal, 128 plus its number. `None`: it was not started.
+    pub exit_code: Option<i32>,
+    /// Why it did not succeed; empty if it did.
+    pub reason: String,
+    /// The branch with the changes; `None`: nothing changed.
+    pub branch: Option<String>,
+    /// The newest commit of that branch.
+    pub commit: Option<String>,
+    /// The commit that the work began with.
+    pub base: Option<String>,
+    /// The SHA-256 hash of `patch.diff`.
+    pub patch_sha256: Option<String>,
+    /// Files that changed, relative to the repository.
+    pub files_changed: Vec<String>,
+    /// Tokens of all attempts.
+    pub tokens: TokenCounts,
+    /// US dollars of all attempts.
+    pub cost: f64,
+    /// The model that answered last.
+    pub model: Option<String>,
+    /// The session.
+    pub session_id: String,
+    /// When it started, as in RFC 3339.
+    pub started: String,
+    /// When it ended.
+    pub ended: String,
+    /// Times that it was started.
+    pub attempts: u32,
+    /// The checks that ran.
+    pub checks: Vec<CheckResult>,
+    /// The labels of the task.
+    pub labels: BTreeMap<String, String>,
+    /// The prompt's first line, for tables.
+    pub title: String,
+    /// The repository, for tables.
+    pub repo: String,
+    /// Identifies what the task was asked to do; see `PlannedTask::input_hash`.
+    pub input_hash: String,
+    /// The same for tasks that differ only in the model.
+    pub question_hash: String,
+}
+
+/// Tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCounts {
+    /// Of prompts, cached ones included.
+    pub input: u64,
+    /// Of prompts, those that were cached.
+    pub cached: u64,
+    /// Of answers and thoughts.
+    pub output: u64,
+    /// All.
+    pub total: u64,
+}
+
+impl std::ops::AddAssign for TokenCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.input = self.input.saturating_add(more.input);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.output = self.output.saturating_add(more.output);
+        self.total = self.total.saturating_add(more.total);
+    }
+}
+
+/// A command that checked the result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// The command.
+    pub command: String,
+    /// Whether it succeeded.
+    pub passed: bool,
+    /// Its exit code; `None`: it was killed, or could not be started.
+    pub exit_code: Option<i32>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// `attempt.json`: what is known of a task that has not ended, for the process that resumes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    /// What it was asked to do.
+    pub(crate) input_hash: String,
+    /// The session.
+    pub(crate) session_id: String,
+    /// The repository's checkout.
+    pub(crate) checkout: PathBuf,
+    /// The name of the worktree.
+    pub(crate) worktree: String,
+    /// When it started first.
+    pub(crate) started: String,
+    /// Times that it was started.
+    pub(crate) attempts: u32,
+    /// How far it is.
+    pub(crate) stage: AttemptStage,
+}
+
+/// How far a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AttemptStage {
+    /// The worktree is being made, and the setup commands run.
+    Setup,
+    /// The agent works.
+    Agent,
+}

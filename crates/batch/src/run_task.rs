@@ -1,0 +1,332 @@
+//! One task, from its worktree to its result. Every executor runs this.
+
+mod commands;
+mod finish;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_exec::agent_process::MemoryLimits;
+use parallax_protocol::ids::SessionId;
+use parallax_sdk::worktrees::{SessionProgress, Worktree};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{self, Reporter, Stop};
+use crate::directory::{BatchDirectory, BatchLock, TaskDirectory};
+use crate::error::BatchError;
+use crate::events::{EventEnd, EventReader, EventSummary};
+use crate::membership;
+use crate::plan::PlannedTask;
+use crate::result::{Attempt, AttemptStage, TaskResult, TaskState};
+use crate::workspace::{self, Serial, TaskWorkspace, blocking};
+
+/// The files that an attempt writes.
+const FILES: [&str; 7] = [
+    "result.json",
+    "patch.diff",
+    "answer.md",
+    "session.jsonl",
+    "log.txt",
+    "events.jsonl",
+    "attempt.json",
+];
+/// The exit code of a spent budget.
+const BUDGET_CODE: i32 = 57;
+
+/// Runs tasks of a batch.
+#[derive(Debug)]
+pub struct TaskRunner {
+    /// Where results go.
+    pub directory: BatchDirectory,
+    /// Ends the agents with this process.
+    pub lock: Arc<BatchLock>,
+    /// The agent's program.
+    pub program: PathBuf,
+    /// Arguments of every agent.
+    pub arguments: Vec<OsString>,
+    /// Limits of every agent and command.
+    pub limits: MemoryLimits,
+    /// Keeps changes of one repository apart.
+    pub serial: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// What a running task does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskUpdate {
+    /// The task.
+    pub id: String,
+    /// What it does, in a few words; from the model, so not safe to print.
+    pub activity: String,
+    /// US dollars so far.
+    pub cost: f64,
+    /// Tokens so far.
+    pub tokens: u64,
+    /// Answers with status 429 so far.
+    pub rate_limited: u64,
+}
+
+/// What one attempt works with.
+struct Running<'a> {
+    runner: &'a TaskRunner,
+    task: &'a PlannedTask,
+    files: TaskDirectory,
+    drain: &'a CancellationToken,
+    updates: &'a mpsc::Sender<TaskUpdate>,
+}
+
+/// How the agent, or what runs before and after it, ended.
+struct TaskOutcome {
+    state: TaskState,
+    exit_code: Option<i32>,
+    reason: String,
+}
+
+impl TaskOutcome {
+    fn new(state: TaskState, exit_code: Option<i32>, reason: impl Into<String>) -> Self {
+        Self { state, exit_code, reason: reason.into() }
+    }
+}
+
+impl TaskRunner {
+    /// Runs a task, or resumes it where an earlier process stopped. What is wrong with the task is
+    /// in the result. `allowance`: US dollars that it may cost, whatever the plan says.
+    ///
+    /// # Errors
+    /// When the result cannot be written.
+    pub async fn run(
+        &self,
+        task: &PlannedTask,
+        allowance: Option<f64>,
+        drain: &CancellationToken,
+        updates: &mpsc::Sender<TaskUpdate>,
+    ) -> Result<TaskResult, BatchError> {
+        let files = self.directory.task(&task.id);
+        let running = Running { runner: self, task, files, drain, updates };
+        let path = running.files.path().to_owned();
+        blocking(move || {
+            std::fs::create_dir_all(&path)
+                .map_err(|source| BatchError::Write { file: path.clone(), source })
+        })
+        .await?;
+        let started = now();
+        match running.run(allowance).await {
+            Ok(result) => Ok(result),
+            Err(error) => running.fail(&started, error.to_string()).await,
+        }
+    }
+
+    /// Removes what a process left that stopped between the result and the end of its task.
+    pub(crate) async fn clean_up(&self, task: &PlannedTask) -> Result<(), BatchError> {
+        let files = self.directory.task(&task.id);
+        let Some(attempt) = files.attempt() else { return Ok(()) };
+        let commit = files.result().and_then(|result| result.commit);
+        if let Some(workspace) =
+            TaskWorkspace::reopen(&attempt.checkout, &attempt.worktree, &self.serial).await?
+        {
+            workspace.remove(commit.as_deref()).await?;
+        }
+        files.remove("events.jsonl")?;
+        files.remove("attempt.json")
+    }
+
+    fn serial(&self) -> &Serial {
+        &self.serial
+    }
+}
+
+impl Running<'_> {
+    async fn run(&self, allowance: Option<f64>) -> Result<TaskResult, BatchError> {
+        let (mut attempt, workspace) = self.prepare().await?;
+        let mut events = EventReader::new(&self.files.file("events.jsonl"));
+        let failed_setup = match attempt.stage {
+            AttemptStage::Agent => None,
+            AttemptStage::Setup => self.set_up(&workspace).await?,
+        };
+        let outcome = match failed_setup {
+            Some(outcome) => outcome,
+            None => {
+                attempt.stage = AttemptStage::Agent;
+                let (outcome, read) =
+                    self.run_agent(&mut attempt, &workspace, events, allowance).await?;
+                events = read;
+                outcome
+            }
+        };
+        self.finish(attempt, workspace, events.summary, outcome).await
+    }
+
+    /// The worktree of an earlier attempt, or a new one.
+    async fn prepare(&self) -> Result<(Attempt, TaskWorkspace), BatchError> {
+        let (serial, hash) = (self.runner.serial(), self.task.input_hash());
+        let (checkout, reference) =
+            workspace::checkout(&self.runner.directory, self.task, serial).await?;
+        let previous = self.files.attempt();
+        let result = self.files.result_of(self.task);
+        if let Some(mut attempt) = previous.clone().filter(|previous| {
+            previous.input_hash == hash
+                && previous.stage == AttemptStage::Agent
+                && previous.checkout == checkout
+                && result.as_ref().is_none_or(|result| result.state == TaskState::Cancelled)
+        }) && let Some(workspace) =
+            TaskWorkspace::reopen(&checkout, &attempt.worktree, serial).await?
+        {
+            attempt.attempts = attempt.attempts.saturating_add(1);
+            self.files.write_attempt(&attempt)?;
+            return Ok((attempt, workspace));
+        }
+        if let Some(other) = previous.as_ref().filter(|previous| previous.checkout != checkout) {
+            let (checkout, name) = (other.checkout.clone(), other.worktree.clone());
+            let _one = serial.lock().await;
+            // That repository may be gone.
+            let _ = blocking(move || Ok(Worktree::discard_leftover(&checkout, &name)?)).await;
+        }
+        let earlier = result.map(|result| result.attempts).or_else(|| {
+            previous.filter(|previous| previous.input_hash == hash).map(|it| it.attempts)
+        });
+        let attempt = Attempt {
+            input_hash: hash,
+            session_id: new_session(),
+            checkout: checkout.clone(),
+            worktree: workspace::name(&self.runner.directory, self.task),
+            started: now(),
+            attempts: earlier.unwrap_or(0).saturating_add(1),
+            stage: AttemptStage::Setup,
+        };
+        for name in FILES {
+            self.files.remove(name)?;
+        }
+        let prompt = self.files.file("prompt.md");
+        crate::directory::write_whole(&prompt, self.task.prompt.as_bytes())?;
+        self.files.write_attempt(&attempt)?;
+        let workspace =
+            TaskWorkspace::create(&checkout, &attempt.worktree, reference.as_deref(), serial)
+                .await?;
+        Ok((attempt, workspace))
+    }
+
+    async fn run_agent(
+        &self,
+        attempt: &mut Attempt,
+        workspace: &TaskWorkspace,
+        mut events: EventReader,
+        allowance: Option<f64>,
+    ) -> Result<(TaskOutcome, EventReader), BatchError> {
+        events
+            .read_new()
+            .map_err(|source| BatchError::Read { file: self.files.file("events.jsonl"), source })?;
+        // An earlier process may have stopped after the agent.
+        if let Some(end) = events.summary.end.as_ref().filter(|end| !end.is_cancelled()) {
+            let code = match (end.is_success, end.is_budget()) {
+                (true, _) => 0,
+                (false, true) => BUDGET_CODE,
+                (false, false) => 1,
+            };
+            let outcome = self.judge(Stop::Exited(code), &events.summary);
+            return Ok((outcome, events));
+        }
+        let progress = workspace.session_progress(&SessionId::new(attempt.session_id.clone()))?;
+        let session = match progress {
+            SessionProgress::Finished => {
+                return Ok((TaskOutcome::new(TaskState::Succeeded, Some(0), ""), events));
+            }
+            SessionProgress::CutOff => "--resume",
+            SessionProgress::NotStarted => {
+                attempt.session_id = new_session();
+                "--session-id"
+            }
+        };
+        self.files.write_attempt(attempt)?;
+        let spent = events.summary.cost;
+        let limits = [self.task.max_cost.map(|cost| cost - spent), allowance];
+        let max_cost = limits.into_iter().flatten().reduce(f64::min);
+        if max_cost.is_some_and(|cost| cost <= 0.0) {
+            let reason = format!("It has cost ${spent:.2}, all that it may");
+            return Ok((TaskOutcome::new(TaskState::OverBudget, None, reason), events));
+        }
+        let process = agent::start(agent::AgentCommand {
+            program: self.runner.program.clone(),
+            arguments: self.arguments(session, &attempt.session_id, max_cost),
+            directory: workspace.directory().to_owned(),
+            variables: membership::variables(&self.runner.lock),
+            stdin: (progress == SessionProgress::NotStarted).then(|| self.files.file("prompt.md")),
+            stdout: self.files.file("events.jsonl"),
+            stderr: self.files.file("log.txt"),
+            limits: self.runner.limits.clone(),
+        })?;
+        let reporter = Reporter { id: self.task.id.clone(), updates: self.updates.clone() };
+        let (stop, events) =
+            agent::follow(process, events, self.task.timeout, self.drain, &reporter).await?;
+        let outcome = self.judge(stop, &events.summary);
+        Ok((outcome, events))
+    }
+
+    fn arguments(&self, session: &str, id: &str, max_cost: Option<f64>) -> Vec<OsString> {
+        let mut words = vec![session.to_owned(), id.to_owned()];
+        words.extend(["-o", "stream-json", "--stream-version", "2"].map(str::to_owned));
+        if let Some(model) = &self.task.model {
+            words.extend(["--model".to_owned(), model.clone()]);
+        }
+        if let Some(mode) = self.task.approval_mode {
+            words.extend(["--approval-mode".to_owned(), mode.as_str().to_owned()]);
+        }
+        if let Some(cost) = max_cost {
+            words.extend(["--max-cost".to_owned(), format!("{cost:.9}")]);
+        }
+        words.into_iter().map(OsString::from).chain(self.runner.arguments.iter().cloned()).collect()
+    }
+
+    /// What the end of the agent means.
+    fn judge(&self, stop: Stop, summary: &EventSummary) -> TaskOutcome {
+        let code = match stop {
+            Stop::Drained => {
+                return TaskOutcome::new(TaskState::Cancelled, None, "The batch was stopped");
+            }
+            Stop::TimedOut => {
+                let time = self.task.timeout.unwrap_or_default().as_secs_f64();
+                let reason = format!("The agent took longer than {time} s");
+                return TaskOutcome::new(TaskState::Timeout, None, reason);
+            }
+            Stop::Exited(code) => code,
+        };
+        let message = summary.end.as_ref().map(|end| end.message.clone()).unwrap_or_default();
+        let reason = |otherwise: String| if message.is_empty() { otherwise } else { message };
+        match code {
+            0 if summary.end.as_ref().is_some_and(|end| end.is_success) => {
+                TaskOutcome::new(TaskState::Succeeded, Some(0), "")
+            }
+            BUDGET_CODE => {
+                let reason = reason("The budget is spent".to_owned());
+                TaskOutcome::new(TaskState::OverBudget, Some(code), reason)
+            }
+            129.. => {
+                let reason = reason(format!("The agent was killed by signal {}", code - 128));
+                TaskOutcome::new(TaskState::Failed, Some(code), reason)
+            }
+            _ => {
+                let reason = reason(format!("The agent exited with code {code}; see log.txt"));
+                TaskOutcome::new(TaskState::Failed, Some(code), reason)
+            }
+        }
+    }
+}
+
+impl EventEnd {
+    fn is_cancelled(&self) -> bool {
+        self.error_type == "FatalCancellationError"
+    }
+
+    fn is_budget(&self) -> bool {
+        self.error_type == "BUDGET_SPENT"
+    }
+}
+
+fn new_session() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// The time as in RFC 3339.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}

@@ -1,0 +1,156 @@
+//! The end of a task: changes, checks, and the result.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use parallax_protocol::excerpt::one_line;
+use parallax_protocol::ids::SessionId;
+use sha2::{Digest as _, Sha256};
+
+use super::{Running, TaskOutcome, now};
+use crate::directory::write_whole;
+use crate::error::BatchError;
+use crate::events::EventSummary;
+use crate::plan::{PlannedTask, Repository, hex};
+use crate::result::{Attempt, TaskResult, TaskState};
+use crate::workspace::{TaskWorkspace, blocking};
+
+/// Characters of a title.
+const TITLE_LENGTH: usize = 72;
+
+impl Running<'_> {
+    /// Collects what the agent left, and writes the result. Until that is written, another process
+    /// does all of this again.
+    pub(super) async fn finish(
+        &self,
+        attempt: Attempt,
+        workspace: TaskWorkspace,
+        summary: EventSummary,
+        mut outcome: TaskOutcome,
+    ) -> Result<TaskResult, BatchError> {
+        let session = SessionId::new(attempt.session_id.clone());
+        let journal = workspace.journal(&session)?;
+        let base = workspace.base().to_owned();
+        let branch = workspace.branch().to_owned();
+        let mut result = self.result(&attempt, &summary);
+        result.base = Some(base);
+        if outcome.state == TaskState::Cancelled {
+            // The worktree stays for the run that resumes it.
+            return self.record(result, outcome).await;
+        }
+        let patch = self.files.file("patch.diff");
+        let (workspace, changes) = workspace.collect(title(self.task), patch.clone()).await?;
+        let mut checks = Vec::new();
+        if outcome.state == TaskState::Succeeded {
+            checks = self.check(&workspace, &mut outcome).await?;
+        }
+        if outcome.state == TaskState::Cancelled {
+            return self.record(result, outcome).await;
+        }
+        result.checks = checks;
+        result.branch = changes.commit.as_ref().map(|_| branch);
+        result.commit.clone_from(&changes.commit);
+        result.files_changed =
+            changes.files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+        let (copy, answer) = (self.files.file("session.jsonl"), self.files.file("answer.md"));
+        result.patch_sha256 = blocking(move || {
+            // A session without a prompt has none.
+            let _ = std::fs::copy(&journal, &copy);
+            write_whole(&answer, summary.answer.as_bytes())?;
+            sha256(&patch).map(Some)
+        })
+        .await?;
+        let result = self.record(result, outcome).await?;
+        workspace.remove(changes.commit.as_deref()).await?;
+        self.files.remove("events.jsonl")?;
+        self.files.remove("attempt.json")?;
+        Ok(result)
+    }
+
+    /// A task that could not be run.
+    pub(super) async fn fail(
+        &self,
+        started: &str,
+        reason: String,
+    ) -> Result<TaskResult, BatchError> {
+        let attempt = self.files.attempt().unwrap_or_else(|| Attempt {
+            input_hash: self.task.input_hash(),
+            session_id: String::new(),
+            checkout: self.files.path().to_owned(),
+            worktree: String::new(),
+            started: started.to_owned(),
+            attempts: 1,
+            stage: crate::result::AttemptStage::Setup,
+        });
+        let result = self.result(&attempt, &EventSummary::default());
+        self.record(result, TaskOutcome::new(TaskState::Failed, None, reason)).await
+    }
+
+    async fn record(
+        &self,
+        mut result: TaskResult,
+        outcome: TaskOutcome,
+    ) -> Result<TaskResult, BatchError> {
+        result.state = outcome.state;
+        result.exit_code = outcome.exit_code;
+        result.reason = outcome.reason;
+        result.ended = now();
+        let (files, written) = (self.files.clone(), result.clone());
+        blocking(move || files.write_result(&written)).await?;
+        Ok(result)
+    }
+
+    fn result(&self, attempt: &Attempt, summary: &EventSummary) -> TaskResult {
+        let task = self.task;
+        TaskResult {
+            id: task.id.clone(),
+            state: TaskState::Failed,
+            exit_code: None,
+            reason: String::new(),
+            branch: None,
+            commit: None,
+            base: None,
+            patch_sha256: None,
+            files_changed: Vec::new(),
+            tokens: summary.tokens,
+            cost: (summary.cost * 1e9).round() / 1e9,
+            model: summary.model.clone().or_else(|| task.model.clone()),
+            session_id: attempt.session_id.clone(),
+            started: attempt.started.clone(),
+            ended: String::new(),
+            attempts: attempt.attempts,
+            checks: Vec::new(),
+            labels: task.labels.clone(),
+            title: title(task),
+            repo: match &task.repository {
+                Repository::Directory(path) => path.display().to_string(),
+                Repository::Url(url) => url.clone(),
+            },
+            input_hash: task.input_hash(),
+            question_hash: task.question_hash(),
+        }
+    }
+}
+
+/// The first line of a prompt, for commits and tables.
+fn title(task: &PlannedTask) -> String {
+    let line = task.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or(&task.id);
+    let line = one_line(line.trim());
+    match line.char_indices().nth(TITLE_LENGTH) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
+        None => line,
+    }
+}
+
+fn sha256(file: &Path) -> Result<String, BatchError> {
+    let failed = |source| BatchError::Read { file: file.to_owned(), source };
+    let mut opened = std::fs::File::open(file).map_err(failed)?;
+    let mut hash = Sha256::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match opened.read(&mut buffer).map_err(failed)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(buffer.get(..count).unwrap_or_default()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Where a task works: a worktree of the repository that it names.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::ids::SessionId;
+use parallax_sdk::worktrees::{SessionProgress, Worktree, WorktreeChanges, WorktreeRequest};
+use sha2::{Digest as _, Sha256};
+
+use crate::directory::BatchDirectory;
+use crate::error::BatchError;
+use crate::plan::{PlannedTask, Repository, hex};
+
+/// Characters of a task's id in the name of its branch.
+const ID_LENGTH: usize = 50;
+
+/// The worktree of a task, whose methods do not block.
+#[derive(Debug)]
+pub(crate) struct TaskWorkspace {
+    worktree: Worktree,
+    checkout: PathBuf,
+    serial: Serial,
+}
+
+/// git changes what worktrees of a repository share only one at a time.
+pub(crate) type Serial = std::sync::Arc<tokio::sync::Mutex<()>>;
+
+/// Runs something that blocks.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BatchError> + Send + 'static,
+) -> Result<T, BatchError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(BatchError::Input(format!("A task of the batch crashed: {error}"))),
+    }
+}
+
+/// The name of a task's worktree, the same in every run of the batch.
+pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
+    let batch = directory.path().as_os_str().as_encoded_bytes();
+    let hash = hex(&Sha256::digest([batch, b"\0", task.id.as_bytes()].concat()));
+    let id: String = task.id.chars().take(ID_LENGTH).collect();
+    // Neither dots in a row nor an extension that git refuses can remain.
+    let id = id.replace('.', "-");
+    format!("{id}-{}", hash.get(..8).unwrap_or_default())
+}
+
+/// The checkout that holds the repository of a task, and what its work begins with.
+pub(crate) async fn checkout(
+    directory: &BatchDirectory,
+    task: &PlannedTask,
+    serial: &Serial,
+) -> Result<(PathBuf, Option<String>), BatchError> {
+    match &task.repository {
+        Repository::Directory(path) => Ok((path.clone(), task.reference.clone())),
+        Repository::Url(url) => {
+            let _one = serial.lock().await;
+            let hash = hex(&Sha256::digest(url));
+            let clones = directory.file("repositories");
+            let clone = clones.join(hash.get(..16).unwrap_or_default());
+            let (url, reference) = (url.clone(), task.reference.clone());
+            blocking(move || {
+                std::fs::create_dir_all(&clones)
+                    .map_err(|source| BatchError::Write { file: clones.clone(), source })?;
+                let reference = reference.as_deref();
+                let commit = parallax_sdk::worktrees::clone_repository(&url, &clone, reference)?;
+                Ok((clone, Some(commit)))
+            })
+            .await
+        }
+    }
+}
+
+impl TaskWorkspace {
+    /// A new one, without anything that an earlier attempt left.
+    pub(crate) async fn create(
+        checkout: &Path,
+        name: &str,
+        reference: Option<&str>,
+        serial: &Serial,
+    ) -> Result<Self, BatchError> {
+        let _one = serial.lock().await;
+        let (from, name) = (checkout.to_owned(), name.to_owned());
+        let request = WorktreeRequest {
+            name: Some(name.clone()),
+            from: reference.map(str::to_owned),
+            carry: false,
+        };
+        let worktree = blocking(move || {
+            Worktree::discard_leftover(&from, &name)?;
+            Ok(Worktree::create(&from, &request)?)
+        })
+        .await?;
+        Ok(Self { worktree, checkout: checkout.to_owned(), serial: serial.clone() })
+    }
+
+    /// That of an earlier attempt, if it is still there.
+    pub(crate) async fn reopen(
+        checkout: &Path,
+        name: &str,
+        serial: &Serial,
+    ) -> Result<Option<Self>, BatchError> {
+        let (from, name) = (checkout.to_owned(), name.to_owned());
+        let worktree = blocking(move || Ok(Worktree::reopen(&from, &name)?)).await?;
+        Ok(worktree.map(|worktree| Self {
+            worktree,
+            checkout: checkout.to_owned(),
+            serial: serial.clone(),
+        }))
+    }
+
+    /// Where the agent works.
+    pub(crate) fn directory(&self) -> &Path {
+        self.worktree.directory()
+    }
+
+    pub(crate) fn branch(&self) -> &str {
+        self.worktree.branch()
+    }
+
+    pub(crate) fn base(&self) -> &str {
+        self.worktree.base()
+    }
+
+    pub(crate) fn journal(&self, session: &SessionId) -> Result<PathBuf, BatchError> {
+        Ok(self.worktree.journal(session)?)
+    }
+
+    pub(crate) fn session_progress(
+        &self,
+        session: &SessionId,
+    ) -> Result<SessionProgress, BatchError> {
+        Ok(self.worktree.session_progress(session)?)
+    }
+
+    /// Commits what changed, and writes it as a patch.
+    pub(crate) async fn collect(
+        self,
+        message: String,
+        patch: PathBuf,
+    ) -> Result<(Self, WorktreeChanges), BatchError> {
+        blocking(move || {
+            self.worktree.commit_all(&message)?;
+            let changes = self.worktree.write_changes(&patch)?;
+            Ok((self, changes))
+        })
+        .await
+    }
+
+    /// Removes it, and its branch unless that holds a commit.
+    pub(crate) async fn remove(self, commit: Option<&str>) -> Result<(), BatchError> {
+        let Self { worktree, checkout, serial } = self;
+        let _one = serial.lock().await;
+        let commit = commit.map(str::to_owned);
+        blocking(move || match commit {
+            Some(commit) => Ok(worktree.remove_keeping_branch(&commit)?),
+            None => {
+                let name = worktree.name().to_owned();
+                // It is found again by its name once nothing holds its lock.
+                drop(worktree);
+                Ok(Worktree::discard_leftover(&checkout, &name)?)
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,208 @@
+//! Another process of an agent, or a command of the user, that works unattended: its output goes
+//! to files, and it leads a process group of its own, so that a Ctrl+C at the terminal reaches
+//! only this process.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::process::Child;
+
+use crate::Ending;
+
+/// What to start. It gets the variables of this process and then `variables`.
+#[derive(Debug)]
+pub struct AgentProgram {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The working directory.
+    pub directory: PathBuf,
+    /// Variables to add.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Its input; `None`: empty.
+    pub stdin: Option<File>,
+    /// Where its output goes.
+    pub stdout: File,
+    /// Where its errors go.
+    pub stderr: File,
+    /// Limits of its memory.
+    pub limits: MemoryLimits,
+}
+
+/// Limits of the memory of a process and of what it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Bytes of address space of each process; `None`: no limit.
+    pub address_space: Option<u64>,
+    /// A cgroup to run in.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// A running one. Dropping it kills its process group.
+#[derive(Debug)]
+pub struct AgentProcess {
+    child: Child,
+    pid: Option<Pid>,
+}
+
+/// Applies limits to itself, then becomes the program.
+const LIMITER: &str = r#"if [ -n "$1" ]; then echo $$ > "$1/cgroup.procs" || exit 125; fi
+if [ -n "$2" ]; then ulimit -v "$2" || exit 125; fi
+shift 2; exec "$@""#;
+
+impl AgentProcess {
+    /// Starts it. Must be called in a runtime.
+    ///
+    /// # Errors
+    /// When the program or directory does not exist, or the system refuses.
+    pub fn start(program: AgentProgram) -> io::Result<Self> {
+        let AgentProgram {
+            program,
+            arguments,
+            directory,
+            variables,
+            stdin,
+            stdout,
+            stderr,
+            limits,
+        } = program;
+        let (program, arguments) = limited(program, arguments, &limits);
+        #[expect(clippy::disallowed_methods, reason = "this is where agents are started")]
+        let child = tokio::process::Command::new(program)
+            .args(arguments)
+            .current_dir(directory)
+            .envs(variables)
+            .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
+            .stdout(Stdio::from(stdout))
+            .stderr(Stdio::from(stderr))
+            .process_group(0)
+            .spawn()?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        Ok(Self { child, pid })
+    }
+
+    /// Its process id, which is that of its group.
+    pub fn pid(&self) -> Option<i32> {
+        self.pid.map(|pid| pid.as_raw_nonzero().get())
+    }
+
+    /// Waits for its end. Cancel-safe.
+    pub async fn wait(&mut self) -> Ending {
+        let ending = self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from);
+        // What it left in its group ends with it.
+        self.kill();
+        self.pid = None;
+        ending
+    }
+
+    /// Asks the process, not its group, to end.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends a signal to the process, not its group.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            // It may have ended already.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Kills its process group.
+    pub fn kill(&self) {
+        if let Some(pid) = self.pid {
+            // It may have ended already.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The command line that applies the limits first.
+fn limited(
+    program: OsString,
+    arguments: Vec<OsString>,
+    limits: &MemoryLimits,
+) -> (OsString, Vec<OsString>) {
+    if *limits == MemoryLimits::default() {
+        return (program, arguments);
+    }
+    let kibibytes = limits.address_space.map(|bytes| (bytes / 1024).max(1).to_string());
+    let cgroup = limits.cgroup.clone().unwrap_or_default().into_os_string();
+    let mut all: Vec<OsString> = vec![
+        "-c".into(),
+        LIMITER.into(),
+        "sh".into(),
+        cgroup,
+        kibibytes.unwrap_or_default().into(),
+    ];
+    all.push(program);
+    all.extend(arguments);
+    ("/bin/sh".into(), all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    fn shell(folder: &std::path::Path, line: &str, limits: MemoryLimits) -> AgentProgram {
+        let file = |name: &str| File::create(folder.join(name)).expect("a file");
+        AgentProgram {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), line.into()],
+            directory: folder.to_owned(),
+            variables: vec![("WHO".into(), "me".into())],
+            stdin: None,
+            stdout: file("out"),
+            stderr: file("err"),
+            limits,
+        }
+    }
+
+    #[tokio::test]
+    async fn output_goes_to_a_file_and_limits_hold() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let limits = MemoryLimits { address_space: Some(512 << 20), cgroup: None };
+        let program = shell(folder.path(), "ulimit -v; echo $WHO; exit 7", limits);
+        let mut process = AgentProcess::start(program).expect("started");
+        assert_eq!(process.wait().await, Ending::Exited { code: 7 });
+        let mut text = String::new();
+        File::open(folder.path().join("out"))
+            .expect("out")
+            .read_to_string(&mut text)
+            .expect("read");
+        assert_eq!(text, "524288\nme\n");
+    }
+
+    #[tokio::test]
+    async fn group_ends_with_its_process() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let line = "sleep 60 & echo $! > pid";
+        let mut process = AgentProcess::start(shell(folder.path(), line, MemoryLimits::default()))
+            .expect("started");
+        assert_eq!(process.wait().await, Ending::Exited { code: 0 });
+        let pid = std::fs::read_to_string(folder.path().join("pid")).expect("a number");
+        let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("a process");
+        for _ in 0..1000 {
+            // An orphan that was killed may wait for its reaper.
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+            if stat.map_or(true, |stat| stat.contains(") Z ")) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        panic!("the child of the group is alive");
+    }
+}
