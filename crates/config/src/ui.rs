@@ -31,6 +31,8 @@ pub struct UiSettings {
     pub tells_background: bool,
     /// `ui.footer.showLabels`.
     pub footer_labels: bool,
+    /// The user chose the items (`ui.footer.items`): each is shown, noteworthy or not.
+    pub footer_is_chosen: bool,
     /// `ui.showLineNumbers`.
     pub line_numbers: bool,
     /// `ui.inlineThinkingMode` is `full`.
@@ -305,6 +307,7 @@ impl UiSettings {
                 Some("notify" | "inject")
             ),
             footer_labels: settings.get("ui.footer.showLabels") == Some(&Value::Bool(true)),
+            footer_is_chosen: settings.get("ui.footer.items").is_some(),
             line_numbers: flag("ui.showLineNumbers"),
             thoughts: settings.text("ui.inlineThinkingMode").as_deref() == Some("full"),
             screen_reader: flag("ui.accessibility.screenReader"),

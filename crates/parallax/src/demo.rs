@@ -149,7 +149,7 @@ impl Screen {
             ItemDone::Tool(tool) => {
                 let (mark, style) = match tool.status {
                     ToolStatus::Success => ("●", "36"),
-                    ToolStatus::Error | ToolStatus::Cancelled => ("✗", "31"),
+                    ToolStatus::Error | ToolStatus::Cancelled => ("✕", "31"),
                 };
                 let title = Sanitizer::clean(&tool.title).replace('\n', " ");
                 self.line(

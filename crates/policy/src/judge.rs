@@ -195,7 +195,7 @@ impl Policy {
     fn finding(&self, call: &Call<'_>, rule: Option<&Rule>) -> Finding {
         let tool = call.query.tool;
         let Some(rule) = rule else {
-            let why = format!("No rule is about `{tool}`, so it asks");
+            let why = format!("No rule covers `{tool}`, so it requires approval");
             return Finding::new(Decision::Ask, "no rule", why);
         };
         let label = rule.label();
@@ -204,8 +204,18 @@ impl Policy {
             (Decision::Deny, None) => format!("The rule {label} denies it"),
             (Decision::Ask, Some(message)) if rule.is_beside_allowed_commands() => message.clone(),
             (Decision::Ask, _) => match &rule.source {
-                Source::BuiltIn => format!("`{tool}` asks in mode `{}`", call.mode.as_str()),
-                _ => format!("The rule {label} asks"),
+                Source::BuiltIn => {
+                    format!("`{tool}` requires approval in `{}` mode", call.mode.as_str())
+                }
+                Source::Setting(key) => {
+                    format!("`{tool}` requires approval by the setting `{key}`")
+                }
+                Source::File { path, .. } => {
+                    format!("`{tool}` requires approval by a rule in `{}`", path.display())
+                }
+                Source::Session => {
+                    format!("`{tool}` requires approval by a rule of this session")
+                }
             },
             (Decision::Allow, _) => format!("The rule {label} allows it"),
         };

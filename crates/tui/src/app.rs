@@ -46,7 +46,7 @@ mod theme_choice;
 mod theme_sample;
 mod view;
 
-pub(crate) use theme_choice::choose as choose_theme;
+pub(crate) use theme_choice::{TerminalColors, choose as choose_theme};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ use parallax_protocol::ids::{ItemId, SteerId};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{Fallback, Route};
 use parallax_protocol::tool::Todo;
-use parallax_screen::{InputEvent, Line};
+use parallax_screen::{ColorDepth, InputEvent, Line};
 use parallax_sdk::Launch;
 use parallax_sdk::agents::SessionAgents;
 use parallax_sdk::custom_commands::{Commands, PromptCommand};
@@ -111,6 +111,10 @@ pub(crate) struct App {
     /// Models that took the place of others.
     pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) working: Option<Working>,
+    /// What the session had cost when the turn began, in US dollars.
+    cost_before: f64,
+    /// The text that the model writes now.
+    streams: Option<parallax_protocol::ids::ItemId>,
     /// Prompts that wait for the end of the turn.
     pub(crate) queued: Vec<String>,
     pub(crate) steering: Vec<Steering>,
@@ -216,7 +220,8 @@ pub(crate) struct App {
     unfolding: Option<(usize, usize)>,
     /// It was said that the key for YOLO inserts what was deleted.
     told_yank: bool,
-    pub(crate) terminal_background: Option<(u8, u8, u8)>,
+    /// The colors that the terminal has.
+    pub(crate) terminal: TerminalColors,
     /// Commands of people's own, by name, with what they are for.
     pub(crate) custom: Vec<(String, String)>,
     /// Whether these were read for the session.
@@ -305,6 +310,8 @@ impl App {
             route: None,
             fallbacks: Vec::new(),
             working: None,
+            cost_before: 0.0,
+            streams: None,
             queued: Vec::new(),
             steering: Vec::new(),
             steer_count: 0,
@@ -367,7 +374,7 @@ impl App {
             footer_order: Vec::new(),
             unfolding: None,
             told_yank: false,
-            terminal_background: None,
+            terminal: TerminalColors { background: None, depth: ColorDepth::True },
             custom: Vec::new(),
             custom_known: false,
             custom_notices: Vec::new(),
@@ -425,6 +432,9 @@ impl App {
     pub(crate) fn tick(&mut self) {
         self.now_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.end_toast();
+        if let Some(working) = &mut self.working {
+            working.count(self.now_ms);
+        }
         if self.shell.is_some() {
             self.retitle();
         }
@@ -585,7 +595,7 @@ impl App {
         let state = match (&self.working, self.questions.is_empty()) {
             (_, false) => title::State::Asking,
             _ if silent.is_some() => silent.unwrap_or(title::State::Slow),
-            (Some(working), _) => title::State::Working(working.subject.clone()),
+            (Some(working), _) => title::State::Working(working.what()),
             (None, _) if self.shell.is_some() => title::State::Working(self.shell_title.clone()),
             (None, _) => title::State::Ready,
         };

@@ -9,10 +9,11 @@ use parallax_protocol::tool::FileDiff;
 use parallax_screen::{Line, Span, Style};
 
 use crate::clean;
-use crate::highlight::Highlighter;
+use crate::highlight::{Highlighter, Pieces, Role};
 use crate::layout::{count, hard_wrap, shortened};
 use crate::theme::Theme;
 use hunks::{Change, Row};
+use marks::Marks;
 
 /// The marker before added or removed lines.
 const SIGNS: [&str; 4] = ["+ ", "- ", "added: ", "removed: "];
@@ -51,7 +52,7 @@ pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
         if hunks::only_blanks_changed(&changes) {
             page.note("only whitespace changed");
         }
-        changed(&changes, &mut page);
+        changed(&changes, &diff.file_path, &mut page);
     }
     page.end()
 }
@@ -63,13 +64,48 @@ pub fn first_change(rows: &[Line]) -> usize {
     rows.iter().position(is_change).unwrap_or(0)
 }
 
-fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
+/// A highlighter for the file.
+fn highlighter(path: &Path) -> Highlighter {
     let name = path.extension().or_else(|| path.file_name()).unwrap_or_default();
-    let mut highlighter = Highlighter::new(&name.to_string_lossy());
+    Highlighter::new(&name.to_string_lossy())
+}
+
+/// The colours of code on both sides of a change. Only for tinted rows: without a tint the
+/// colour of the text says what was added and removed.
+struct Code {
+    old: Highlighter,
+    new: Highlighter,
+    path: std::path::PathBuf,
+}
+
+impl Code {
+    fn new(path: &Path) -> Self {
+        Self { old: highlighter(path), new: highlighter(path), path: path.to_owned() }
+    }
+
+    /// The pieces of the next row.
+    fn pieces(&mut self, row: &Row<'_>) -> Pieces {
+        match row {
+            Row::Line { change: Change::Added, text, .. } => self.new.line(text),
+            Row::Line { change: Change::Removed, text, .. } => self.old.line(text),
+            Row::Line { text, .. } => {
+                self.old.line(text);
+                self.new.line(text)
+            }
+            // What is left out may have changed the state of the grammar.
+            Row::Gap => {
+                *self = Self::new(&self.path);
+                Pieces::new()
+            }
+        }
+    }
+}
+
+fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
+    let mut highlighter = highlighter(path);
     let [added, _, added_in_words, _] = SIGNS;
     let sign = if page.look.plain { added_in_words } else { added };
-    // The colours of code stand on the terminal's own background.
-    let style = Style { bg: None, ..page.look.theme.added };
+    let style = page.look.theme.added;
     for row in changes {
         let Row::Line { text, new, .. } = row else { continue };
         if page.is_full() {
@@ -79,13 +115,21 @@ fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
         let text = clean::line_in_full(text.strip_suffix('\r').unwrap_or(text));
         let pieces = highlighter.line(&text);
         let look = crate::markdown::Look::new(page.look.theme, page.look.width);
-        let spans = crate::markdown::code_spans(&text, &pieces, &look);
+        let mut spans = crate::markdown::code_spans(&text, &pieces, &look);
+        for span in &mut spans {
+            span.style.bg = span.style.bg.or(style.bg);
+        }
         page.put(*new, sign, spans, style);
     }
 }
 
-fn changed(changes: &[Row<'_>], page: &mut Rows<'_>) {
+fn changed(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     let theme = page.look.theme;
+    let mut code = theme.added.bg.is_some().then(|| Code::new(path));
+    let mut pieces = |row: &Row<'_>| match &mut code {
+        Some(code) => code.pieces(row),
+        None => Pieces::new(),
+    };
     let mut at = 0;
     while at < changes.len() {
         // Lines that were removed, and those that came in their place.
@@ -103,7 +147,8 @@ fn changed(changes: &[Row<'_>], page: &mut Rows<'_>) {
         }
         if at == end {
             if let Some(row) = changes.get(at) {
-                page.row(row, &[], Style::PLAIN, Style::PLAIN);
+                let pieces = if page.is_full() { Pieces::new() } else { pieces(row) };
+                page.row(row, (&Marks::new(), &pieces), Style::PLAIN, Style::PLAIN);
             }
             at += 1;
             continue;
@@ -114,14 +159,34 @@ fn changed(changes: &[Row<'_>], page: &mut Rows<'_>) {
             let (removed, added) = (&changes[at..middle], &changes[middle..end]);
             let (old, new) = marks::words(removed, added);
             for (row, marks) in removed.iter().zip(&old) {
-                page.row(row, marks, theme.removed, theme.removed_word);
+                page.row(row, (marks, &pieces(row)), theme.removed, theme.removed_word);
             }
             for (row, marks) in added.iter().zip(&new) {
-                page.row(row, marks, theme.added, theme.added_word);
+                page.row(row, (marks, &pieces(row)), theme.added, theme.added_word);
             }
         }
         at = end;
     }
+}
+
+/// A line in stretches of one look: where each ends, whether it changed, what it is in code.
+fn stretches(
+    length: usize,
+    marks: &[(usize, bool)],
+    pieces: &[(usize, Role)],
+) -> Vec<(usize, bool, Option<Role>)> {
+    let mut ends: Vec<usize> =
+        marks.iter().map(|mark| mark.0).chain(pieces.iter().map(|piece| piece.0)).collect();
+    ends.push(length);
+    ends.retain(|end| *end <= length);
+    ends.sort_unstable();
+    ends.dedup();
+    let at = |end: usize| {
+        let marked = marks.iter().find(|mark| mark.0 >= end).is_some_and(|mark| mark.1);
+        let role = pieces.iter().find(|piece| piece.0 >= end).map(|piece| piece.1);
+        (end, marked, role)
+    };
+    ends.into_iter().map(at).collect()
 }
 
 /// Rows that are counted, up to the most that may be.
@@ -156,7 +221,14 @@ impl<'l> Rows<'l> {
         self.rows.push(Line::styled(text, self.look.theme.secondary.italic()));
     }
 
-    fn row(&mut self, row: &Row<'_>, marks: &[(usize, bool)], style: Style, word: Style) {
+    /// A row with its changed words and its pieces of code.
+    fn row(
+        &mut self,
+        row: &Row<'_>,
+        (marks, pieces): (&Marks, &Pieces),
+        style: Style,
+        word: Style,
+    ) {
         let Row::Line { change, text, old, new } = row else {
             if !self.is_full() {
                 let sign = if self.look.plain { "…" } else { "⋯" };
@@ -179,12 +251,13 @@ impl<'l> Rows<'l> {
         let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
         // How the line ends is none of its text.
         let text = text.strip_suffix('\r').unwrap_or(text);
-        let whole = [(text.len(), false)];
-        for (end, marked) in if marks.is_empty() { &whole } else { marks } {
-            let piece = clean::line_in_full(text.get(begin..(*end).min(text.len())).unwrap_or(""));
+        for (end, marked, role) in stretches(text.len(), marks, pieces) {
+            let piece = clean::line_in_full(text.get(begin..end).unwrap_or(""));
             let piece = clean::expand_tabs(&piece, &mut column).into_owned();
-            spans.push(Span::styled(piece, if *marked { style.patch(word) } else { style }));
-            begin = *end;
+            let code = role.map(|role| Style { bg: None, ..role.style(self.look.theme) });
+            let own = style.patch(code.unwrap_or_default());
+            spans.push(Span::styled(piece, if marked { own.patch(word) } else { own }));
+            begin = end;
         }
         self.put(number, sign, spans, style);
     }
@@ -207,7 +280,10 @@ impl<'l> Rows<'l> {
                 _ => (blank.clone(), " ".repeat(sign.len())),
             };
             let number_style = theme.secondary.patch(Style { fg: None, ..style });
-            let mut row = vec![Span::styled(number, number_style), Span::styled(sign, style)];
+            let mut row = vec![
+                Span::styled(number, number_style),
+                Span::styled(sign, theme.diff_sign(style)),
+            ];
             row.extend(pieces);
             row.retain(|span| !span.text.is_empty());
             self.rows.push(Line { spans: row, fill, picture: None });

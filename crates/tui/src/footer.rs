@@ -57,6 +57,10 @@ pub(crate) struct Facts {
     pub(crate) warn_at: f64,
     /// Commands that run in the background.
     pub(crate) background: usize,
+    /// The key that changes the mode; empty: none.
+    pub(crate) mode_key: String,
+    /// Items that only say that all is well are shown, too: the user asked for them.
+    pub(crate) shows_all: bool,
     /// Files that are open in the connected editor; `None`: there is no connection.
     pub(crate) open_files: Option<usize>,
 }
@@ -135,6 +139,7 @@ pub(crate) fn rows(
         drawn.pop();
     }
     shorten_model(&mut drawn, used, labels, width);
+    name_key(&mut drawn, facts, (used, labels, width), theme);
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
         let cell = cell(item, &spans, labels);
@@ -159,6 +164,24 @@ pub(crate) fn rows(
         (_, true) => Vec::new(),
         (true, false) => vec![names, values],
         (false, false) => vec![values],
+    }
+}
+
+/// The key that changes the mode behind its name, where all items leave room for it.
+fn name_key(
+    drawn: &mut [Drawn],
+    facts: &Facts,
+    (used, labels, width): (usize, bool, usize),
+    theme: &Theme,
+) {
+    if facts.mode_key.is_empty() {
+        return;
+    }
+    let mode = |drawn: &mut [Drawn]| drawn.iter().position(|(item, _)| *item == FooterItem::Mode);
+    let Some(at) = mode(drawn) else { return };
+    drawn[at].1.push(Span::styled(format!(" ({})", facts.mode_key), theme.secondary));
+    if excess(drawn, used, labels, width).is_some() {
+        drawn[at].1.pop();
     }
 }
 
@@ -232,6 +255,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
                 .map(|name| format!("⎇ {}", truncate(name, 40)))
                 .unwrap_or_default(),
         ),
+        FooterItem::Sandbox if facts.confined && !facts.shows_all => Vec::new(),
         FooterItem::Sandbox => {
             let style = if facts.confined { theme.secondary } else { theme.warning };
             match facts.sandbox.is_empty() {
@@ -239,6 +263,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
                 false => vec![Span::styled(facts.sandbox.clone(), style)],
             }
         }
+        FooterItem::Trust if facts.trusted && !facts.shows_all => Vec::new(),
         FooterItem::Trust if facts.trusted => plain("trusted".to_owned()),
         FooterItem::Trust => vec![Span::styled("untrusted", theme.warning)],
         FooterItem::ContextUsed => context(facts, theme),
@@ -278,11 +303,9 @@ pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// `▰▰▱▱▱▱▱▱ 23%`
+/// `23% context`
 fn context(facts: &Facts, theme: &Theme) -> Vec<Span> {
     let Some(percent) = facts.percent() else { return Vec::new() };
-    const CELLS: u64 = 8;
-    let full = (percent.min(100) * CELLS).div_ceil(100);
     #[expect(clippy::cast_precision_loss, reason = "a share between 0 and 1")]
     let share = percent as f64 / 100.0;
     let style = match () {
@@ -290,12 +313,7 @@ fn context(facts: &Facts, theme: &Theme) -> Vec<Span> {
         () if share >= facts.warn_at => theme.warning,
         () => theme.secondary,
     };
-    let bar = |cells: u64, sign: &str| sign.repeat(usize::try_from(cells).unwrap_or(0));
-    vec![
-        Span::styled(bar(full, "▰"), style),
-        Span::styled(bar(CELLS - full, "▱"), theme.border),
-        Span::styled(format!(" {percent}%"), style),
-    ]
+    vec![Span::styled(format!("{percent}% context"), style)]
 }
 
 /// `12.3k↑ (87% cached) 1.2k↓`
@@ -384,10 +402,24 @@ mod tests {
         let rows = rows(&facts(), &USUAL, false, 120, &Theme::default());
         assert_eq!(
             rows[0].text(),
-            "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox \
-             · trusted"
+            "default · gemini-3-pro · 25% context · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main"
         );
         assert_eq!(rows.len(), 1);
+        let chosen = Facts { shows_all: true, ..facts() };
+        let row = super::rows(&chosen, &USUAL, false, 120, &Theme::default())[0].text();
+        assert!(row.ends_with(" · ⎇ main · sandbox · trusted"), "{row}");
+        let risky =
+            Facts { confined: false, sandbox: "no sandbox".to_owned(), trusted: false, ..facts() };
+        let row = super::rows(&risky, &USUAL, false, 120, &Theme::default())[0].text();
+        assert!(row.ends_with(" · ⎇ main · no sandbox · untrusted"), "{row}");
+    }
+
+    #[test]
+    fn the_key_of_the_mode_is_named_where_there_is_room() {
+        let facts = Facts { mode_key: "shift+tab".to_owned(), ..facts() };
+        let row = |width| rows(&facts, &USUAL, false, width, &Theme::default())[0].text();
+        assert!(row(100).starts_with("default (shift+tab) · gemini-3-pro · "), "{}", row(100));
+        assert!(row(80).starts_with("default · gemini-3-pro · "), "{}", row(80));
     }
 
     #[test]
@@ -401,11 +433,11 @@ mod tests {
         };
         let row = |width| rows(&facts, &USUAL, false, width, &Theme::default())[0].text();
         assert_eq!(
-            row(80),
-            "default · auto-gemini-3 → 3-fl… · ▰▰▱▱▱▱▱▱ 25% · 1.0k↑ 1.2k↓ · sandbox · trusted"
+            row(72),
+            "default · auto-gemini-3 → 3-flash-preview-0… · 25% context · 1.0k↑ 1.2k↓"
         );
         assert!(row(120).contains("auto-gemini-3 → 3-flash-preview-09-2026"), "{}", row(120));
-        assert!(row(76).starts_with("default · auto-gemini-3 · ▰"), "{}", row(76));
+        assert!(row(56).starts_with("default · auto-gemini-3 · 25%"), "{}", row(56));
     }
 
     #[test]
@@ -454,10 +486,10 @@ mod tests {
         let facts = Facts { directory: "crates/tui".to_owned(), ..facts() };
         let items = [&USUAL[..], &[FooterItem::Workspace]].concat();
         let row = |width| rows(&facts, &items, false, width, &Theme::default())[0].text();
-        assert!(row(140).ends_with(" · trusted · crates/tui"), "{}", row(140));
+        assert!(row(140).ends_with(" · ⎇ main · crates/tui"), "{}", row(140));
         // It takes nothing from the others.
-        let without = rows(&facts, &USUAL, false, 92, &Theme::default())[0].text();
-        assert_eq!(row(92), without);
+        let without = rows(&facts, &USUAL, false, 75, &Theme::default())[0].text();
+        assert_eq!(row(75), without);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod load;
 mod page;
 mod scopes;
 
-use parallax_screen::Style;
+use parallax_screen::{Line, Span, Style};
 use syntect::parsing::{ParseState, ScopeStack};
 
 pub(crate) use load::{is_loaded, wait_a_moment, when_loaded};
@@ -150,6 +150,31 @@ impl Highlighter {
             };
         }
     }
+}
+
+/// A line of a shell command in its colours, on top of a style.
+pub(crate) fn shell_line(
+    highlighter: &mut Highlighter,
+    text: &str,
+    style: Style,
+    theme: &Theme,
+) -> Line {
+    let mut begin = 0;
+    let mut line = Line::EMPTY;
+    for (end, role) in highlighter.line(text) {
+        let own = match role {
+            Role::Plain => style,
+            role => style.patch(role.style(theme)),
+        };
+        line.push(Span::styled(text.get(begin..end).unwrap_or("").to_owned(), own));
+        begin = end;
+    }
+    line
+}
+
+/// A highlighter for shell commands.
+pub(crate) fn shell() -> Highlighter {
+    Highlighter::new("bash")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use parallax_screen::{Line, Span, truncate};
 use crate::clean;
 use crate::dialog::mark;
 use crate::theme::Theme;
+use crate::tokens::pointer;
 
 /// The hunks of a unified diff, and which of them are wanted.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +58,7 @@ impl Hunks {
         let mut rows = Vec::new();
         for (index, hunk) in self.hunks.iter().enumerate().skip(self.cursor) {
             let (style, sign) = mark(self.taken.get(index).copied().unwrap_or(false), theme);
-            let pointer = if index == self.cursor { "❯ " } else { "  " };
+            let pointer = pointer(index == self.cursor);
             for (at, line) in hunk.iter().enumerate() {
                 let line = line.strip_suffix('\r').unwrap_or(line);
                 let text = clean::line_in_full(line).replace('\t', "    ");

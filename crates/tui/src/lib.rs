@@ -29,6 +29,7 @@ mod status;
 mod terminal_keys;
 pub mod theme;
 mod title;
+mod tokens;
 pub mod transcript;
 
 pub use face::{FaceOptions, Left, run};

@@ -79,7 +79,7 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         }
     }
     let calls = format!(
-        "{} (✓ {} ✗ {}){}",
+        "{} (✓ {} ✕ {}){}",
         tools.total_calls,
         tools.total_success,
         tools.total_fail,

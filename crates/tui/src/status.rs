@@ -6,24 +6,28 @@ use parallax_screen::{Line, Span, text_width};
 
 use parallax_sdk::settings::LoadingPhrases;
 
-use crate::layout::shortened;
+use crate::app::cut_marked;
+use crate::footer;
 use crate::phrases::phrase;
 use crate::theme::Theme;
+use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS};
 
-/// The spinner's faces; one every [`TICK_MS`].
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How long each face stands, in milliseconds.
-pub(crate) const TICK_MS: u64 = 120;
-/// Columns that what is done keeps, beside keys that may be left out.
+/// Columns that what is done keeps, beside facts and keys that may be left out.
 const SUBJECT: usize = 12;
+/// Bytes of streamed text in a token, about; the service tells the number only at the end.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// What the agent is busy with.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Working {
     /// When the turn began, in milliseconds of the app's clock.
     pub(crate) since_ms: u64,
-    /// The subject of the last thought, or what runs.
+    /// What is done, where neither a call nor the model says it.
     pub(crate) subject: String,
+    /// The subject of the thought that the model is at.
+    pub(crate) thought: String,
+    /// The model writes its answer.
+    pub(crate) writes: bool,
     /// A wait before another attempt: until when, and why.
     pub(crate) retry: Option<(u64, String)>,
     /// The hooks that run, by name.
@@ -34,6 +38,13 @@ pub(crate) struct Working {
     pub(crate) waiting_since_ms: u64,
     /// The calls that run, with their titles.
     pub(crate) running: Vec<(ItemId, String)>,
+    /// Tokens that finished requests of the turn gave.
+    pub(crate) received: u64,
+    /// Bytes of the texts that the running request gave so far.
+    pub(crate) streamed: u64,
+    /// The number that is shown, and in which second it was taken: it does not change with
+    /// every word.
+    pub(crate) shown: (u64, u64),
 }
 
 /// How the row is drawn, by the settings.
@@ -47,9 +58,8 @@ pub(crate) struct Look<'a> {
     pub(crate) own_phrases: &'a [String],
     /// Escape stops it.
     pub(crate) stops: bool,
-    /// What other keys do now, each with a sign before it; empty: nothing. Left out
-    /// where there is no room.
-    pub(crate) keys: &'a str,
+    /// What other keys do now. Left out from the end where there is no room.
+    pub(crate) keys: &'a [String],
 }
 
 impl Working {
@@ -57,24 +67,45 @@ impl Working {
     pub(crate) fn runs(&mut self, item: &ItemId, title: &str) {
         self.running.retain(|(running, _)| running != item);
         self.running.push((item.clone(), title.to_owned()));
-        self.tell_running();
+        self.thought.clear();
+        self.writes = false;
     }
 
     /// A call is done, if it is one that ran.
     pub(crate) fn ran(&mut self, item: &ItemId) {
-        let before = self.running.len();
         self.running.retain(|(running, _)| running != item);
-        if self.running.len() < before {
-            self.tell_running();
+    }
+
+    /// The model begins a text.
+    pub(crate) fn begins_text(&mut self, is_answer: bool) {
+        self.writes = is_answer;
+        if is_answer {
+            self.thought.clear();
         }
     }
 
-    fn tell_running(&mut self) {
-        self.subject = match self.running.as_slice() {
-            [] => String::new(),
+    /// A request is over, with as many tokens.
+    pub(crate) fn requested(&mut self, received: u64) {
+        self.received += received;
+        (self.streamed, self.writes, self.retry) = (0, false, None);
+    }
+
+    /// Takes the number of tokens to show, once a second.
+    pub(crate) fn count(&mut self, now_ms: u64) {
+        let second = now_ms.saturating_sub(self.since_ms) / 1000;
+        if second != self.shown.0 {
+            self.shown = (second, self.received + self.streamed / BYTES_PER_TOKEN);
+        }
+    }
+
+    /// What is done, where one thing is: for the window's title.
+    pub(crate) fn what(&self) -> String {
+        match self.running.as_slice() {
+            _ if !self.subject.is_empty() => self.subject.clone(),
+            [] => self.thought.clone(),
             [(_, title)] => title.clone(),
-            several => format!("{} tool calls running", several.len()),
-        };
+            several => format!("Running {} tools", several.len()),
+        }
     }
 
     /// Whether the agent waits for the user from here on. The time of that does not count.
@@ -88,13 +119,39 @@ impl Working {
 
     /// How often the row changes by itself, in milliseconds.
     pub(crate) fn tick_ms(spinner: bool) -> u64 {
-        if spinner { TICK_MS } else { 1000 }
+        if spinner { SPINNER_MS } else { 1000 }
+    }
+
+    /// The phase, and what is said of it.
+    fn phase(&self, look: Look<'_>, now_ms: u64, theme: &Theme) -> Line {
+        if let Some((until, why)) = &self.retry {
+            let left = until.saturating_sub(now_ms).div_ceil(1000);
+            return Line::styled(format!("{why} in {left}s"), theme.warning);
+        }
+        if !self.hooks.is_empty() {
+            let first = |name: &String| name.lines().next().unwrap_or_default().to_owned();
+            let names: Vec<String> = self.hooks.iter().map(first).collect();
+            return Line::styled(format!("Running hook: {}", names.join(", ")), theme.text);
+        }
+        let what = self.what();
+        if !self.thought.is_empty() && what == self.thought {
+            return Line::styled("Thinking", theme.text)
+                .and(format!("{SEPARATOR}{what}"), theme.secondary);
+        }
+        if !what.is_empty() {
+            return Line::styled(what, theme.text);
+        }
+        if self.writes {
+            return Line::styled("Writing…", theme.text);
+        }
+        let said = phrase(look.phrases, look.own_phrases, now_ms);
+        Line::styled(said.unwrap_or_else(|| "Thinking…".to_owned()), theme.text)
     }
 }
 
 /// The face of the spinner at a time.
 pub(crate) fn spinner(now_ms: u64) -> &'static str {
-    let index = usize::try_from(now_ms / TICK_MS).unwrap_or(0) % SPINNER.len();
+    let index = usize::try_from(now_ms / SPINNER_MS).unwrap_or(0) % SPINNER.len();
     SPINNER.get(index).copied().unwrap_or("·")
 }
 
@@ -110,36 +167,42 @@ pub(crate) fn row(
     if working.waiting {
         return Line::styled("? Waiting for approval", theme.warning);
     }
-    let (text, style) = match &working.retry {
-        Some((until, why)) => {
-            let left = until.saturating_sub(now_ms).div_ceil(1000);
-            (format!("{why} in {left}s"), theme.warning)
-        }
-        None if !working.hooks.is_empty() => {
-            let first = |name: &String| name.lines().next().unwrap_or_default().to_owned();
-            let names: Vec<String> = working.hooks.iter().map(first).collect();
-            (format!("Running hook: {}", names.join(", ")), theme.text)
-        }
-        None if working.subject.is_empty() => {
-            let said = phrase(look.phrases, look.own_phrases, now_ms);
-            (said.unwrap_or_else(|| "Thinking...".to_owned()), theme.text)
-        }
-        None => (working.subject.clone(), theme.text),
-    };
-    let stop = if look.stops { "esc to cancel, " } else { "" };
-    let tail = |keys: &str| format!(" ({stop}{}{keys})", time(seconds));
-    let has_room = |tail: &String| text_width(tail) + 2 + SUBJECT.min(text_width(&text)) <= width;
-    let tail = Some(tail(look.keys)).filter(has_room).unwrap_or_else(|| tail(""));
-    let room = width.saturating_sub(2 + text_width(&tail));
+    let phase = working.phase(look, now_ms, theme);
+    let sign = if look.spinner { 2 } else { 0 };
+    let least = sign + SUBJECT.min(phase.width());
+    let tail = tail(working, look, seconds, width.saturating_sub(least));
+    let room = width.saturating_sub(sign + text_width(&tail));
     let mut line = match look.spinner {
         true => Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text),
         false => Line::EMPTY,
     };
     if room > 0 {
-        line.push(Span::styled(shortened(&text, room), style));
+        line.spans.extend(cut_marked(phase, room).spans);
         line.push(Span::styled(tail, theme.secondary));
     }
     line
+}
+
+/// Time, tokens and keys, as many as fit: the time and the key that stops stay.
+fn tail(working: &Working, look: Look<'_>, seconds: u64, room: usize) -> String {
+    let tokens = match working.shown.1 {
+        0 => String::new(),
+        tokens => format!("{}↓", footer::count(tokens)),
+    };
+    let stop = if look.stops { "esc to cancel".to_owned() } else { String::new() };
+    let always = [time(seconds), tokens, stop];
+    let text = |tokens: bool, keys: usize| {
+        let facts = always.iter().enumerate().filter(|(at, _)| *at != 1 || tokens);
+        let parts: Vec<&str> = facts
+            .map(|(_, part)| part.as_str())
+            .chain(look.keys.iter().take(keys).map(String::as_str))
+            .filter(|part| !part.is_empty())
+            .collect();
+        format!(" ({})", parts.join(SEPARATOR))
+    };
+    let with_keys = (0..=look.keys.len()).rev().map(|keys| text(true, keys));
+    let mut fitting = with_keys.filter(|text| text_width(text) <= room);
+    fitting.next().unwrap_or_else(|| text(false, 0))
 }
 
 /// Seconds as people say them.
@@ -161,32 +224,56 @@ mod tests {
         let (one, two) = (ItemId::new("1"), ItemId::new("2"));
         working.runs(&one, "Read a");
         working.runs(&two, "Read b");
-        assert_eq!(working.subject, "2 tool calls running");
+        assert_eq!(working.what(), "Running 2 tools");
         working.ran(&two);
-        assert_eq!(working.subject, "Read a");
-        "thinks".clone_into(&mut working.subject);
-        working.ran(&two);
-        assert_eq!(working.subject, "thinks");
+        assert_eq!(working.what(), "Read a");
         working.ran(&one);
-        assert_eq!(working.subject, "");
+        assert_eq!(working.what(), "");
     }
 
-    fn look(keys: &str) -> Look<'_> {
+    fn look(keys: &[String]) -> Look<'_> {
         let phrases = LoadingPhrases::Off;
         Look { spinner: true, phrases, own_phrases: &[], stops: true, keys }
     }
 
     #[test]
-    fn keys_stand_where_they_leave_room() {
-        let subject = "for i in $(seq 1 40); do echo $i; sleep 1; done".to_owned();
-        let working = Working { subject, ..Working::default() };
+    fn each_phase_has_its_words() {
+        let text = |working: &Working| row(working, look(&[]), 3_000, 80, &Theme::default()).text();
+        let mut working = Working::default();
+        assert!(text(&working).contains("Thinking… (3s · esc to cancel)"));
+        "the retry".clone_into(&mut working.thought);
+        assert!(text(&working).contains("Thinking · the retry (3s"));
+        working.begins_text(true);
+        working.streamed = 4_800;
+        assert!(text(&working).contains("Writing… (3s · esc"), "{}", text(&working));
+        working.count(3_000);
+        assert!(text(&working).contains("Writing… (3s · 1.2k↓ · esc"), "{}", text(&working));
+        // Within a second the number stays.
+        working.streamed = 8_000;
+        working.count(3_900);
+        assert!(text(&working).contains("1.2k↓"));
+        working.requested(1_000);
+        working.count(4_000);
+        assert!(text(&working).contains("Thinking… (3s · 1.0k↓"), "{}", text(&working));
+        working.waiting = true;
+        assert_eq!(text(&working), "? Waiting for approval");
+    }
+
+    #[test]
+    fn keys_are_shown_where_they_leave_room() {
+        let title = "for i in $(seq 1 40); do echo $i; sleep 1; done";
+        let mut working = Working::default();
+        working.runs(&ItemId::new("1"), title);
         let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
-        let keys = look(" · Tab to type into it");
-        assert!(text(keys, 60).ends_with("… (esc to cancel, 3s · Tab to type into it)"));
-        assert!(text(keys, 40).ends_with("… (esc to cancel, 3s)"));
-        assert!(text(Look { stops: false, ..look("") }, 40).ends_with("… (3s)"));
+        let keys = ["enter to steer".to_owned(), "tab to queue".to_owned()];
+        let full = text(look(&keys), 90);
+        assert!(full.ends_with("… (3s · esc to cancel · enter to steer · tab to queue)"), "{full}");
+        let some = text(look(&keys), 56);
+        assert!(some.ends_with("… (3s · esc to cancel · enter to steer)"), "{some}");
+        assert!(text(look(&keys), 40).ends_with("… (3s · esc to cancel)"));
+        assert!(text(Look { stops: false, ..look(&[]) }, 40).ends_with("… (3s)"));
         for width in 1..100 {
-            assert!(text_width(&text(keys, width)) <= width.max(2), "{width}");
+            assert!(text_width(&text(look(&keys), width)) <= width.max(2), "{width}");
         }
     }
 
@@ -197,11 +284,10 @@ mod tests {
             retry: Some((12_000, "the service is overloaded; attempt 2 of 10".to_owned())),
             ..Working::default()
         };
-        let look = look("");
-        let row = row(&working, look, 9_500, 100, &Theme::default());
+        let row = row(&working, look(&[]), 9_500, 100, &Theme::default());
         assert!(
             row.text().contains("attempt 2 of 10 in 3s")
-                && row.text().contains("(esc to cancel, 9s)")
+                && row.text().contains("(9s · esc to cancel)")
         );
     }
 }

@@ -7,7 +7,7 @@ mod css;
 mod custom;
 mod palette;
 
-use parallax_screen::{Color, Style};
+use parallax_screen::{Color, ColorDepth, Style};
 
 pub use color::{is_light, mix, parse_color};
 pub use custom::ThemeError;
@@ -136,15 +136,36 @@ impl Theme {
         self.name == built_in::NO_COLOR || self.light == is_light(background)
     }
 
-    /// With bands that fit the terminal's background, where the theme has no
-    /// background of its own.
+    /// With bands and tinted rows of diffs that fit the terminal's background, where the
+    /// theme has no background of its own and the terminal has the colours for it.
     #[must_use]
-    pub fn on_terminal(mut self, background: (u8, u8, u8)) -> Self {
-        if self.background.is_none() && self.name != built_in::NO_COLOR {
-            let gray = Color::Rgb(128, 128, 128);
-            palette::set_bands(&mut self, background, gray, Color::Rgb(70, 160, 110));
+    pub fn on_terminal(mut self, background: (u8, u8, u8), depth: ColorDepth) -> Self {
+        if self.background.is_some() || self.name == built_in::NO_COLOR {
+            return self;
         }
+        match depth {
+            ColorDepth::None | ColorDepth::Ansi16 => return self,
+            ColorDepth::Ansi256 => palette::shade(&mut self, is_light(background)),
+            ColorDepth::True => {
+                let gray = Color::Rgb(128, 128, 128);
+                palette::set_bands(&mut self, background, gray, Color::Rgb(70, 160, 110));
+                palette::tint_diffs(&mut self, background);
+            }
+        }
+        // The band tells prompts from answers; their text needs no color of its own.
+        self.user = self.text;
         self
+    }
+
+    /// The sign before an added or removed row: in its color where only the row's
+    /// background is.
+    pub(crate) fn diff_sign(&self, row: Style) -> Style {
+        match row {
+            _ if row.bg.is_none() => row,
+            _ if row == self.added => row.patch(Style { bg: None, ..self.success }),
+            _ if row == self.removed => row.patch(Style { bg: None, ..self.error }),
+            _ => row,
+        }
     }
 }
 

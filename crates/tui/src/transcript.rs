@@ -23,6 +23,7 @@ mod past;
 mod picture;
 mod progress_row;
 mod query;
+mod read_group;
 mod release;
 mod source_rows;
 mod tool;
@@ -92,6 +93,10 @@ pub struct Transcript {
     released: usize,
     /// The last item that gave rows to the scrollback.
     last_shape: Option<Shape>,
+    /// A turn runs: more calls may come.
+    in_turn: bool,
+    /// Calls that wait for approval have no row in [`Self::live`]: a dialog shows them.
+    pub(crate) hides_asked: bool,
     retry: Option<words::Waiting>,
     /// The subject of the thought that the model is at.
     subject: Option<String>,

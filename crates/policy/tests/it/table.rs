@@ -219,7 +219,7 @@ fn a_headless_denial_names_what_would_allow_it() {
     let default = ApprovalMode::Default;
     assert_eq!(
         why("", default, "write_file", "a"),
-        "`write_file` asks in mode `default`, and nobody can be asked in this run: it needs \
+        "`write_file` requires approval in `default` mode, and nobody can be asked in this run: it needs \
          `--approval-mode auto_edit` or `--allowed-tools write_file`"
     );
     for (options, mode, tool, target, needs) in [

@@ -54,7 +54,7 @@ impl Call<'_> {
         let (class, sign) = match self.status {
             Some("success") => ("done", "✓"),
             Some("cancelled") => ("failed", "–"),
-            Some(_) => ("failed", "✗"),
+            Some(_) => ("failed", "✕"),
             None => ("failed", "?"),
         };
         let _ = write!(

@@ -71,13 +71,25 @@ impl App {
             EventBody::ItemStarted { item, start: ItemStart::Shell(shell) } => {
                 self.shell_begins(item, &shell.command);
             }
-            EventBody::ItemDelta { item, .. } => {
+            EventBody::ItemStarted {
+                item,
+                start: start @ (ItemStart::Text | ItemStart::Thought),
+            } => {
+                if let Some(working) = &mut self.working {
+                    working.begins_text(matches!(start, ItemStart::Text));
+                }
+                self.streams = Some(item.clone());
+            }
+            EventBody::ItemDelta { item, text } => {
                 self.shell_spoke(item);
-                if let (Some(subject), Some(working)) =
-                    (self.transcript.thought_subject(), &mut self.working)
-                    && working.subject != subject
-                {
-                    working.subject = crate::clean::one_row(subject).into_owned();
+                if let Some(working) = &mut self.working {
+                    if self.streams.as_ref() == Some(item) {
+                        working.streamed += u64::try_from(text.len()).unwrap_or(0);
+                    }
+                    let subject = self.transcript.thought_subject();
+                    if let Some(subject) = subject.filter(|subject| working.thought != *subject) {
+                        working.thought = crate::clean::one_row(subject).into_owned();
+                    }
                 }
             }
             EventBody::ItemDone { item, done } => self.item_done(item, done),
@@ -125,7 +137,7 @@ impl App {
                 }
                 self.tell_counts();
                 if let Some(working) = &mut self.working {
-                    working.retry = None;
+                    working.requested(call.usage.output + call.usage.thought);
                 }
             }
             EventBody::Sources(sources) if self.settings.citations => {
@@ -204,6 +216,7 @@ impl App {
     }
 
     fn begin(&mut self) {
+        self.cost_before = self.stats.totals.cost.usd;
         self.shortens = false;
         self.anchor = Anchor::Bottom;
         // While the model thinks about its first words.
@@ -228,7 +241,7 @@ impl App {
             ItemDone::Text { text, dropped: false } => self.last_answer = text.as_str().to_owned(),
             ItemDone::Thought { text } => {
                 if let (Some(subject), Some(working)) = (subject(text), &mut self.working) {
-                    working.subject = subject;
+                    working.thought = subject;
                 }
             }
             ItemDone::Tool(tool) => {
@@ -245,8 +258,25 @@ impl App {
         }
     }
 
+    /// One row shows how long the turn took and what it cost.
+    fn mark_end(&mut self, ended: &TurnEnded) {
+        let is_low = usize::from(self.size.1) < super::view::LOW;
+        // Screen readers announce that it is done.
+        if ended.taken_back || is_low || self.settings.screen_reader {
+            return;
+        }
+        let mut facts = vec![crate::status::time(ended.duration_ms / 1000)];
+        let cost = self.stats.totals.cost.usd - self.cost_before;
+        if cost > 0.0 {
+            facts.push(crate::footer::dollars(cost));
+        }
+        facts.push(jiff::Zoned::now().strftime("%H:%M").to_string());
+        self.transcript.push(LocalItem::TurnEnd(facts.join(crate::tokens::SEPARATOR)));
+    }
+
     fn end(&mut self, ended: &TurnEnded) {
         self.working = None;
+        self.mark_end(ended);
         self.drop_hint();
         self.questions.clear();
         self.close_all_in_editor();

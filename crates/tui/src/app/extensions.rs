@@ -16,6 +16,7 @@ use super::overlay::{Overlay, Purpose};
 use crate::commands::Command;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
+use crate::tokens::IDLE;
 
 /// Something about an extension that waits for a yes.
 pub(crate) enum Consent {
@@ -72,7 +73,7 @@ impl App {
     fn extension_rows(&self, extension: &Extension) -> Vec<Line> {
         let (sign, style) = match extension.active {
             true => ("✓", self.theme.success),
-            false => ("✗", self.theme.secondary),
+            false => (IDLE, self.theme.secondary),
         };
         let mut rows = vec![
             Line::styled(format!("{sign} "), style)

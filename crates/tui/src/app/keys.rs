@@ -448,6 +448,7 @@ impl App {
             steering: true,
             queued: self.queued.len() + self.steering.len(),
             yolo: self.facts.mode == ApprovalMode::Yolo,
+            prompts: self.stats.turns.len(),
         });
     }
 

@@ -40,23 +40,42 @@ impl App {
         Some(Working { since_ms: self.shell_since, subject, ..Working::default() })
     }
 
-    /// What keys do to it, behind the seconds: not for one that is over at once.
-    pub(super) fn shell_keys(&self) -> String {
+    /// What keys do while the agent works: to the command that runs, once it has run for a
+    /// moment, and to a text.
+    pub(super) fn working_keys(&self) -> Vec<String> {
+        if self.shell_focus {
+            return Vec::new();
+        }
+        let mut keys = self.shell_keys();
+        let key = |command| self.keymap.key_of(command).to_lowercase();
+        let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];
+        // Tab is for the command as long as nothing is written.
+        let counts = self.working.is_some() && (keys.is_empty() || !self.composer.is_empty());
+        for (command, what) in steers.into_iter().filter(|_| counts) {
+            let key = key(command);
+            if !key.is_empty() {
+                keys.push(format!("{key} {what}"));
+            }
+        }
+        keys
+    }
+
+    fn shell_keys(&self) -> Vec<String> {
         let begun = self.now_ms >= self.shell_since + HINT_MS;
-        if self.shell.is_none() || self.shell_focus || !begun {
-            return String::new();
+        if self.shell.is_none() || !begun {
+            return Vec::new();
         }
         // In a text Tab means something else, and a row of its own tells of silence.
         let types = self.composer.is_empty() && !self.is_shell_silent();
         let keys = [
-            (KeyCommand::FocusShell, " to type into it", types),
-            (KeyCommand::BackgroundToggle, ": background", true),
+            (KeyCommand::FocusShell, "to type into it", types),
+            (KeyCommand::BackgroundToggle, "to run it in the background", true),
         ];
-        let told = keys.into_iter().filter(|(.., counts)| *counts).map(|(command, what, _)| {
-            let key = self.keymap.key_of(command);
-            if key.is_empty() { key } else { format!(" · {key}{what}") }
-        });
-        told.collect()
+        let told = keys.into_iter().filter(|(.., counts)| *counts);
+        let told = told.map(|(command, what, _)| (self.keymap.key_of(command), what));
+        told.filter(|(key, _)| !key.is_empty())
+            .map(|(key, what)| format!("{} {what}", key.to_lowercase()))
+            .collect()
     }
 
     /// Its terminal is as large as there is room for it.

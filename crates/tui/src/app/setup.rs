@@ -261,19 +261,19 @@ impl App {
 
     /// The background is known: the theme may follow it.
     pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
+        self.terminal.background = Some((red, green, blue));
         if self.settings.auto_theme
             && !matches!(self.overlay, Some(Overlay { purpose: Purpose::Theme(_), .. }))
         {
-            let (theme, _) = theme::choose(&self.settings, Some((red, green, blue)));
+            let (theme, _) = theme::choose(&self.settings, self.terminal);
             self.theme = theme;
         }
-        self.terminal_background = Some((red, green, blue));
     }
 
     /// Shows a theme while the list is open.
     pub(super) fn show_theme(&mut self, name: &str) {
         if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
-            self.theme = theme::with_bands(theme, &self.settings);
+            self.theme = theme::fitted(theme, &self.settings, self.terminal);
         }
     }
 
@@ -310,7 +310,7 @@ impl App {
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
         self.composer.set_escapes_at(self.settings.escape_pasted_at);
-        let (theme, problem) = theme::choose(&self.settings, self.terminal_background);
+        let (theme, problem) = theme::choose(&self.settings, self.terminal);
         self.theme = theme;
         if let Some(problem) = problem {
             self.warn(problem);

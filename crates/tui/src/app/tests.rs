@@ -379,7 +379,7 @@ fn keys_that_open_and_narrow_the_list_of_commands_cost_little() {
 fn what_commands_are_for_is_told_when_the_keys_rest() {
     let mut costs = Costs::new((100, 30));
     costs.bench.keys("/ab");
-    costs.bench.shows("> about");
+    costs.bench.shows("❯ about");
     costs.bench.hides("Show version, model");
     assert!(costs.bench.app.next_tick_ms().is_some_and(|ms| ms <= 100));
     costs.rest();

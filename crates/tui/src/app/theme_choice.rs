@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use parallax_protocol::Object;
+use parallax_screen::ColorDepth;
 use parallax_sdk::settings::UiSettings;
 
 use crate::theme::Theme;
@@ -10,19 +11,36 @@ use crate::theme::Theme;
 /// A theme file beyond this is not read.
 const LARGEST: u64 = 256 * 1024;
 
+/// What a theme needs to know of the terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TerminalColors {
+    /// Its background, once it has told it.
+    pub(crate) background: Option<(u8, u8, u8)>,
+    /// How many colors it has.
+    pub(crate) depth: ColorDepth,
+}
+
 /// The theme for the settings, and what is wrong with them. Without a setting
 /// it follows the background, where that is known.
-pub(crate) fn choose(
-    settings: &UiSettings,
-    background: Option<(u8, u8, u8)>,
-) -> (Theme, Option<String>) {
-    let (theme, problem) = chosen(settings, background);
-    (with_bands(theme, settings), problem)
+pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme, Option<String>) {
+    let (theme, problem) = chosen(settings, terminal.background);
+    (fitted(theme, settings, terminal), problem)
+}
+
+/// The theme with bands and tints that fit the terminal, unless the user wants none.
+pub(crate) fn fitted(theme: Theme, settings: &UiSettings, terminal: TerminalColors) -> Theme {
+    let theme = match terminal.background {
+        Some(background) if settings.background_colour => {
+            theme.on_terminal(background, terminal.depth)
+        }
+        _ => theme,
+    };
+    with_bands(theme, settings)
 }
 
 /// The theme without backgrounds behind prompts, if they are disabled
 /// (`ui.useBackgroundColor`).
-pub(crate) fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
+fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
     if !settings.background_colour {
         theme.band = None;
         theme.input_band = None;

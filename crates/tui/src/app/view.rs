@@ -17,7 +17,7 @@ const QUEUED_SHOWN: usize = 3;
 /// Rows of the composer at most, as a share of the window.
 const COMPOSER_SHARE: usize = 3;
 /// In lower windows rules and hints are left out.
-const LOW: usize = 12;
+pub(super) const LOW: usize = 12;
 /// Columns of the rules around the input that have the colour of the approval mode:
 /// enough to be seen, and few enough that a change of mode costs the terminal little.
 const RULE_TELLS: usize = 12;
@@ -77,6 +77,7 @@ impl App {
             Some(((first + room).checked_sub(cut)?, count)).filter(|_| layout == Layout::Full)
         });
         let asked = self.overlay.is_some() || !self.questions.is_empty();
+        self.transcript.hides_asked = self.is_answering();
         let top = match layout {
             // A row or two of it say nothing beside a question in a tiny window.
             Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
@@ -117,6 +118,11 @@ impl App {
         rows
     }
 
+    /// Whether the dialog of an approval request is in sight.
+    fn is_answering(&self) -> bool {
+        self.overlay.is_none() && !self.questions.is_empty() && !self.is_writing()
+    }
+
     /// Everything below the transcript, with the cursor in it.
     fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
         let low = height < LOW;
@@ -148,8 +154,9 @@ impl App {
             rows.extend(self.silence_row(width));
         }
         let alone = self.shell_work();
-        if let Some(working) = self.working.as_ref().or(alone.as_ref()).filter(|_| !(asked && low))
-        {
+        // A dialog for an approval says itself that the agent waits.
+        let hidden = (asked && low) || self.is_answering();
+        if let Some(working) = self.working.as_ref().or(alone.as_ref()).filter(|_| !hidden) {
             if !low {
                 rows.push(Line::EMPTY);
             }
@@ -158,7 +165,7 @@ impl App {
                 phrases: self.settings.loading_phrases,
                 own_phrases: &self.settings.witty_phrases,
                 stops: !self.shell_focus,
-                keys: &self.shell_keys(),
+                keys: &self.working_keys(),
             };
             rows.push(status::row(working, look, self.now_ms(), width, &self.theme));
         }
@@ -185,6 +192,8 @@ impl App {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
+        self.facts.mode_key = self.keymap.key_of(KeyCommand::CycleApprovalMode).to_lowercase();
+        self.facts.shows_all = self.settings.footer_is_chosen;
         // The input line stays visible, whatever is shown below it.
         let writing = if low { 1 } else { 3 };
         let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);

@@ -8,6 +8,7 @@ use parallax_screen::{Line, Span, grapheme_width, text_width, truncate};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::theme::Theme;
+use crate::tokens::pointer;
 
 /// Rows of the list without headings and marks.
 const VISIBLE: usize = 8;
@@ -241,7 +242,8 @@ impl List {
         theme: &Theme,
     ) -> Line {
         let chosen = number == self.selected;
-        let (mark, style) = if chosen { ("> ", theme.selected) } else { ("  ", theme.text) };
+        let mark = pointer(chosen);
+        let style = if chosen { theme.selected } else { theme.text };
         let name = shortened(&candidate.label, most_name);
         let mut row = Line::styled(format!("{mark}{name}"), style);
         let description: String = candidate
@@ -305,17 +307,17 @@ mod tests {
     #[test]
     fn the_chosen_row_is_always_shown() {
         let mut list = list(24);
-        assert_eq!(shown(&list, 40, 10)[0], "> name0               does 0");
+        assert_eq!(shown(&list, 40, 10)[0], "❯ name0               does 0");
         assert_eq!(shown(&list, 40, 10)[8], " ▼ (1/24)");
         for _ in 0..9 {
             list.step(true);
         }
-        assert_eq!(shown(&list, 40, 10)[7], "> name9");
+        assert_eq!(shown(&list, 40, 10)[7], "❯ name9");
         list.tell_all();
         let rows = shown(&list, 40, 10);
-        assert_eq!((rows.len(), rows[7].as_str()), (9, "> name9               does 9"));
+        assert_eq!((rows.len(), rows[7].as_str()), (9, "❯ name9               does 9"));
         assert_eq!(rows[8], "▲▼ (10/24)");
-        assert!(shown(&list, 40, 3).iter().any(|row| row.starts_with("> name9")));
+        assert!(shown(&list, 40, 3).iter().any(|row| row.starts_with("❯ name9")));
         list.step(false);
         for _ in 0..9 {
             list.step(false);
@@ -333,7 +335,7 @@ mod tests {
             }],
             false,
         );
-        assert_eq!(shown(&list, 14, 9), ["> …/to/file.rs"]);
+        assert_eq!(shown(&list, 14, 9), ["❯ …/to/file.rs"]);
         for columns in 1..40 {
             for row in list.rows(columns, 9, &Theme::default()) {
                 assert!(row.width() <= columns.max(3), "{columns}: {}", row.text());
@@ -353,7 +355,7 @@ mod tests {
         let rows = shown(&list, 40, 10);
         assert_eq!(
             rows.iter().map(|row| row.trim()).collect::<Vec<_>>()[..3],
-            ["auto", "> name0               does 0", "checkpoints"]
+            ["auto", "❯ name0               does 0", "checkpoints"]
         );
     }
 

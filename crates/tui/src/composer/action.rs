@@ -72,4 +72,6 @@ pub struct Surroundings {
     pub queued: usize,
     /// Everything is approved: the prefix says so.
     pub yolo: bool,
+    /// How many prompts were sent: the empty input says something else after each.
+    pub prompts: usize,
 }

@@ -55,6 +55,7 @@ impl Desk {
             steering,
             queued,
             yolo: false,
+            prompts: 0,
         });
     }
 }
@@ -224,7 +225,7 @@ fn the_history_is_searched() {
         let rows = desk.composer.search_rows(40, &Theme::default());
         rows.iter().map(Line::text).collect::<Vec<_>>()
     };
-    assert_eq!(list(&desk), ["> fix the docs", "  fix the tests"]);
+    assert_eq!(list(&desk), ["❯ fix the docs", "  fix the tests"]);
     desk.press(KeyCode::Escape);
     assert_eq!(desk.text(), "draft");
     desk.key(Key::ctrl('r'));

@@ -9,6 +9,17 @@ use super::text::Position;
 use super::{Composer, InputMode, VimMode};
 use crate::theme::Theme;
 
+/// What the empty input teaches, another thing after each prompt.
+const PLACEHOLDERS: [&str; 6] = [
+    "Type your message or @path/to/file",
+    "Type your message or / for a command",
+    "Type your message or ! to run a shell command",
+    "Type your message or ? to see the keys",
+    "Type your message or /undo to revert the last changes",
+    "Type your message or /rewind to go back to an earlier one",
+];
+/// The same while the agent works.
+const BUSY_PLACEHOLDER: &str = "Type your message to steer the agent";
 /// Longer lines are not looked through for words to colour.
 const MAX_COLOURED_LINE: usize = 10_000;
 
@@ -96,7 +107,8 @@ impl Composer {
             }
             (InputMode::Shell, _) => "Type your shell command (esc to leave)",
             (_, true) => "Press i to insert text",
-            _ => "Type your message or @path/to/file",
+            _ if self.surroundings.busy => BUSY_PLACEHOLDER,
+            _ => PLACEHOLDERS[self.surroundings.prompts % PLACEHOLDERS.len()],
         }
     }
 

@@ -5,6 +5,7 @@ use parallax_screen::{Key, KeyCode, Line, text_width, truncate};
 
 use crate::keymap::{Context, KeyCommand, Keymap};
 use crate::theme::Theme;
+use crate::tokens::pointer;
 
 /// Rows of the list.
 const ROWS: usize = 8;
@@ -138,11 +139,11 @@ impl Search {
         let mut rows = Vec::new();
         for (index, entry) in self.found.iter().enumerate().skip(top).take(ROWS) {
             let chosen = index == self.selected;
-            let (mark, style) =
-                if chosen { ("> ", theme.selected) } else { ("  ", theme.secondary) };
+            let mark = pointer(chosen);
+            let style = if chosen { theme.selected } else { theme.secondary };
             if chosen && self.expanded {
                 for (number, text) in entry.lines().take(EXPANDED_ROWS).enumerate() {
-                    let mark = if number == 0 { mark } else { "  " };
+                    let mark = pointer(number == 0);
                     rows.push(row(mark, &text.replace('\t', "    "), columns, style));
                 }
                 continue;
@@ -159,7 +160,7 @@ impl Search {
 }
 
 fn row(mark: &str, text: &str, columns: usize, style: parallax_screen::Style) -> Line {
-    let room = columns.saturating_sub(mark.len()).max(1);
+    let room = columns.saturating_sub(text_width(mark)).max(1);
     let shown = if text_width(text) <= room {
         text.to_owned()
     } else {

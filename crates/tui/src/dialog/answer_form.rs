@@ -13,6 +13,7 @@ use super::{DialogKey, DialogView};
 use crate::clean;
 use crate::layout::shortened;
 use crate::theme::Theme;
+use crate::tokens::{pointer, selectable};
 
 /// The result of a key.
 #[derive(Debug, PartialEq)]
@@ -368,18 +369,16 @@ impl Page {
                 (false, true) => "✓ ",
                 (false, false) => "",
             };
-            let style = if on { theme.accent.bold() } else { theme.text };
-            let pointer = if on { "› " } else { "  " };
-            let line = Line::styled(pointer, theme.accent)
-                .and(format!("{}. {box_sign}{label}", index + 1), style);
-            rows.push(crate::app::cut(line, width));
+            let line = Line::styled(format!("{}. {box_sign}{label}", index + 1), theme.text);
+            let line = crate::app::cut(line, width.saturating_sub(2));
+            rows.push(selectable(line, on, width, theme));
             if !meaning.is_empty() {
                 let line = Line::styled(format!("     {meaning}"), theme.secondary);
                 rows.push(crate::app::cut(line, width));
             }
         }
         let on = self.row() == Row::Other;
-        let pointer = if on { "› " } else { "  " };
+        let pointer = pointer(on);
         let name = if self.options.is_empty() { "> " } else { "Other: " };
         let number = match self.options.len() {
             0 => String::new(),
@@ -401,9 +400,7 @@ impl Page {
         rows.push(crate::app::cut(line, width));
         if self.question.multi_select {
             let on = self.row() == Row::Done;
-            let style = if on { theme.accent.bold() } else { theme.text };
-            let pointer = if on { "› " } else { "  " };
-            rows.push(Line::styled(pointer, theme.accent).and("Done", style));
+            rows.push(selectable(Line::styled("Done", theme.text), on, width, theme));
         }
         (rows, cursor)
     }
@@ -542,7 +539,7 @@ mod tests {
         assert!(form.pages[0].options.iter().all(|(label, _)| read.contains(label)), "{read}");
         // The choice is out of sight now: it is looked at first.
         assert!(matches!(press(&mut form, ENTER), FormAnswer::Stay));
-        assert!(shown(&form).contains("› 1."), "{}", shown(&form));
+        assert!(shown(&form).contains("❯ 1."), "{}", shown(&form));
         assert!(matches!(press(&mut form, ENTER), FormAnswer::Done(_)));
     }
 }

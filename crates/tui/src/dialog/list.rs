@@ -10,6 +10,7 @@ use super::{DialogKey, DialogView, Response};
 use crate::app::cut;
 use crate::layout::{hint_row, prefixed, shortened};
 use crate::theme::Theme;
+use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 
 /// With fewer columns only labels are shown.
 const NARROW: usize = 32;
@@ -340,6 +341,7 @@ impl ListDialog {
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
         rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
+        let head = rows.len();
         let mut cursor = None;
         if let Some(search) = &self.search {
             let (text, column) = search.row(width.saturating_sub(3));
@@ -384,7 +386,13 @@ impl ListDialog {
             rows.extend(wrap(&text, width, &[]).into_iter().take(room));
         }
         self.foot(&mut rows, width, height, shown, theme);
-        let rows = rows.into_iter().map(|row| cut(row, width)).collect();
+        let mut rows: Vec<Line> = rows.into_iter().map(|row| cut(row, width)).collect();
+        // Air above the list and above the hint, where both fit.
+        if rows.len() + 2 <= height {
+            rows.insert(rows.len() - 1, Line::EMPTY);
+            rows.insert(head, Line::EMPTY);
+            cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= head)));
+        }
         DialogView { rows, cursor }
     }
 
@@ -448,13 +456,14 @@ impl ListDialog {
     fn item_rows(&self, offset: usize, item: &ListItem, width: usize, theme: &Theme) -> Vec<Line> {
         let (lead, style) = self.lead(offset, item, theme);
         let hang = [Span::raw(" ".repeat(lead.width()))];
-        let mut rows = wrap(&lead.and(item.label.clone(), style), width, &hang);
+        let room = width.saturating_sub(text_width(NO_POINTER));
+        let mut rows = wrap(&lead.and(item.label.clone(), style), room, &hang);
         if !item.detail.is_empty() {
-            let left = width.saturating_sub(hang[0].width()).max(8);
+            let left = room.saturating_sub(hang[0].width()).max(8);
             let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), left, &[]);
             rows.extend(detail.into_iter().map(|row| prefixed(&hang, row)));
         }
-        rows
+        self.marked(rows, offset, width, theme)
     }
 
     fn first_shown(&self, shown: usize) -> usize {
@@ -467,15 +476,15 @@ impl ListDialog {
         widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
     }
 
-    /// The marker before an item's label, and the label's style.
+    /// Rows of an item with the marker before the first; those under the cursor are inverse.
+    fn marked(&self, rows: Vec<Line>, offset: usize, width: usize, theme: &Theme) -> Vec<Line> {
+        let selected = offset == self.cursor;
+        selectable_rows(rows, selected, width, theme)
+    }
+
+    /// The number before an item's label, and the label's style.
     fn lead(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
-        let chosen = offset == self.cursor;
-        let label = match (chosen, &item.disabled) {
-            (_, Some(_)) => theme.secondary,
-            (true, None) => theme.selected,
-            (false, None) => theme.text,
-        };
-        let sign = if chosen { "❯ " } else { "  " };
+        let label = if item.disabled.is_some() { theme.secondary } else { theme.text };
         let number = match self.search {
             Some(_) => String::new(),
             None => {
@@ -483,7 +492,7 @@ impl ListDialog {
                 format!("{:>digits$}. ", offset + 1)
             }
         };
-        (Line::styled(sign, theme.accent).and(number, label), label)
+        (Line::styled(number, label), label)
     }
 
     /// An item's row, and whether it shows all of its text.
@@ -496,7 +505,7 @@ impl ListDialog {
         theme: &Theme,
     ) -> (Line, bool) {
         let (lead, label) = self.lead(offset, item, theme);
-        let room = width.saturating_sub(lead.width());
+        let room = width.saturating_sub(lead.width() + text_width(NO_POINTER));
         // In few columns the label alone says more than the beginnings of both.
         let (most, label_width) = match item.detail.is_empty() || width < NARROW {
             true => (room, room),
@@ -515,7 +524,7 @@ impl ListDialog {
                 line.push(Span::styled(detail, theme.secondary));
             }
         }
-        (line, is_whole)
+        (selectable(line, offset == self.cursor, width, theme), is_whole)
     }
 
     /// Rows that the foot needs in any case.

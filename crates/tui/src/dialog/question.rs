@@ -62,6 +62,15 @@ struct Page {
     last: usize,
 }
 
+/// Rows of a body, and what they were made for.
+#[derive(Debug, Default)]
+struct Made {
+    width: usize,
+    theme: String,
+    is_coloured: bool,
+    rows: Vec<Line>,
+}
+
 /// An open question and how far the answer is.
 #[derive(Debug)]
 pub(crate) struct QuestionDialog {
@@ -76,6 +85,8 @@ pub(crate) struct QuestionDialog {
     scroll: Option<usize>,
     /// How the body was shown last.
     page: Cell<Page>,
+    /// The rule that asks is shown, with where it is and its priority.
+    shows_rule: bool,
     /// For a screen reader: words in place of signs.
     pub(crate) plain: bool,
     /// The editor that shows the change, too.
@@ -83,8 +94,8 @@ pub(crate) struct QuestionDialog {
     typing: Option<Typing>,
     /// Taking and leaving single hunks.
     hunks: Option<Hunks>,
-    /// The rows of a plan for a width: they take a while to make.
-    plan: RefCell<(usize, Vec<Line>)>,
+    /// The rows of a plan or a change: they take a while to make.
+    made: RefCell<Made>,
     /// The model's own questions, in place of all that.
     form: Option<AnswerForm>,
 }
@@ -105,11 +116,12 @@ impl QuestionDialog {
             edited: None,
             scroll: None,
             page: Cell::default(),
+            shows_rule: false,
             plain: false,
             in_editor: None,
             typing: None,
             hunks: None,
-            plan: RefCell::default(),
+            made: RefCell::default(),
             form,
         }
     }
@@ -170,6 +182,7 @@ impl QuestionDialog {
                 }
                 Some('j') => return self.key(DialogKey::Down, raw),
                 Some('k') => return self.key(DialogKey::Up, raw),
+                Some('?') => self.shows_rule = !self.shows_rule,
                 None if key == Key::ctrl('x') && self.choices.contains(&Choice::Editor) => {
                     return QuestionAnswer::Edit;
                 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::session::Session;
 use super::{Face, FaceOptions, JOBS};
-use crate::app::{App, Layout, Overlay, Purpose, choose_theme};
+use crate::app::{App, Layout, Overlay, Purpose, TerminalColors, choose_theme};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Then;
 use crate::keymap::{Keymap, Platform};
@@ -54,10 +54,12 @@ impl Face {
             message: format!("Failed to initialize the terminal: {error}"),
             status: None,
         })?;
-        let (theme, problem) = choose_theme(&ui, None);
+        let depth = screen.capabilities().depth;
+        let (theme, problem) = choose_theme(&ui, TerminalColors { background: None, depth });
         let keymap = Keymap::load(Platform::HERE, &keys);
         let mut app = App::new(screen.size(), ui, theme, keymap);
         app.debug.log = options.log;
+        app.terminal.depth = depth;
         app.was_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;
@@ -211,7 +213,7 @@ impl Face {
         // always seen; the rest is what there is room for.
         let room = usize::from(self.app.size.1).saturating_sub(2 * items.len() + 6);
         let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
-        let title = format!("Do you trust this folder? {}", name(&question.folder));
+        let title = "Parallax · Do you trust this folder?";
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
         self.app.open(Overlay::list(Purpose::Trust, list));
         self.trust = Some(question);

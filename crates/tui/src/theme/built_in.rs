@@ -4,8 +4,8 @@
 use parallax_screen::{Attributes, Color, Style};
 
 use super::Theme;
-use super::color::rgb;
-use super::palette::Palette;
+use super::color::{legible, mix, rgb};
+use super::palette::{Palette, WORD};
 
 pub(super) const NO_COLOR: &str = "NoColor";
 
@@ -93,6 +93,15 @@ fn full(entry: &Entry) -> Theme {
         added,
         removed,
     ] = entry.colors.map(|value| Some(rgb(value)));
+    let behind: Vec<Color> = [background, added, removed].into_iter().flatten().collect();
+    let reads = |color: Option<Color>| color.map(|color| legible(color, &behind));
+    let [gray, comment, blue, purple, cyan, green, yellow, red] =
+        [gray, comment, blue, purple, cyan, green, yellow, red].map(reads);
+    // Text is read on the changed words of a diff, too.
+    let word = |row: Option<Color>, sign: Option<Color>| Some(mix(row?, sign?, WORD));
+    let words = [word(added, green), word(removed, red)].into_iter().flatten();
+    let behind: Vec<Color> = behind.iter().copied().chain(words).collect();
+    let text = text.map(|text| legible(text, &behind));
     let gradient = [blue, purple, red].into_iter().flatten().collect();
     let palette = Palette {
         background,

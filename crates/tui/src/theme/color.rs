@@ -109,6 +109,33 @@ pub fn mix(first: Color, second: Color, share: f32) -> Color {
     Color::Rgb(part(first.0, second.0), part(first.1, second.1), part(first.2, second.2))
 }
 
+/// The contrast that text must have with what is behind it (WCAG AA).
+pub(super) const CONTRAST: f32 = 4.5;
+
+/// The contrast of two colours, from 1 to 21.
+pub(super) fn contrast(first: Color, second: Color) -> f32 {
+    let luminance = |color: Color| {
+        let (red, green, blue) = parts(color);
+        let linear = |part: u8| {
+            let part = f32::from(part) / 255.0;
+            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    };
+    let (first, second) = (luminance(first), luminance(second));
+    (first.max(second) + 0.05) / (first.min(second) + 0.05)
+}
+
+/// The colour, lighter or darker where it could not be read on one of the backgrounds.
+pub(super) fn legible(color: Color, behind: &[Color]) -> Color {
+    let is_dark = behind.first().is_none_or(|behind| !is_light(parts(*behind)));
+    let end = if is_dark { Color::Rgb(255, 255, 255) } else { Color::Rgb(0, 0, 0) };
+    let shades = (0_u8..=20).map(|step| mix(color, end, f32::from(step) / 20.0));
+    let reads = |shade: &Color| behind.iter().all(|behind| contrast(*shade, *behind) >= CONTRAST);
+    let mut shades = shades.skip_while(|shade| !reads(shade));
+    shades.next().unwrap_or(end)
+}
+
 /// Whether a background calls for dark text.
 pub fn is_light((red, green, blue): (u8, u8, u8)) -> bool {
     let weighted = 2126 * u32::from(red) + 7152 * u32::from(green) + 722 * u32::from(blue);

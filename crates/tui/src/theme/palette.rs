@@ -1,9 +1,9 @@
 //! A theme from a handful of colours.
 
-use parallax_screen::{Color, Style};
+use parallax_screen::{Attributes, Color, Style};
 
 use super::Theme;
-use super::color::{mix, parts};
+use super::color::{is_light, mix, parts};
 
 /// The share of grey in the band of the composer.
 const INPUT: f32 = 0.24;
@@ -12,7 +12,14 @@ const MESSAGE: f32 = 0.16;
 /// The share of colour in the band of what has the keys.
 const FOCUS: f32 = 0.2;
 /// How much stronger the changed words of a diff are than their row.
-const WORD: f32 = 0.28;
+pub(super) const WORD: f32 = 0.28;
+/// The share of colour behind the rows of a diff that are mixed from a dark background.
+const DARK_ROW: f32 = 0.22;
+/// The same for a light background.
+const LIGHT_ROW: f32 = 0.16;
+/// Added and removed, before they are mixed.
+const ADDED: Color = Color::Rgb(46, 160, 67);
+const REMOVED: Color = Color::Rgb(222, 62, 56);
 
 /// The colours of a theme. `None` is the terminal's own.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +83,8 @@ impl Palette {
             added_word: word(self.added, self.green),
             removed: row(self.removed, self.red),
             removed_word: word(self.removed, self.red),
-            selected: style(self.purple).bold(),
+            selected: Style { fg: self.background.and(self.purple), ..Style::PLAIN }
+                .with(Attributes::REVERSE),
             band: None,
             input_band: None,
             focus_band: None,
@@ -103,10 +111,43 @@ impl Palette {
     }
 }
 
-/// Mixes the bands from a background.
+/// Mixes the bands from a background, where the theme does not say them.
 pub(super) fn set_bands(theme: &mut Theme, background: (u8, u8, u8), gray: Color, focus: Color) {
     let background = Color::Rgb(background.0, background.1, background.2);
-    theme.band = Some(mix(background, gray, MESSAGE));
-    theme.input_band = Some(mix(background, gray, INPUT));
-    theme.focus_band = Some(mix(background, focus, FOCUS));
+    theme.band.get_or_insert(mix(background, gray, MESSAGE));
+    theme.input_band.get_or_insert(mix(background, gray, INPUT));
+    theme.focus_band.get_or_insert(mix(background, focus, FOCUS));
+}
+
+/// Tints the rows of diffs from a background, where the theme only colours their text.
+pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
+    let share = if is_light(background) { LIGHT_ROW } else { DARK_ROW };
+    let background = Color::Rgb(background.0, background.1, background.2);
+    let text = theme.text;
+    let tint = |row: &mut Style, word: &mut Style, sign: Color| {
+        if row.bg.is_none() {
+            let behind = mix(background, sign, share);
+            *row = text.on(behind);
+            *word = text.on(mix(behind, sign, WORD)).bold();
+        }
+    };
+    tint(&mut theme.added, &mut theme.added_word, ADDED);
+    tint(&mut theme.removed, &mut theme.removed_word, REMOVED);
+}
+
+/// The same from the few shades that a terminal of 256 colours has.
+pub(super) fn shade(theme: &mut Theme, is_light: bool) {
+    let [band, added, added_word, removed, removed_word] =
+        if is_light { [254, 194, 157, 224, 217] } else { [236, 22, 28, 52, 88] }
+            .map(Color::Indexed);
+    theme.band.get_or_insert(band);
+    theme.input_band.get_or_insert(band);
+    theme.focus_band.get_or_insert(band);
+    let text = theme.text;
+    if theme.added.bg.is_none() {
+        (theme.added, theme.added_word) = (text.on(added), text.on(added_word).bold());
+    }
+    if theme.removed.bg.is_none() {
+        (theme.removed, theme.removed_word) = (text.on(removed), text.on(removed_word).bold());
+    }
 }

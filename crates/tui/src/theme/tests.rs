@@ -14,40 +14,85 @@ fn every_name_has_its_theme() {
     assert!(error.contains("`Nope`") && error.contains("`Tokyo Night`"), "{error}");
 }
 
+/// Every style of text, with its name.
+fn texts(theme: &Theme) -> [(&'static str, Style); 21] {
+    [
+        ("text", theme.text),
+        ("secondary", theme.secondary),
+        ("link", theme.link),
+        ("accent", theme.accent),
+        ("response", theme.response),
+        ("user", theme.user),
+        ("code", theme.code),
+        ("symbol", theme.symbol),
+        ("comment", theme.comment),
+        ("success", theme.success),
+        ("warning", theme.warning),
+        ("error", theme.error),
+        ("added", theme.added),
+        ("added word", theme.added_word),
+        ("removed", theme.removed),
+        ("removed word", theme.removed_word),
+        ("keyword", theme.keyword),
+        ("string", theme.string),
+        ("number", theme.number),
+        ("function", theme.function),
+        ("type", theme.type_name),
+    ]
+}
+
 #[test]
-fn text_can_be_read_on_every_background() {
-    let luminance = |color: Color| {
-        let (red, green, blue) = color::parts(color);
-        let linear = |part: u8| {
-            let part = f64::from(part) / 255.0;
-            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
-    };
-    let contrast = |first: Color, second: Color| {
-        let (first, second) = (luminance(first), luminance(second));
-        (first.max(second) + 0.05) / (first.min(second) + 0.05)
-    };
+fn text_has_enough_contrast_on_every_background() {
     for name in Theme::names() {
         let theme = Theme::named(name).expect("a theme");
         let Some(background) = theme.background else { continue };
         assert_eq!(theme.light, is_light(color::parts(background)), "{name}");
-        for (what, style, least) in [
-            ("text", theme.text, 4.5),
-            ("secondary", theme.secondary, 3.0),
-            ("link", theme.link, 3.0),
-            ("accent", theme.accent, 3.0),
-            ("code", theme.code, 3.0),
-            ("success", theme.success, 3.0),
-            ("warning", theme.warning, 3.0),
-            ("error", theme.error, 3.0),
-            ("added", theme.added, 4.0),
-            ("removed", theme.removed, 4.0),
-        ] {
+        for (what, style) in texts(&theme) {
             let behind = style.bg.unwrap_or(background);
-            let ratio = contrast(style.fg.expect("a colour"), behind);
-            assert!(ratio >= least, "{name}: {what} has a contrast of {ratio:.1}");
+            let ratio = color::contrast(style.fg.expect("a colour"), behind);
+            assert!(ratio >= color::CONTRAST, "{name}: {what} has a contrast of {ratio:.1}");
         }
+        // Code and signs are drawn on the rows of diffs, prompts on their band.
+        for row in [theme.added, theme.removed].into_iter().filter_map(|row| row.bg) {
+            for style in
+                [theme.keyword, theme.string, theme.number, theme.function, theme.type_name]
+                    .into_iter()
+                    .chain([theme.comment, theme.success, theme.error])
+            {
+                let ratio = color::contrast(style.fg.expect("a colour"), row);
+                assert!(ratio >= color::CONTRAST, "{name}: {style:?} on {row:?}: {ratio:.1}");
+            }
+        }
+        let band = theme.band.expect("a band");
+        assert!(color::contrast(theme.user.fg.expect("a colour"), band) >= color::CONTRAST);
+    }
+}
+
+#[test]
+fn tints_leave_the_terminals_own_text_readable() {
+    let (black, white) = (Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255));
+    for (background, text) in [
+        ((0, 0, 0), white),
+        ((30, 30, 46), white),
+        ((0, 43, 54), white),
+        ((255, 255, 255), black),
+        ((253, 246, 227), black),
+    ] {
+        for depth in [ColorDepth::Ansi256, ColorDepth::True] {
+            for name in ["Default", "Default Light", "ANSI", "ANSI Light"] {
+                let theme = Theme::named(name).expect("a theme").on_terminal(background, depth);
+                let styles = [theme.added, theme.added_word, theme.removed, theme.removed_word];
+                for behind in styles.into_iter().map(|style| style.bg).chain([theme.band]) {
+                    let behind = behind.expect("a background");
+                    let ratio = color::contrast(text, behind);
+                    assert!(ratio >= color::CONTRAST, "{name} {background:?}: {ratio:.1}");
+                    assert_ne!(color::parts(behind), background);
+                }
+            }
+        }
+    }
+    for depth in [ColorDepth::None, ColorDepth::Ansi16] {
+        assert_eq!(Theme::default().on_terminal((0, 0, 0), depth), Theme::default());
     }
 }
 
@@ -59,7 +104,7 @@ fn the_default_and_no_color_keep_to_the_terminal() {
     };
     assert!(colors(&Theme::default()).iter().all(|color| matches!(color, Color::Ansi(_))));
     assert_eq!(colors(&Theme::no_color()), []);
-    assert_eq!(Theme::no_color().on_terminal((0, 0, 0)).band, None);
+    assert_eq!(Theme::no_color().on_terminal((0, 0, 0), ColorDepth::True).band, None);
 }
 
 #[test]
@@ -109,7 +154,7 @@ fn bands_are_mixed_from_the_background() {
     );
     assert_eq!(given.expect("a theme").band, Some(Color::Rgb(1, 2, 3)));
     assert_eq!(Theme::default().band, None);
-    assert!(Theme::default().on_terminal((0, 0, 0)).band.is_some());
+    assert!(Theme::default().on_terminal((0, 0, 0), ColorDepth::True).band.is_some());
 }
 
 #[test]

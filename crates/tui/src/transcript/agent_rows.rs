@@ -13,6 +13,7 @@ use super::draw::{Draw, cut};
 use super::words::seconds;
 use crate::clean;
 use crate::layout::count;
+use crate::tokens::{CANCELLED, DONE, FAILED};
 
 /// Newest calls that are shown while it works.
 const LIVE: usize = 5;
@@ -123,9 +124,11 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &Draw<'_>) -> Line {
     let theme = draw.theme;
     let sign = match step.status {
         None => Span::styled(draw.spinner(), theme.accent),
-        Some(ToolStatus::Success) => Span::styled(draw.sign("✓", "done:"), theme.success),
-        Some(ToolStatus::Error) => Span::styled(draw.sign("x", "failed:"), theme.error),
-        Some(ToolStatus::Cancelled) => Span::styled(draw.sign("-", "cancelled:"), theme.secondary),
+        Some(ToolStatus::Success) => Span::styled(draw.sign(DONE, "done:"), theme.success),
+        Some(ToolStatus::Error) => Span::styled(draw.sign(FAILED, "failed:"), theme.error),
+        Some(ToolStatus::Cancelled) => {
+            Span::styled(draw.sign(CANCELLED, "cancelled:"), theme.secondary)
+        }
     };
     let name = clean::one_row(describe::display_name(&step.name)).into_owned();
     let title = clean::one_row(describe::without_verb(&step.name, &step.title)).into_owned();

@@ -4,6 +4,7 @@ use parallax_screen::{Line, Span, Style, text_width, wrap};
 
 use super::draw::{Draw, cut};
 use crate::clean;
+use crate::highlight;
 use crate::layout::{prefixed, shortened};
 
 /// Rows of a command that are shown unless all are wanted.
@@ -29,9 +30,11 @@ pub(super) fn rows(
     let indent = around.before.width();
     let room = columns.saturating_sub(indent).max(8);
     let mut rows = Vec::new();
+    let mut highlighter = highlight::shell();
     for line in command.trim_matches('\n').lines() {
         let line = clean::line_in_full(line);
-        let line = Line::styled(clean::expand_tabs(&line, &mut 0).into_owned(), style);
+        let line = clean::expand_tabs(&line, &mut 0);
+        let line = highlight::shell_line(&mut highlighter, &line, style, draw.theme);
         rows.extend(wrap(&line, room, &[]));
         if rows.len() > most {
             break;

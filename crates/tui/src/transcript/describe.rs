@@ -1,7 +1,7 @@
 //! Calls in words: the names people see, what the arguments say.
 
 use parallax_protocol::Object;
-use parallax_protocol::tool::ToolKind;
+use parallax_protocol::tool::{FileDiff, ToolKind};
 use serde_json::Value;
 
 /// How much of an argument is shown, in characters.
@@ -94,6 +94,11 @@ fn short(value: &Value) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text,
     }
+}
+
+/// How many lines a change adds and removes.
+pub(crate) fn counts(diff: &FileDiff) -> String {
+    format!("+{} −{}", diff.lines_added, diff.lines_removed)
 }
 
 /// A title without the verb that the tool's name says already.

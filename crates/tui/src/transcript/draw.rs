@@ -8,10 +8,10 @@ use super::{Thoughts, ViewOptions, command_rows, source_rows, tool_rows, words};
 use crate::clean;
 use crate::layout::{padded, prefixed, shortened};
 use crate::theme::Theme;
+use crate::tokens::{FAILED, SPINNER, SPINNER_MS, TURN_END};
 
 /// The narrowest that items are drawn for.
 const MIN_WIDTH: usize = 12;
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// What rows are made with.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ impl<'a> Draw<'a> {
         if self.options.still {
             return self.sign("·", "running:");
         }
-        let frame = usize::try_from(self.now_ms / 80 % 10).unwrap_or(0);
+        let frame = usize::try_from(self.now_ms / SPINNER_MS % 10).unwrap_or(0);
         self.sign(SPINNER[frame], "running:")
     }
 
@@ -141,6 +141,11 @@ impl<'a> Draw<'a> {
                 (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
             }
             Item::Picture(shown) => (shown.caption(self), Shape::Notice),
+            Item::TurnEnd(text) => {
+                let text = shortened(text, self.width.saturating_sub(2));
+                let row = Line::styled(format!("{TURN_END} {text}"), self.theme.secondary);
+                (vec![row], Shape::Block)
+            }
             Item::Sources(sources) => (source_rows::rows(sources, self), Shape::Block),
             Item::Rows(rows) => {
                 (rows.iter().flat_map(|row| self.wrapped(row)).collect(), Shape::Block)
@@ -177,7 +182,8 @@ impl<'a> Draw<'a> {
             None => self.theme.user,
         };
         let sign = self.sign(">", "You:");
-        let mut rows = self.hanging(sign, style, text.trim_end(), style);
+        let sign_style = if self.theme.band.is_some() { self.theme.accent } else { style };
+        let mut rows = self.hanging(sign, sign_style, text.trim_end(), style);
         if self.theme.band.is_some() {
             for row in &mut rows {
                 row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
@@ -221,7 +227,7 @@ impl<'a> Draw<'a> {
         let (sign, word, style) = match level {
             Level::Info => ("ℹ", "Info:", self.theme.link),
             Level::Warning => ("⚠", "Warning:", self.theme.warning),
-            Level::Error => ("✕", "Error:", self.theme.error),
+            Level::Error => (FAILED, "Error:", self.theme.error),
         };
         let text_style = if level == Level::Info { self.theme.text } else { style };
         self.hanging(self.sign(sign, word), style, text, text_style)

@@ -73,13 +73,14 @@ impl Transcript {
                 self.items.push(Item::notice(level, text));
             }
             EventBody::TurnEnded(end) => {
+                self.in_turn = false;
                 self.close_open();
                 if let Some((level, text)) = words::ended(&end.reason) {
                     self.items.push(Item::notice(level, text));
                 }
             }
             EventBody::ModelCall(call) if call.error.is_none() => self.retry = None,
-            EventBody::TurnStarted { .. } => self.retry = None,
+            EventBody::TurnStarted { .. } => (self.retry, self.in_turn) = (None, true),
             EventBody::Rewound(rewound) => {
                 let (level, text) = words::rewound(rewound);
                 self.items.push(Item::notice(level, text));

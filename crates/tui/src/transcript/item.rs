@@ -60,6 +60,8 @@ pub enum LocalItem {
     Sources(Vec<Citation>),
     /// A hint of the user for the running turn.
     Hint(String),
+    /// The end of a turn: how long it took, what it cost, when it was.
+    TurnEnd(String),
 }
 
 /// A local item, for changing it later.
@@ -94,6 +96,7 @@ pub(super) enum Item {
     Rows(Arc<[Line]>),
     Sources(Arc<[Citation]>),
     Picture(Box<Shown>),
+    TurnEnd(Arc<str>),
 }
 
 /// A shell command of the user.
@@ -219,6 +222,7 @@ impl From<LocalItem> for Item {
                 Self::Remark { sign: "↳", word: "Read:", text: read_text(&names).into() }
             }
             LocalItem::Sources(sources) => Self::Sources(sources.into()),
+            LocalItem::TurnEnd(text) => Self::TurnEnd(text.into()),
             LocalItem::Hint(text) => Self::Remark { sign: "↳", word: "Hint:", text: text.into() },
         }
     }

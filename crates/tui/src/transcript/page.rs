@@ -7,7 +7,7 @@ use parallax_screen::Line;
 
 use super::draw::{Draw, Shape};
 use super::item::Item;
-use super::{Transcript, ViewOptions};
+use super::{Transcript, ViewOptions, read_group};
 use crate::highlight::is_loaded;
 use crate::theme::Theme;
 
@@ -203,12 +203,21 @@ impl Transcript {
     /// The rows of an item with the empty row above it.
     pub(super) fn item_rows(&mut self, at: usize, draw: &Draw<'_>) -> &[Line] {
         let moving = self.items.get(at).is_some_and(Item::is_moving);
-        if moving {
+        let group = read_group::around(&self.items, at).filter(|_| read_group::is_on(draw.options));
+        if moving || group.is_some() {
             self.memory.forget(at);
         }
         if !self.memory.rows.contains_key(&at) {
             let mut rows = Vec::new();
-            if let Some(item) = self.items.get_mut(at) {
+            if let Some(group) = group {
+                // The first one has the line of them all.
+                if group.start == at {
+                    if Shape::separates(self.shape_before(at, draw), Shape::Compact) {
+                        rows.push(Line::EMPTY);
+                    }
+                    rows.push(read_group::row(&self.items[group], draw));
+                }
+            } else if let Some(item) = self.items.get_mut(at) {
                 let (more, shape) = match item {
                     Item::Answer(answer) => (answer.growing_rows(draw), Shape::Block),
                     item => draw.item(item),

@@ -84,6 +84,7 @@ impl Transcript {
 
     /// The session is over: nothing of it is under way any more.
     pub fn end_session(&mut self) {
+        self.in_turn = false;
         self.close_open();
         self.settle_pictures();
         for item in &mut self.items {

@@ -6,9 +6,10 @@ use parallax_protocol::Object;
 use parallax_protocol::ids::CallId;
 use parallax_screen::Line;
 
+use super::describe;
 use super::draw::Draw;
 use super::item::Item;
-use super::{Transcript, ViewOptions};
+use super::{Transcript, ViewOptions, read_group};
 use crate::diff_view::{self, DiffLook};
 use crate::theme::Theme;
 
@@ -41,6 +42,10 @@ impl Transcript {
             if item.is_open() || !folds {
                 return None;
             }
+            if let Some(group) = read_group::around(&self.items, at) {
+                let rows = self.items[group.clone()].iter().flat_map(|item| whole.item(item).0);
+                return Some((group.start, rows.collect()));
+            }
             let rows = whole.item(item).0;
             (rows.len() > folded.item(item).0.len()).then_some((at, rows))
         })
@@ -69,7 +74,7 @@ impl Transcript {
             let Item::Tool(tool) = item else { continue };
             if let Some(diff) = tool.diff() {
                 let name = crate::clean::one_row(&diff.file_path.to_string_lossy()).into_owned();
-                let counts = format!("  +{} -{}", diff.lines_added, diff.lines_removed);
+                let counts = format!("  {}", describe::counts(diff));
                 rows.push(Line::styled(name, theme.accent).and(counts, theme.secondary));
                 rows.extend(diff_view::rows(diff, &DiffLook::new(theme, width)));
                 rows.push(Line::EMPTY);

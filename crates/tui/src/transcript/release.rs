@@ -1,10 +1,12 @@
 //! Rows for the scrollback, each once, and rows of what is under way.
 
+use std::ops::Range;
+
 use parallax_screen::Line;
 
 use super::draw::{Draw, Shape};
 use super::item::Item;
-use super::{Thoughts, Transcript, tool_rows};
+use super::{Thoughts, Transcript, read_group, tool_rows};
 use crate::theme::Theme;
 
 /// The most rows of live output of one call.
@@ -16,7 +18,22 @@ impl Transcript {
     pub fn take_finished(&mut self, width: usize, theme: &Theme) -> Vec<Line> {
         let draw = Draw::new(theme, width, self.options, 0);
         let mut rows = Vec::new();
-        while let Some(item) = self.items.get_mut(self.released) {
+        while self.released < self.items.len() {
+            if let Some(run) = self.run_at(self.released, &draw) {
+                if self.may_grow(run.end) {
+                    break;
+                }
+                if read_group::around(&self.items, run.start).is_some() {
+                    if Shape::separates(self.last_shape, Shape::Compact) {
+                        rows.push(Line::EMPTY);
+                    }
+                    self.last_shape = Some(Shape::Compact);
+                    rows.push(read_group::row(&self.items[run.clone()], &draw));
+                    self.released = run.end;
+                    continue;
+                }
+            }
+            let Some(item) = self.items.get_mut(self.released) else { break };
             if item.is_open() && !matches!(item, Item::Answer(_)) {
                 break;
             }
@@ -44,6 +61,22 @@ impl Transcript {
         rows
     }
 
+    /// The calls from `at` on that could be shown as one line.
+    fn run_at(&self, at: usize, draw: &Draw<'_>) -> Option<Range<usize>> {
+        let is_on = read_group::is_on(draw.options);
+        let run = read_group::run(&self.items, at).filter(|_| is_on)?;
+        // What was given out before stays as it was.
+        Some(run.start.max(self.released)..run.end)
+    }
+
+    /// Whether the next calls may join a run that ends at `end`.
+    fn may_grow(&self, end: usize) -> bool {
+        match self.items.get(end) {
+            Some(next) => read_group::may_join(next),
+            None => self.in_turn,
+        }
+    }
+
     /// The rows of what was not given out: at most `max_rows`, the last ones.
     /// `now_ms` is the time of any clock that does not go back.
     pub fn live(&mut self, width: usize, max_rows: usize, theme: &Theme, now_ms: u64) -> Vec<Line> {
@@ -63,7 +96,22 @@ impl Transcript {
         draw.output_rows = (max_rows / boxes).saturating_sub(4).clamp(1, OUTPUT_ROWS);
         let mut rows = Vec::new();
         let mut shape_before = self.last_shape;
-        for item in self.items.iter_mut().skip(self.released) {
+        let groups = read_group::is_on(self.options);
+        let mut grouped = self.released;
+        for at in self.released..self.items.len() {
+            if at < grouped {
+                continue;
+            }
+            if let Some(group) = read_group::around(&self.items, at).filter(|_| groups) {
+                if Shape::separates(shape_before, Shape::Compact) {
+                    rows.push(Line::EMPTY);
+                }
+                shape_before = Some(Shape::Compact);
+                rows.push(read_group::row(&self.items[group.clone()], &draw));
+                grouped = group.end;
+                continue;
+            }
+            let Some(item) = self.items.get_mut(at) else { break };
             let (more, shape) = match item {
                 Item::Answer(answer) => {
                     let given = answer.is_given();
@@ -77,6 +125,7 @@ impl Transcript {
                 Item::Thought { open: true, .. } if self.options.thoughts != Thoughts::Full => {
                     continue;
                 }
+                Item::Tool(tool) if self.hides_asked && tool.is_only_asked() => continue,
                 Item::Tool(tool) => {
                     tool.seen(now_ms);
                     draw.item(item)

@@ -4,6 +4,7 @@ mod agents;
 mod any_order;
 mod everything;
 mod progress;
+mod reads;
 
 use std::sync::Arc;
 
@@ -164,7 +165,7 @@ fn calls_are_given_out_in_their_order() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"}));
     show.call("b", "grep_search", json!({"pattern": "x"}));
-    assert_eq!(show.live(0), ["o ReadFile  a.rs", "o SearchText  x"]);
+    assert_eq!(show.live(0), ["○ ReadFile  a.rs", "○ SearchText  x"]);
     show.runs("a").runs("b");
     assert_eq!(show.live(0), ["⠋ ReadFile  a.rs  0s", "⠋ SearchText  x  0s"]);
     let mut found = tool("b", "grep_search", ToolKind::Search, "'x' in src");
@@ -187,7 +188,7 @@ fn a_command_shows_its_stages() {
     show.live(1000);
     show.delta("c", "one\n\u{1b}[32mtwo\u{1b}[0m\n");
     let rows = show.live(4000);
-    assert!(rows[1].starts_with("│ ⠋ Shell  cargo test  3s"), "{rows:?}");
+    assert!(rows[1].starts_with("│ ⠸ Shell  cargo test  3s"), "{rows:?}");
     assert_eq!(rows[3], "│ two", "what is under way has no right side");
     let mut done = tool("c", "run_shell_command", ToolKind::Execute, "cargo test");
     done.display = Some(Display::text((0..30).map(|n| format!("{n}\n")).collect::<String>()));
@@ -195,7 +196,7 @@ fn a_command_shows_its_stages() {
     show.end(done);
     let rows = show.take();
     assert_eq!(rows.len(), 2 + 1 + 1 + 15 + 1, "{rows:?}");
-    assert!(rows[1].starts_with("│ x Shell  cargo test"));
+    assert!(rows[1].starts_with("│ ✕ Shell  cargo test"));
     assert!(rows[2].starts_with("│ … 15 more lines"));
     assert!(rows[18].starts_with("│ exit code 101"), "{rows:?}");
 }
@@ -329,7 +330,7 @@ fn a_denial_names_its_rule() {
         Some(Verdict::new(Decision::Deny, "no-rm in policies/x.toml", "`rm -rf` is not allowed"));
     show.call("d", "run_shell_command", json!({"command": "rm -rf /"})).end(done);
     let rows = show.take().join("\n");
-    assert!(rows.contains("x Shell  rm -rf /"), "{rows}");
+    assert!(rows.contains("✕ Shell  rm -rf /"), "{rows}");
     assert!(rows.contains("Denied by rule no-rm in policies/x.toml: `rm -rf`"), "{rows}");
 }
 
@@ -400,7 +401,7 @@ fn a_change_shows_its_diff_and_todos_their_signs() {
     show.call("f", "write_todos", json!({})).end(todos);
     let rows = show.take().join("\n");
     for wanted in
-        ["✓ Edit  a.rs  +1 -1", "1 - a", "1 + b", "✓ WriteTodos  x  1/2 done", "» x", "✓ y"]
+        ["✓ Edit  a.rs  +1 −1", "1 - a", "1 + b", "✓ WriteTodos  x  1/2 done", "» x", "✓ y"]
     {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }

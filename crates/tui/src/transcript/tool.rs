@@ -179,6 +179,11 @@ impl Tool {
         }
     }
 
+    /// Whether it waits for approval and has nothing else to show.
+    pub(super) fn is_only_asked(&self) -> bool {
+        matches!(&self.state, State::Open(open) if open.stage == Stage::Asked && !open.shows_more())
+    }
+
     /// The arguments of a call that is not over.
     pub(super) fn arguments(&self) -> Option<&Object> {
         self.args.as_ref()

@@ -12,6 +12,7 @@ use super::{agent_rows, command_rows, progress_row, topic_rows};
 use crate::clean;
 use crate::diff_view::{self, DiffLook};
 use crate::layout::{count, shortened};
+use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE};
 
 /// Rows of a result that are shown unless all are wanted.
 const RESULT_ROWS: usize = 15;
@@ -29,7 +30,7 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
             return (open_rows(tool, open, draw), shape(tool, draw.options.whole_results));
         }
         State::Abandoned => {
-            let sign = Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary);
+            let sign = Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary);
             return (head(tool, sign, "", true, draw.width, draw), Shape::Compact);
         }
         State::Done(Done { body: Body::Topic(topic), .. }) => {
@@ -120,8 +121,8 @@ fn head(
 fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, style) = match open.stage {
-        Stage::Pending => (draw.sign("o", "pending:"), theme.secondary),
-        Stage::Asked => (draw.sign("?", "asks:"), theme.warning),
+        Stage::Pending => (draw.sign(IDLE, "pending:"), theme.secondary),
+        Stage::Asked => (draw.sign(ASKS, "asks:"), theme.warning),
         Stage::Running => (draw.spinner(), theme.accent),
     };
     let note = match (open.stage, open.since_ms) {
@@ -146,15 +147,17 @@ fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
 fn sign(done: &Done, draw: &Draw<'_>) -> Span {
     match done.status {
         ToolStatus::Success if done.exit_code.is_none_or(|code| code == 0) => {
-            Span::styled(draw.sign("✓", "done:"), draw.theme.success)
+            Span::styled(draw.sign(DONE, "done:"), draw.theme.success)
         }
-        ToolStatus::Cancelled => Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary),
-        _ => Span::styled(draw.sign("x", "failed:"), draw.theme.error),
+        ToolStatus::Cancelled => {
+            Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary)
+        }
+        _ => Span::styled(draw.sign(FAILED, "failed:"), draw.theme.error),
     }
 }
 
 /// The note of a call that was refused or did not run to its end. Programs wait for it.
-const CANCELLED: &str = "Cancelled";
+const CANCELLED_NOTE: &str = "Cancelled";
 
 /// The user's instruction with a denial.
 fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
@@ -168,7 +171,7 @@ fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
 fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
-        _ if cancelled => CANCELLED.to_owned(),
+        _ if cancelled => CANCELLED_NOTE.to_owned(),
         Body::Text(text) => format!("→ {}", text.trim()),
         _ => String::new(),
     };
@@ -180,18 +183,21 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     let theme = draw.theme;
     let columns = draw.inner();
     let note = match &done.body {
-        Body::Diff(diff) => format!("+{} -{}", diff.lines_added, diff.lines_removed),
+        Body::Diff(diff) => describe::counts(diff),
         Body::Todos(todos) => {
             let open =
                 |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
             format!("{}/{} done", todos.iter().filter(open).count(), todos.len())
         }
-        _ if done.status == ToolStatus::Cancelled => CANCELLED.to_owned(),
+        _ if done.status == ToolStatus::Cancelled => CANCELLED_NOTE.to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
     let struck = done.status == ToolStatus::Cancelled;
     let mut rows = head(tool, sign(done, draw), &note, struck, columns, draw);
+    if let (Body::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
+        colour_counts(row, &note, draw);
+    }
     rows.extend(said_rows(done, columns, draw));
     let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
     match &done.body {
@@ -238,6 +244,14 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     (rows, if failed { theme.error } else { theme.border })
 }
 
+/// The numbers of added and removed lines in their colours.
+fn colour_counts(row: &mut Line, note: &str, draw: &Draw<'_>) {
+    let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
+    let (added, removed) = last.text.split_once(' ').unwrap_or((&last.text, ""));
+    row.push(Span::styled(added.to_owned(), draw.theme.success));
+    row.push(Span::styled(format!(" {removed}"), draw.theme.error));
+}
+
 /// The first rows of a text, and how many lines follow.
 fn text_rows(text: &str, columns: usize, most: usize, style: Style, draw: &Draw<'_>) -> Vec<Line> {
     let text = clean::lines(text.trim_end());
@@ -263,10 +277,12 @@ fn todo_rows(todo: &Todo, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, word, style) = match todo.status {
         TodoStatus::Pending => ("☐", "to do:", theme.text),
-        TodoStatus::InProgress => ("»", "in progress:", theme.accent),
-        TodoStatus::Completed => ("✓", "done:", theme.secondary),
-        TodoStatus::Cancelled => ("-", "cancelled:", theme.secondary.with(Attributes::STRIKE)),
-        TodoStatus::Blocked => ("!", "blocked:", theme.warning),
+        TodoStatus::InProgress => (CURRENT, "in progress:", theme.accent),
+        TodoStatus::Completed => (DONE, "done:", theme.secondary),
+        TodoStatus::Cancelled => {
+            (CANCELLED, "cancelled:", theme.secondary.with(Attributes::STRIKE))
+        }
+        TodoStatus::Blocked => (BLOCKED, "blocked:", theme.warning),
     };
     let sign = draw.sign(sign, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };

@@ -13,7 +13,7 @@ fn items_are_chosen_ordered_and_unknown_ones_told_of() {
     let seat = Seat::in_world(world, &Start::sized(110, 40));
     seat.has_seen("names `weather`");
     seat.sees("/project");
-    assert!(seat.window().contains("default · "), "{}", seat.window());
+    assert!(seat.window().contains("default (shift+tab) · "), "{}", seat.window());
     seat.prompts("/footer");
     seat.sees("[x] mode");
     seat.sees("what runs without a question");

@@ -27,7 +27,10 @@ fn talk(seat: &Seat, from: &str, to: &str) -> Vec<String> {
     let lines = seat.lines();
     let first = lines.iter().rposition(|line| line.contains(from)).expect("the prompt");
     let length = lines[first..].iter().position(|line| line.contains(to)).expect("the answer");
-    lines[first..=first + length].iter().map(|line| line.trim_end().to_owned()).collect()
+    // The end of a turn is shown once, and the empty input says something else each time.
+    let lasts = |line: &&String| !line.starts_with("─ ") && !line.contains(to);
+    let talk = lines[first..=first + length].iter().filter(lasts);
+    talk.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
 /// Leaves, and sits down again with other arguments and another script.
@@ -241,7 +244,7 @@ fn going_back_shows_what_will_change_and_tells_the_model() {
     seat.press(Key::Down);
     seat.press(Key::Down);
     seat.sees("the model is notified");
-    for shown in ["a.txt changes", "+1 -1", "first", "second"] {
+    for shown in ["a.txt changes", "+1 −1", "first", "second"] {
         seat.sees(shown);
     }
     seat.press(Key::Enter);

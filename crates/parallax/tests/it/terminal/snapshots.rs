@@ -30,7 +30,20 @@ fn picture(seat: &Seat) -> String {
     if let Some(name) = name {
         window = window.replace(&name, &fixed(&name));
     }
-    window.replace(concat!("Parallax ", env!("CARGO_PKG_VERSION")), "Parallax VERSION")
+    let window =
+        window.replace(concat!("Parallax ", env!("CARGO_PKG_VERSION")), "Parallax VERSION");
+    window.lines().map(without_time).collect::<Vec<_>>().join("\n")
+}
+
+/// The row at the end of a turn without its duration and its clock.
+fn without_time(row: &str) -> String {
+    let Some(facts) = row.strip_prefix("─ ") else { return row.to_owned() };
+    let mut facts: Vec<&str> = facts.split(" · ").collect();
+    facts[0] = "TIME";
+    if let Some(clock) = facts.last_mut() {
+        *clock = "CLOCK";
+    }
+    format!("─ {}", facts.join(" · "))
 }
 
 fn assert_pictures(name: &str, arrive: impl Fn(&Seat)) {

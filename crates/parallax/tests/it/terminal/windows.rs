@@ -169,13 +169,20 @@ fn without_colours_none_is_written() {
 #[test]
 fn the_default_theme_uses_the_sixteen_colours() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() { let x = \"s\"; }\n```\n"}]"#;
-    let seat = Seat::in_world(World::new(script), &Start::default());
-    seat.prompts("hello");
-    seat.sees("fn main");
-    seat.sees(COMPOSER);
-    let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
-    for other in ["38;2;", "38;5;", "48;2;", "48;5;"] {
-        assert!(!output.contains(other), "{other}");
+    // With a background, prompts and diffs have one mixed from it.
+    let modern = Answers::modern();
+    for (answers, mixes) in
+        [(Answers { background: None, ..modern.clone() }, false), (modern, true)]
+    {
+        let seat = Seat::in_world(World::new(script), &Start::default().answering(answers));
+        seat.prompts("hello");
+        seat.sees("fn main");
+        seat.sees(COMPOSER);
+        let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
+        for other in ["38;2;", "38;5;", "48;5;"] {
+            assert!(!output.contains(other), "{other}");
+        }
+        assert_eq!(output.contains("48;2;"), mixes);
     }
 }
 

@@ -45,13 +45,13 @@ fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
     let mut bench = Bench::new(Layout::Inline);
     bench.app.size = (80, 24);
     bench.shell("sleep 60");
-    bench.shows("sleep 60 (esc to cancel, 0s)");
+    bench.shows("sleep 60 (0s · esc to cancel)");
     bench.app.begun -= Duration::from_secs(3);
-    bench.shows("sleep 60 (esc to cancel, 3s · Tab to type into it · Ctrl+B: background)");
+    bench.shows("sleep 60 (3s · esc to cancel · tab to type into it)");
     bench.shows("sleep 60  3s");
     // In a text Tab means something else.
     bench.keys("x");
-    bench.shows("(esc to cancel, 3s · Ctrl+B: background)");
+    bench.shows("(3s · esc to cancel · ctrl+b to run it in the background)");
     bench.keys("\u{1b}");
     assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
 }

@@ -8,6 +8,12 @@ fn list(count: usize) -> ListDialog {
     ListDialog::new("Items", items.collect())
 }
 
+/// What a row shows, unless it is empty.
+fn text(row: &Line) -> Option<String> {
+    let text = row.text().trim_end().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
 fn press(list: &mut ListDialog, code: KeyCode) -> Response {
     let key = Key::plain(code);
     list.key(DialogKey::of(key), key)
@@ -43,7 +49,7 @@ fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
     ];
     let mut list = ListDialog::new("How shall the model be reached?", items);
     let shown = |list: &ListDialog, width, height| -> Vec<String> {
-        list.view(width, height, &Theme::default()).rows.iter().map(Line::text).collect()
+        list.view(width, height, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     let rows = shown(&list, 40, 6);
     assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
@@ -63,7 +69,7 @@ fn rows_above_a_list_leave_room_for_it_and_come_by_pages() {
     let intro = (1..=20).map(|number| Line::raw(format!("it brings {number}"))).collect();
     let mut list = list(3).intro(intro);
     let shown = |list: &ListDialog, width, height| -> Vec<String> {
-        list.view(width, height, &Theme::default()).rows.iter().map(Line::text).collect()
+        list.view(width, height, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     let rows = shown(&list, 40, 10);
     assert_eq!(rows[0], "Items");
@@ -112,7 +118,7 @@ fn alone_in_a_tiny_window_the_chosen_item_takes_the_rows() {
     ];
     let mut list = ListDialog::new("How?", items);
     let shown = |list: &ListDialog| -> Vec<String> {
-        list.view(19, 4, &Theme::default()).rows.iter().map(Line::text).collect()
+        list.view(19, 4, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     assert_eq!(shown(&list)[1..3], ["❯ 1. Enter a Gemini", "     API key"]);
     press(&mut list, KeyCode::Down);
@@ -125,7 +131,7 @@ fn while_more_is_looked_for_nobody_is_told_that_nothing_fits() {
     let mut list = list(30).searched();
     press(&mut list, KeyCode::Char('~'));
     let rows = |list: &ListDialog, height: usize| -> Vec<String> {
-        list.view(60, height, &Theme::default()).rows.iter().map(Line::text).collect()
+        list.view(60, height, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     assert!(rows(&list, 20).contains(&"  no match".to_owned()));
     list.under_way = Some("reading: 3 of 9".to_owned());
@@ -136,4 +142,16 @@ fn while_more_is_looked_for_nobody_is_told_that_nothing_fits() {
     for height in 5..20 {
         assert!(rows(&list, height).len() <= height, "{height}: {:#?}", rows(&list, height));
     }
+}
+
+#[test]
+fn there_is_air_above_the_list_and_its_hint_where_it_fits() {
+    let shown = |height| -> Vec<String> {
+        let rows = list(3).view(40, height, &Theme::default()).rows;
+        rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+    };
+    let (items, hint) = (["❯ 1. item 1", "  2. item 2", "  3. item 3"], "enter choose · esc back");
+    let airy = [&["Items", ""][..], &items, &["", hint]].concat();
+    assert_eq!(shown(7), airy);
+    assert_eq!(shown(6), [&["Items"][..], &items, &[hint]].concat());
 }

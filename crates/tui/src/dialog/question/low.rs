@@ -2,7 +2,7 @@
 //! what would happen one is; what would happen and the answers share the rest.
 
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span, text_width, wrap};
+use parallax_screen::{Line, Span, text_width};
 
 use super::QuestionDialog;
 use crate::app::cut_marked;
@@ -63,9 +63,7 @@ impl QuestionDialog {
     /// The answer that the cursor is on, in all its rows.
     fn chosen_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let choice = self.choices.get(self.cursor).copied();
-        choice.map_or_else(Vec::new, |choice| {
-            wrap(&self.answer(self.cursor, choice, theme), width, &[Span::raw("     ")])
-        })
+        choice.map_or_else(Vec::new, |choice| self.answer(self.cursor, choice, width, theme))
     }
 
     /// The answers in one row each, those around the cursor; that of the cursor whole, as
@@ -86,7 +84,7 @@ impl QuestionDialog {
                 rows.append(&mut chosen);
                 end = rows.len();
             } else {
-                rows.push(cut_marked(self.answer(index, *choice, theme), width));
+                rows.push(self.answer_row(index, *choice, width, theme));
             }
         }
         // With a choice above it, where that fits.

@@ -89,9 +89,9 @@ fn the_command_comes_first_however_much_it_runs() {
         rows.iter().map(|row| row.text().trim().to_owned()).collect()
     };
     let first = rows(&dialog);
-    assert!(first[1].starts_with("$ cd calc && echo part0"), "{first:#?}");
+    assert!(first[2].starts_with("$ cd calc && echo part0"), "{first:#?}");
     for text in
-        ["runs 30 commands, writes 1 file", "cannot be allowed permanently: it runs 31 commands"]
+        ["runs 30 commands, writes 1 file", "It cannot be allowed permanently: it runs 31 commands"]
     {
         assert!(first.iter().any(|row| row.contains(text)), "{text}: {first:#?}");
     }
@@ -135,7 +135,7 @@ fn the_wider_leave_is_a_choice_of_its_own_behind_what_was_asked_for() {
     question.wider = write("/var/tmp");
     let mut dialog = QuestionDialog::new(question);
     let rows = dialog.view(100, 30, 1, &Theme::default()).rows;
-    let rows: Vec<String> = rows.iter().map(Line::text).collect();
+    let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
     for text in [
         "  requires leave to write /var/tmp/aa/c.txt",
         "❯ 1. Yes, allow once, with leave to write /var/tmp/aa/c.txt",
@@ -370,4 +370,40 @@ fn a_low_window_says_of_which_file_and_where_in_it_one_is() {
     }));
     let rows = rows(&QuestionDialog::new(edit), 19, 5);
     assert!(rows[0].starts_with("? notes.txt"), "{rows:?}");
+}
+
+#[test]
+fn parts_have_an_empty_row_between_them_where_it_fits() {
+    let mut dialog = QuestionDialog::new(ask());
+    let rows = |dialog: &QuestionDialog, height| -> Vec<String> {
+        let rows = dialog.view(80, height, 1, &Theme::default()).rows;
+        rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+    };
+    let gaps = |rows: &[String]| rows.iter().filter(|row| row.is_empty()).count();
+    let airy = rows(&dialog, 30);
+    assert_eq!((airy[1].as_str(), gaps(&airy)), ("", 4), "{airy:#?}");
+    let whole = airy.len();
+    for missing in 1..=4 {
+        let rows = rows(&dialog, whole - missing);
+        assert_eq!((rows.len(), gaps(&rows)), (whole - missing, 4 - missing), "{rows:#?}");
+    }
+    // The rule is behind a key.
+    let names_rule =
+        |dialog: &QuestionDialog| rows(dialog, 30).iter().any(|row| row == "Rule: built-in: shell");
+    assert!(!names_rule(&dialog));
+    press(&mut dialog, plain('?'));
+    assert!(names_rule(&dialog), "{:#?}", rows(&dialog, 30));
+}
+
+#[test]
+fn the_answer_under_the_cursor_is_inverse() {
+    let dialog = QuestionDialog::new(ask());
+    let theme = Theme::default();
+    let rows = dialog.view(80, 30, 1, &theme).rows;
+    let selected: Vec<&Line> = rows
+        .iter()
+        .filter(|row| row.spans.iter().any(|span| span.style == theme.selected))
+        .collect();
+    assert_eq!(selected.len(), 1);
+    assert!(selected[0].text().starts_with("❯ 1. ") && selected[0].width() == 80);
 }

@@ -5,17 +5,23 @@ use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, wrap};
 
 use super::choices::Choice;
-use super::{QuestionDialog, Typing};
+use super::{Made, QuestionDialog, Typing};
 use crate::app::cut_marked;
 use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffLook};
-use crate::layout::count;
+use crate::highlight::{self, is_loaded, shell_line};
+use crate::layout::{count, hint_row, prefixed};
 use crate::markdown::{Look, render};
 use crate::theme::Theme;
+use crate::tokens::{selectable, selectable_rows};
 use crate::transcript::{display_name, without_verb};
 
 /// Rows of what would happen, and of how much there is of it, at least.
 const LEAST: usize = 4;
+/// Rows of what would happen that are in sight before the parts get empty rows between them.
+const AIRY_BODY: usize = 8;
+/// Columns of the marker before an answer.
+const MARKER: usize = 2;
 
 impl QuestionDialog {
     /// The rows, `height` at most: the answers are always in sight, what would
@@ -32,7 +38,9 @@ impl QuestionDialog {
         }
         let mut head = self.head(width, waiting, theme);
         let mut body = self.body(width, theme);
-        let (foot, cursor) = self.foot(width, theme);
+        let (choices, cursor) = self.foot(width, theme);
+        let hint = self.hint(width, theme);
+        let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
         let mut why = self.why(width, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
         let is_low = needs(&[&head, &foot]) + body.len().min(LEAST) > height;
@@ -47,8 +55,15 @@ impl QuestionDialog {
         if needs(&[&head, &why, &foot]) + body.len().min(LEAST) > height {
             why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(LEAST)));
         }
-        let room = height.saturating_sub(needs(&[&head, &why, &foot]));
+        let parts = needs(&[&head, &why, &foot]);
+        let spare = height.saturating_sub(parts + body.len().min(AIRY_BODY));
+        let has_body = head.len() > 1 || !body.is_empty();
+        let air = Air::within(spare, has_body, !why.is_empty(), hint.is_some());
+        let room = height.saturating_sub(parts + air.rows());
         let mut rows = head;
+        if air.title {
+            rows.insert(1, Line::EMPTY);
+        }
         if body.len() <= room {
             rows.append(&mut body);
         } else if room > 0 {
@@ -63,23 +78,38 @@ impl QuestionDialog {
                 rows.push(if longer.width() <= width { longer } else { line });
             }
         }
+        if air.why {
+            rows.push(Line::EMPTY);
+        }
         rows.append(&mut why);
+        if air.choices {
+            rows.push(Line::EMPTY);
+        }
         let at = rows.len();
-        rows.extend(foot);
+        rows.extend(choices);
+        if air.hint {
+            rows.push(Line::EMPTY);
+        }
+        rows.extend(hint);
         rows.truncate(height.max(1));
         DialogView { rows, cursor: cursor.map(|(column, row)| (column, row + at)) }
     }
 
-    /// Why it is asked, and by which rule; and why there is no answer for longer.
+    /// Why it is asked, the rule behind a key, and why there is no answer for longer.
     fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let why =
-            format!("Approval required: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
-        let mut rows = wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")]);
+        let verdict = &self.ask.verdict;
+        let named = format!("`{}`", display_name(&self.ask.name));
+        let why = verdict.why.replace(&format!("`{}`", self.ask.name), &named);
+        let mut rows = wrap(&Line::styled(sentence(&why), theme.secondary), width, &[]);
+        if self.shows_rule {
+            let rule = Line::styled(format!("Rule: {}", verdict.rule), theme.secondary);
+            rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
+        }
         let only_once = |choice: &Choice| !matches!(choice, Choice::Keep(_) | Choice::Outcome(_));
         if let Some(why) = &self.ask.no_rule
             && self.choices.iter().all(only_once)
         {
-            let why = format!("cannot be allowed permanently: {why}");
+            let why = sentence(&format!("It cannot be allowed permanently: {why}"));
             rows.push(cut_marked(Line::styled(why, theme.secondary), width));
         }
         rows
@@ -104,12 +134,34 @@ impl QuestionDialog {
         line
     }
 
-    pub(super) fn answer(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
-        let chosen = index == self.cursor;
-        let sign = if chosen { "❯ " } else { "  " };
-        let style = if chosen { theme.selected } else { theme.text };
-        Line::styled(sign, theme.accent)
-            .and(format!("{}. {}", index + 1, self.label(choice)), style)
+    /// All of an answer.
+    pub(super) fn answer(
+        &self,
+        index: usize,
+        choice: Choice,
+        width: usize,
+        theme: &Theme,
+    ) -> Vec<Line> {
+        let room = width.saturating_sub(MARKER);
+        let rows = wrap(&self.answer_line(index, choice, theme), room, &[Span::raw("   ")]);
+        selectable_rows(rows, index == self.cursor, width, theme)
+    }
+
+    /// An answer in one row.
+    pub(super) fn answer_row(
+        &self,
+        index: usize,
+        choice: Choice,
+        width: usize,
+        theme: &Theme,
+    ) -> Line {
+        let line = self.answer_line(index, choice, theme);
+        let line = cut_marked(line, width.saturating_sub(MARKER));
+        selectable(line, index == self.cursor, width, theme)
+    }
+
+    fn answer_line(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
+        Line::styled(format!("{}. {}", index + 1, self.label(choice)), theme.text)
     }
 
     fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
@@ -171,11 +223,14 @@ impl QuestionDialog {
         match &self.ask.preview {
             Some(Preview::Command { command, directory }) => {
                 let mut text = Vec::new();
+                let mut highlighter = highlight::shell();
                 for (index, line) in without_gaps(command).into_iter().enumerate() {
                     let sign = if index == 0 { "  $ " } else { "    " };
                     let line = match line {
                         Ok(line) => {
-                            Line::styled(sign, theme.accent).and(tabs(line), theme.text.bold())
+                            let text = theme.text.bold();
+                            let line = shell_line(&mut highlighter, &tabs(line), text, theme);
+                            prefixed(&[Span::styled(sign, theme.accent)], line)
                         }
                         Err(count) => Line::styled(sign, theme.accent)
                             .and(format!("({count} empty lines)"), theme.secondary),
@@ -189,7 +244,7 @@ impl QuestionDialog {
             }
             Some(Preview::Diff(diff)) => {
                 let look = DiffLook { plain: self.plain, ..DiffLook::new(theme, width) };
-                rows.extend(diff_view::rows(diff, &look));
+                rows.extend(self.made(width, theme, || diff_view::rows(diff, &look)));
             }
             Some(Preview::Urls { prompt, urls }) => {
                 for url in urls {
@@ -228,7 +283,9 @@ impl QuestionDialog {
                     rows.extend(wrap(&line, width, &hang));
                 }
             }
-            Some(Preview::Plan { text, .. }) => rows = self.plan_rows(text, width, theme),
+            Some(Preview::Plan { text, .. }) => {
+                rows = self.made(width, theme, || render(text, &Look::new(theme, width)));
+            }
             // These have a dialog of their own.
             Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
         }
@@ -247,12 +304,15 @@ impl QuestionDialog {
         rows
     }
 
-    fn plan_rows(&self, text: &str, width: usize, theme: &Theme) -> Vec<Line> {
-        let mut made = self.plan.borrow_mut();
-        if made.0 != width {
-            *made = (width, render(text, &Look::new(theme, width)));
+    /// Rows that are made once for a width and a theme.
+    fn made(&self, width: usize, theme: &Theme, rows: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
+        let mut made = self.made.borrow_mut();
+        let is_coloured = is_loaded();
+        let fits = made.width == width && made.theme == theme.name && !made.rows.is_empty();
+        if !fits || made.is_coloured != is_coloured {
+            *made = Made { width, theme: theme.name.clone(), is_coloured, rows: rows() };
         }
-        made.1.clone()
+        made.rows.clone()
     }
 
     /// What a line of several parts runs and writes.
@@ -297,18 +357,58 @@ impl QuestionDialog {
             return (rows, Some(at));
         }
         for (index, choice) in self.choices.iter().enumerate() {
-            let line = self.answer(index, *choice, theme);
-            rows.extend(wrap(&line, width, &[Span::raw("     ")]));
-        }
-        if self.draft().is_some() {
-            let widens = self.keeps_rules() && self.ask.rules.len() > 1;
-            let widen = if widens { "←→ narrower or broader rule · " } else { "" };
-            let edit = if self.can_edit() { "e edit the rule · " } else { "" };
-            let hint = format!("{widen}{edit}esc no");
-            rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
+            rows.extend(self.answer(index, *choice, width, theme));
         }
         (rows, None)
     }
+
+    /// What other keys do while an answer is chosen.
+    fn hint(&self, width: usize, theme: &Theme) -> Option<Line> {
+        if self.hunks.is_some() || self.typing.is_some() {
+            return None;
+        }
+        let widens = self.keeps_rules() && self.ask.rules.len() > 1;
+        let widen = if widens { "←→ narrower or broader rule · " } else { "" };
+        let edit = if self.can_edit() { "e edit the rule · " } else { "" };
+        let rule = if self.shows_rule { "? hide the rule" } else { "? why" };
+        let hint = format!("{widen}{edit}{rule} · esc no");
+        Some(Line::styled(hint_row(&hint, width), theme.secondary))
+    }
+}
+
+/// The empty rows between the parts of a dialog. The first to be dropped is before the hint.
+#[derive(Debug, Clone, Copy, Default)]
+struct Air {
+    title: bool,
+    why: bool,
+    choices: bool,
+    hint: bool,
+}
+
+impl Air {
+    fn within(spare: usize, has_body: bool, has_why: bool, has_hint: bool) -> Self {
+        let mut air = Self::default();
+        let wanted = [
+            (&mut air.choices, true),
+            (&mut air.title, has_body),
+            (&mut air.why, has_body && has_why),
+            (&mut air.hint, has_hint),
+        ];
+        for (place, _) in wanted.into_iter().filter(|(_, wanted)| *wanted).take(spare) {
+            *place = true;
+        }
+        air
+    }
+
+    fn rows(self) -> usize {
+        [self.title, self.why, self.choices, self.hint].into_iter().filter(|row| *row).count()
+    }
+}
+
+/// A text as a sentence: a period at its end.
+fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// The lines of a command; of several empty ones after another only the number,

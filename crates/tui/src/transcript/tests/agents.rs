@@ -41,7 +41,7 @@ fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
         "Agent  scout",
         "∴ Where it is",
         "├ ✓ FindFiles  2",
-        "├ x ReadFile  b.rs  → there is no file `b.rs`",
+        "├ ✕ ReadFile  b.rs  → there is no file `b.rs`",
         "└ ⠋ SearchText  'x' within src",
         "7 calls · 2 turns · 12k tokens",
     ] {

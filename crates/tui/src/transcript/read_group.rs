@@ -1,0 +1,106 @@
+//! Reads and searches in a row, as one line: what they found is for the model. Ctrl+O shows
+//! each of them.
+
+use std::ops::Range;
+
+use parallax_protocol::event::ToolStatus;
+use parallax_screen::{Line, Span};
+
+use super::ViewOptions;
+use super::describe;
+use super::draw::Draw;
+use super::item::Item;
+use super::tool::{Body, State, Tool};
+use crate::clean;
+use crate::layout::shortened;
+use crate::tokens::DONE;
+
+/// Fewer calls have a line each.
+const LEAST: usize = 3;
+
+/// What a call of a group did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Read,
+    Listed,
+    Searched,
+}
+
+fn deed(tool: &Tool) -> Option<Deed> {
+    match tool.name.as_str() {
+        "read_file" => Some(Deed::Read),
+        "list_directory" => Some(Deed::Listed),
+        "glob" | "grep_search" | "search_file_content" => Some(Deed::Searched),
+        _ => None,
+    }
+}
+
+/// Whether calls are grouped at all.
+pub(super) fn is_on(options: ViewOptions) -> bool {
+    !(options.expanded || options.screen_reader || options.whole_results)
+}
+
+/// What the item did, if it can be part of a group: a call that succeeded and has no more
+/// to show than a line.
+fn member(item: &Item) -> Option<Deed> {
+    let Item::Tool(tool) = item else { return None };
+    let State::Done(done) = &tool.state else { return None };
+    let is_short = match &done.body {
+        Body::None => true,
+        Body::Text(text) => !text.trim().contains('\n'),
+        _ => false,
+    };
+    deed(tool).filter(|_| is_short && done.status == ToolStatus::Success && done.error.is_none())
+}
+
+/// Whether the item will be part of a group if it succeeds.
+pub(super) fn may_join(item: &Item) -> bool {
+    matches!(item, Item::Tool(tool) if tool.is_open() && deed(tool).is_some())
+}
+
+/// The items around `at` that are shown as one line, if they are enough.
+pub(super) fn around(items: &[Item], at: usize) -> Option<Range<usize>> {
+    let run = run(items, at)?;
+    (run.len() >= LEAST).then_some(run)
+}
+
+/// The items around `at` that could be shown as one line.
+pub(super) fn run(items: &[Item], at: usize) -> Option<Range<usize>> {
+    items.get(at).and_then(member)?;
+    let before = items[..at].iter().rev().take_while(|item| member(item).is_some()).count();
+    let after = items[at..].iter().take_while(|item| member(item).is_some()).count();
+    Some(at - before..at + after)
+}
+
+/// The line of a group.
+pub(super) fn row(group: &[Item], draw: &Draw<'_>) -> Line {
+    let theme = draw.theme;
+    let counted = |deed: Deed| group.iter().filter(|item| member(item) == Some(deed)).count();
+    let plural = |count: usize, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(one.to_owned()),
+        _ => Some(many.replace('#', &count.to_string())),
+    };
+    let said = [
+        plural(counted(Deed::Read), "read 1 file", "read # files"),
+        plural(counted(Deed::Listed), "listed 1 directory", "listed # directories"),
+        plural(counted(Deed::Searched), "searched once", "searched # times"),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    let mut said = said.join(", ");
+    if let Some(first) = said.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let names = group.iter().filter_map(|item| match item {
+        Item::Tool(tool) => Some(describe::without_verb(&tool.name, &tool.title)),
+        _ => None,
+    });
+    let names = clean::one_row(&names.collect::<Vec<_>>().join(", ")).into_owned();
+    let mut line = Line::styled(format!("{DONE} "), theme.success);
+    line.push(Span::styled(shortened(&said, draw.width.saturating_sub(2)), theme.text.bold()));
+    let room = draw.width.saturating_sub(line.width() + 2);
+    if room > 4 {
+        line.push(Span::styled(format!("  {}", shortened(&names, room)), theme.secondary));
+    }
+    line
+}

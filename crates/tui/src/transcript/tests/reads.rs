@@ -1,0 +1,72 @@
+//! Reads and searches as one line.
+
+use super::*;
+
+/// Three reads and a search, all done.
+fn reads(show: &mut Show) {
+    for (id, name, title) in [
+        ("a", "read_file", "Read src/a.rs"),
+        ("b", "read_file", "Read src/b.rs"),
+        ("c", "grep_search", "'retry' in src"),
+        ("d", "read_file", "Read src/c.rs"),
+    ] {
+        show.call(id, name, json!({}));
+        show.end(tool(id, name, ToolKind::Read, title));
+    }
+}
+
+const LINE: &str = "✓ Read 3 files, searched once  src/a.rs, src/b.rs, 'retry' …";
+
+#[test]
+fn reads_in_a_row_are_one_line_in_the_scrollback() {
+    let mut show = Show::default();
+    show.event(EventBody::TurnStarted { prompt: "go".into() });
+    reads(&mut show);
+    assert_eq!(show.take(), Vec::<String>::new(), "more may come");
+    assert_eq!(show.live(0), [LINE]);
+    show.start("t", ItemStart::Text).delta("t", "Found.");
+    assert_eq!(show.take(), [LINE]);
+    show.text("t", "Found.", false);
+    assert_eq!(show.take(), ["", "✦ Found."]);
+}
+
+#[test]
+fn the_end_of_the_turn_ends_the_line() {
+    let mut show = Show::default();
+    show.event(EventBody::TurnStarted { prompt: "go".into() });
+    reads(&mut show);
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    show.event(EventBody::TurnEnded(ended));
+    assert_eq!(show.take(), [LINE]);
+}
+
+#[test]
+fn a_failure_and_two_reads_keep_lines_of_their_own() {
+    let mut show = Show::default();
+    for id in ["a", "b"] {
+        show.call(id, "read_file", json!({}));
+        show.end(tool(id, "read_file", ToolKind::Read, &format!("Read {id}.rs")));
+    }
+    show.call("c", "read_file", json!({}));
+    let mut failed = tool("c", "read_file", ToolKind::Read, "Read c.rs");
+    failed.status = ToolStatus::Error;
+    failed.error = Some((ToolErrorKind::Unknown, "there is no file".to_owned()));
+    show.end(failed);
+    let rows = show.take();
+    assert_eq!(rows[..2], ["✓ ReadFile  a.rs", "✓ ReadFile  b.rs"]);
+    assert!(rows.iter().any(|row| row.contains("✕ ReadFile  c.rs")), "{rows:?}");
+}
+
+#[test]
+fn a_group_is_unfolded_to_its_calls() {
+    let mut show = Show::default();
+    reads(&mut show);
+    let (at, rows) =
+        show.transcript.folded_before(usize::MAX, 60, &show.theme).expect("something folded");
+    let rows: Vec<String> = rows.iter().map(Line::text).collect();
+    assert_eq!((at, rows.len()), (0, 4), "{rows:?}");
+    assert_eq!(rows[3], "✓ ReadFile  src/c.rs");
+    // In a view that scrolls, the first item has the line.
+    let page = show.transcript.page(Anchor::Bottom, 60, 20, &show.theme, 0);
+    assert_eq!(page.rows.iter().map(Line::text).collect::<Vec<_>>(), [LINE]);
+}
