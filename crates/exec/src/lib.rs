@@ -13,6 +13,7 @@ pub mod environment;
 mod error;
 mod output;
 mod output_file;
+mod piped_child;
 mod piped_command;
 mod process;
 mod process_tree;
@@ -37,6 +38,7 @@ pub use command::{
 pub use error::StartError;
 pub use output::Output;
 pub use output_file::{LimitBehavior, OutputFile, create_private_folder};
+pub use piped_child::{ChildOutput, PipedChild};
 pub use piped_command::{MAX_PIPED_OUTPUT, PipedCommand, PipedOutput};
 pub use process::RunningCommand;
 pub use redactor::Redactor;

@@ -73,6 +73,8 @@ pub(crate) enum Command {
     /// Inspect a session in the browser: requests, turns, context, cost, MCP
     #[command(name = "devtools")]
     DevTools(crate::devtools_command::DevToolsArguments),
+    /// Evaluate models, prompts, and settings on cases with checks
+    Eval(crate::eval_command::EvalArguments),
     /// Find out what is wrong on this machine, and what to do
     Doctor(crate::doctor_command::DoctorArguments),
     /// Manage the git worktrees that sessions work in

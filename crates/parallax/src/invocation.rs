@@ -22,6 +22,7 @@ use crate::auth_command::AuthArguments;
 use crate::batch_command::BatchArguments;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
+use crate::eval_command::EvalArguments;
 use crate::extending::{Extending, log_it};
 use crate::man_command::CompletionShell;
 use crate::mcp_arguments::McpAction;
@@ -81,6 +82,8 @@ pub(crate) enum Invocation {
     Worktrees(WorktreesAction),
     /// Run a batch, or work with its results.
     Batch(Box<BatchArguments>),
+    /// Run evaluation cases.
+    Eval(Box<EvalArguments>),
     /// Check the machine.
     Doctor(DoctorArguments),
     /// List the sessions of the project.
@@ -291,6 +294,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),
+        Some(Command::Eval(eval)) => return Ok(Invocation::Eval(Box::new(eval))),
         Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
         Some(Command::Schema { of }) => {
             let schema = match of {

@@ -20,9 +20,9 @@ use crate::start::{self, Started, delete_session, format_of, list_sessions, star
 use crate::surroundings::Surroundings;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
-    acp_command, auth_command, batch_command, demo, devtools_command, doctor_command, interactive,
-    log, man_command, mcp_command, models_command, policy_command, sandbox_command, serve_command,
-    sessions_command, stats_command, trust_command, undo_command,
+    acp_command, auth_command, batch_command, demo, devtools_command, doctor_command, eval_command,
+    interactive, log, man_command, mcp_command, models_command, policy_command, sandbox_command,
+    serve_command, sessions_command, stats_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -220,6 +220,9 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         }
         Invocation::Batch(typed) => {
             return batch_command::run(*typed).await.map_err(|failure| early(failure, None));
+        }
+        Invocation::Eval(typed) => {
+            return eval_command::run(*typed).await.map_err(|failure| early(failure, None));
         }
         Invocation::Acp { settings } => return Ok(acp_command::run(settings).await),
         Invocation::Demo => return Ok(demo::run().await),

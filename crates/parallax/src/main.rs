@@ -11,6 +11,7 @@ mod crash;
 mod demo;
 mod devtools_command;
 mod doctor_command;
+mod eval_command;
 mod extending;
 mod extensions_command;
 mod extensions_words;

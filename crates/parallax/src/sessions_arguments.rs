@@ -121,6 +121,8 @@ pub(crate) enum Form {
     Codex,
     /// A session record of Gemini CLI, with the tokens and model of each answer
     GeminiJson,
+    /// A trajectory in the Agent Trajectory Interchange Format
+    Atif,
 }
 
 impl From<Form> for ExportForm {
@@ -133,6 +135,7 @@ impl From<Form> for ExportForm {
             Form::Claude => Self::Claude,
             Form::Codex => Self::Codex,
             Form::GeminiJson => Self::GeminiJson,
+            Form::Atif => Self::Atif,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sessions as documents to give away or to take elsewhere.
 
+mod atif;
 mod call;
 mod colours;
 mod diff;
@@ -43,6 +44,8 @@ pub enum ExportForm {
     Codex,
     /// A record of Gemini CLI: the head, then a line for each message.
     GeminiJson,
+    /// A trajectory in the Agent Trajectory Interchange Format.
+    Atif,
 }
 
 impl ExportForm {
@@ -50,21 +53,23 @@ impl ExportForm {
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         // Their files end as ours do: who wants them says so.
-        Self::parse(&ending)
-            .filter(|form| !matches!(form, Self::Claude | Self::Codex | Self::GeminiJson))
+        Self::parse(&ending).filter(|form| {
+            !matches!(form, Self::Claude | Self::Codex | Self::GeminiJson | Self::Atif)
+        })
     }
 
     /// The extension of its files.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Markdown => "md",
-            Self::Json => "json",
+            Self::Json | Self::Atif => "json",
             Self::Html => "html",
             Self::Jsonl | Self::Claude | Self::Codex | Self::GeminiJson => "jsonl",
         }
     }
 
-    /// The form of a name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`, `gemini-json`.
+    /// The form of a name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`, `gemini-json`,
+    /// `atif`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "md" | "markdown" => Some(Self::Markdown),
@@ -74,6 +79,7 @@ impl ExportForm {
             "claude" => Some(Self::Claude),
             "codex" => Some(Self::Codex),
             "gemini-json" => Some(Self::GeminiJson),
+            "atif" => Some(Self::Atif),
             _ => None,
         }
     }
@@ -100,6 +106,7 @@ pub fn export(
         ExportForm::Jsonl => journal(session).map_err(wrong),
         ExportForm::Claude => Ok(foreign::claude(session)),
         ExportForm::Codex => Ok(foreign::codex(session)),
+        ExportForm::Atif => atif::trajectory(session).map_err(wrong),
         ExportForm::GeminiJson => record::lines(session, title).map_err(wrong),
     }
 }

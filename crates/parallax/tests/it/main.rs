@@ -26,6 +26,7 @@ mod disk;
 mod doctor;
 mod drop_in;
 mod encryption;
+mod evals;
 mod export_page;
 mod extension_upkeep;
 mod extensions;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::past::{self, PastItem};
 
 /// What is said of a result that never came.
-const NO_RESULT: &str = "The call was interrupted.";
+pub(super) const NO_RESULT: &str = "The call was interrupted.";
 
 /// A transcript of Claude Code: a line a block, each naming the one before it.
 pub(super) fn claude(session: &LoadedSession) -> String {
@@ -106,7 +106,7 @@ impl Claude<'_> {
     }
 }
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A rollout of Codex: a head, then what was said and done.
 pub(super) fn codex(session: &LoadedSession) -> String {
@@ -200,12 +200,12 @@ fn token_count(usage: &Usage, total: &mut Usage) -> Value {
     json!({"type": "token_count", "info": info, "rate_limits": null})
 }
 
-fn shell(command: &str, output: &str) -> String {
+pub(super) fn shell(command: &str, output: &str) -> String {
     format!("I ran this command:\n\n{command}\n\nIts output:\n\n{output}")
 }
 
 /// The model that answered last.
-fn model(session: &LoadedSession) -> String {
+pub(super) fn model(session: &LoadedSession) -> String {
     let last = session.records.iter().rev().find_map(|record| match record {
         Record::Content(content) => content.model.clone(),
         _ => None,

@@ -1,0 +1,301 @@
+//! Runs the agent as a child process and reads what it did from its stream-json lines.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use parallax_exec::{ChildOutput, Ending, PipedChild};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
+use tokio::process::ChildStdin;
+use tokio_util::sync::CancellationToken;
+
+/// Maximum bytes of a line; longer ones are skipped.
+const MAX_LINE: usize = 32 << 20;
+/// Maximum bytes of standard error that are kept.
+const MAX_STDERR: usize = 16 << 10;
+/// Maximum bytes of an answer that are kept.
+const MAX_ANSWER: usize = 4 << 20;
+/// Maximum bytes of what a command prints that are kept.
+const MAX_OUTPUT: usize = 4 << 20;
+/// How long the agent may take to end by itself after its time is over or its input is closed.
+const GRACE: Duration = Duration::from_secs(30);
+/// The model gets this when something needs approval, since no user is there.
+const DENIED: &str = "This action was not allowed.";
+
+/// A process of the agent.
+pub(crate) struct AgentProcess {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) directory: PathBuf,
+    /// How long it may work.
+    pub(crate) timeout: Duration,
+}
+
+/// What the agent did.
+#[derive(Debug, Default)]
+pub(crate) struct AgentRun {
+    pub(crate) session_id: Option<String>,
+    /// The model that the session began with.
+    pub(crate) model: Option<String>,
+    /// The text behind the last tool call, of the last prompt.
+    pub(crate) answer: String,
+    /// The names of called tools, in order.
+    pub(crate) tools: Vec<String>,
+    pub(crate) tokens: u64,
+    /// `None` where the price of a model is not known.
+    pub(crate) cost: Option<f64>,
+    pub(crate) duration: Duration,
+    /// Why it did not come to its end.
+    pub(crate) error: Option<String>,
+}
+
+impl AgentProcess {
+    /// Sends the prompts one after the other and reads to the end.
+    pub(crate) async fn converse(
+        &self,
+        prompts: &[String],
+        cancel: &CancellationToken,
+    ) -> AgentRun {
+        let begun = Instant::now();
+        let mut log = Log::default();
+        let failed = match self.start() {
+            Ok(mut child) => {
+                let time = self.timeout.saturating_add(GRACE);
+                let failed = tokio::select! {
+                    () = cancel.cancelled() => Some("canceled".to_owned()),
+                    ended = tokio::time::timeout(time, follow(&mut child, prompts, &mut log)) => {
+                        ended.unwrap_or_else(|_| {
+                            Some(format!("stopped after {} s", time.as_secs()))
+                        })
+                    }
+                };
+                child.kill();
+                failed
+            }
+            Err(error) => Some(format!("`{}` cannot be started: {error}", self.program.display())),
+        };
+        let mut done = log.done;
+        done.duration = begun.elapsed();
+        done.cost = log.cost.filter(|_| !log.has_unknown_cost);
+        done.error = failed.or(log.error);
+        done
+    }
+
+    fn start(&self) -> std::io::Result<PipedChild> {
+        let lines = ["--input-format", "stream-json", "-o", "stream-json", "--stream-version", "2"];
+        let arguments = lines.into_iter().chain(self.arguments.iter().map(String::as_str));
+        PipedChild::start(&self.program, arguments, &self.directory)
+    }
+}
+
+/// Returns why the conversation did not come to its end.
+async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut Log) -> Option<String> {
+    let (Some(stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Some("the agent has no pipes".to_owned());
+    };
+    let talk = async {
+        let mut stdin = Some(stdin);
+        let mut prompts = prompts.iter();
+        let mut lines = BufReader::new(stdout);
+        log.send_prompt(&mut stdin, prompts.next()).await;
+        while let Some(line) = next_line(&mut lines).await {
+            let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
+            if let Some(reply) = log.event(&event) {
+                send(&mut stdin, &reply).await;
+            }
+            if event["type"] == "result" {
+                let next = prompts.next().filter(|_| log.error.is_none());
+                log.send_prompt(&mut stdin, next).await;
+            }
+        }
+        log.is_complete() && prompts.next().is_none()
+    };
+    let (is_complete, stderr) = tokio::join!(talk, tail(stderr));
+    let ending = child.wait().await;
+    if is_complete || log.error.is_some() {
+        return None;
+    }
+    Some(format!("the agent ended early ({}): {}", told(ending), stderr.trim()))
+}
+
+async fn send(stdin: &mut Option<ChildStdin>, line: &Value) {
+    if let Some(pipe) = stdin
+        && pipe.write_all(format!("{line}\n").as_bytes()).await.is_err()
+    {
+        // The process is gone; the end of its output says why.
+        *stdin = None;
+    }
+}
+
+/// A line of JSON; `None` at the end.
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut is_too_long = false;
+    loop {
+        let buffer = reader.fill_buf().await.ok()?;
+        if buffer.is_empty() {
+            return (!line.is_empty()).then_some(line);
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(buffer.len(), |at| at + 1);
+        is_too_long |= line.len() + taken > MAX_LINE;
+        if !is_too_long {
+            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+        }
+        reader.consume(taken);
+        if end.is_some() {
+            if !is_too_long {
+                return Some(line);
+            }
+            (line, is_too_long) = (Vec::new(), false);
+        }
+    }
+}
+
+/// The end of a stream as text.
+async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
+    let mut kept = Vec::new();
+    let mut buffer = vec![0; 8 << 10];
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        kept.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        let surplus = kept.len().saturating_sub(MAX_STDERR);
+        kept.drain(..surplus);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// What the lines said so far.
+#[derive(Default)]
+struct Log {
+    done: AgentRun,
+    cost: Option<f64>,
+    has_unknown_cost: bool,
+    error: Option<String>,
+    is_over: bool,
+}
+
+impl Log {
+    fn is_complete(&self) -> bool {
+        self.is_over
+    }
+
+    async fn send_prompt(&mut self, stdin: &mut Option<ChildStdin>, prompt: Option<&String>) {
+        match prompt {
+            Some(prompt) => {
+                self.done.answer.clear();
+                self.is_over = false;
+                send(stdin, &json!({"type": "message", "content": prompt})).await;
+            }
+            // The agent ends with its input.
+            None => *stdin = None,
+        }
+    }
+
+    /// Reads an event; returns the line that it needs as an answer.
+    fn event(&mut self, event: &Value) -> Option<Value> {
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+        match text("/type")? {
+            "init" => {
+                self.done.session_id = text("/session_id").map(str::to_owned);
+                self.done.model = text("/model").map(str::to_owned);
+            }
+            "message" if text("/role") == Some("assistant") => {
+                let content = text("/content").unwrap_or_default();
+                if self.done.answer.len() + content.len() <= MAX_ANSWER {
+                    self.done.answer.push_str(content);
+                }
+            }
+            "tool_use" => {
+                self.done.answer.clear();
+                self.done.tools.extend(text("/tool_name").map(str::to_owned));
+            }
+            "usage" => {
+                let total = event.pointer("/tokens/total").and_then(Value::as_u64);
+                self.done.tokens = self.done.tokens.saturating_add(total.unwrap_or_default());
+                match event.get("cost_usd").and_then(Value::as_f64) {
+                    Some(cost) => *self.cost.get_or_insert(0.0) += cost,
+                    None => self.has_unknown_cost = true,
+                }
+            }
+            "ask" => {
+                let id = event.get("id")?;
+                return Some(match text("/kind") {
+                    Some("approval") => json!({"type": "decide", "id": id, "outcome": "cancel",
+                        "feedback": DENIED}),
+                    _ => json!({"type": "answer", "id": id, "value": null}),
+                });
+            }
+            "result" => {
+                self.is_over = true;
+                if text("/status") != Some("success") {
+                    let message = text("/error/message").unwrap_or("the turn failed");
+                    self.error = Some(message.to_owned());
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// How a program ended, in words.
+pub(crate) fn told(ending: Ending) -> String {
+    match ending {
+        Ending::Exited { code } => format!("exit code {code}"),
+        Ending::Signalled { signal } => format!("signal {signal}"),
+    }
+}
+
+/// Runs a shell command in the agent's sandbox.
+pub(crate) async fn confined(
+    program: &Path,
+    directory: &Path,
+    command: &str,
+    time: Duration,
+) -> std::io::Result<ChildOutput> {
+    let arguments = ["sandbox", "run", "--mode", "yolo", "--", "sh", "-c", command];
+    PipedChild::start(program, arguments, directory)?.output(MAX_OUTPUT, time).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_keeps_the_last_answer_calls_and_costs() {
+        let mut log = Log::default();
+        for event in [
+            json!({"type": "init", "session_id": "s"}),
+            json!({"type": "message", "role": "assistant", "content": "I look.", "delta": true}),
+            json!({"type": "usage", "tokens": {"total": 10}, "cost_usd": 0.25}),
+            json!({"type": "tool_use", "tool_name": "read_file"}),
+            json!({"type": "message", "role": "assistant", "content": "It is ", "delta": true}),
+            json!({"type": "message", "role": "assistant", "content": "7.", "delta": true}),
+            json!({"type": "usage", "tokens": {"total": 5}, "cost_usd": 0.5}),
+            json!({"type": "result", "status": "success"}),
+        ] {
+            assert_eq!(log.event(&event), None);
+        }
+        assert_eq!((log.done.answer.as_str(), log.done.tokens), ("It is 7.", 15));
+        assert_eq!(
+            (log.done.tools.as_slice(), log.cost),
+            (["read_file".to_owned()].as_slice(), Some(0.75))
+        );
+        let ask = json!({"type": "ask", "id": "a", "kind": "approval"});
+        assert_eq!(log.event(&ask).expect("a reply")["outcome"], "cancel");
+        assert!(log.is_complete() && log.error.is_none());
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_too_long_are_skipped() {
+        let text = format!("{}\nshort\nlast", "x".repeat(MAX_LINE + 1));
+        let mut reader = BufReader::new(text.as_bytes());
+        assert_eq!(next_line(&mut reader).await.as_deref(), Some(b"short\n".as_slice()));
+        assert_eq!(next_line(&mut reader).await.as_deref(), Some(b"last".as_slice()));
+        assert_eq!(next_line(&mut reader).await, None);
+    }
+}

@@ -1,0 +1,442 @@
+//! Cases: `case.toml` and the files beside it.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use regex::Regex;
+use serde::{Deserialize, Deserializer};
+
+use crate::error::EvalError;
+
+/// The file that makes a directory a case.
+const FILE: &str = "case.toml";
+/// Maximum bytes of it.
+const MAX_BYTES: u64 = 1 << 20;
+/// Maximum depth of directories that are searched for cases.
+const MAX_DEPTH: usize = 6;
+const APPROVAL_MODES: &[&str] = &["default", "auto_edit", "yolo", "plan"];
+
+/// A task and what is checked of its result.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Its name: the path of its directory below what was asked for.
+    pub name: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The prompts, sent one after the other.
+    pub prompts: Vec<String>,
+    /// Shell commands that prepare the project.
+    pub setup: Vec<String>,
+    /// The approval mode.
+    pub approval_mode: String,
+    /// Words to group results by.
+    pub tags: Vec<String>,
+    /// When a run is stopped.
+    pub limits: CaseLimits,
+    /// What must hold afterwards.
+    pub checks: Vec<Check>,
+    /// The model that judges the answer, if one does.
+    pub judge: Option<Judge>,
+}
+
+/// `[limits]`: when a run is stopped.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CaseLimits {
+    /// Seconds, or a text such as `90s` or `5m`.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Option<Duration>,
+    /// Maximum number of model requests.
+    pub max_turns: Option<u32>,
+    /// Maximum cost in US dollars.
+    pub max_cost: Option<f64>,
+    /// Maximum number of tokens.
+    pub max_tokens: Option<u64>,
+}
+
+/// `[judge]`: a model that reads the prompt, the answer, and the changes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judge {
+    /// The model; none: that of the run.
+    pub model: Option<String>,
+    /// What it must find.
+    pub rubric: String,
+}
+
+/// One entry of `[[checks]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Check {
+    /// A file of the project has exactly this content.
+    FileEquals {
+        /// The file, relative to the project.
+        path: PathBuf,
+        /// The content.
+        content: String,
+    },
+    /// A file matches a regular expression, in which `^` and `$` match at lines.
+    FileMatches {
+        /// The file, relative to the project.
+        path: PathBuf,
+        /// The expression.
+        pattern: String,
+    },
+    /// A shell command in the project ends with 0.
+    Command {
+        /// The command.
+        run: String,
+    },
+    /// A tool was called.
+    ToolCalled {
+        /// Its name.
+        tool: String,
+    },
+    /// A tool was not called.
+    ToolNotCalled {
+        /// Its name.
+        tool: String,
+    },
+    /// Tools were called in this order, with others between them.
+    ToolOrder {
+        /// Their names.
+        tools: Vec<String>,
+    },
+    /// A tool was called at most so often.
+    ToolAtMost {
+        /// Its name.
+        tool: String,
+        /// How often.
+        n: usize,
+    },
+    /// The last answer matches a regular expression.
+    AnswerMatches {
+        /// The expression.
+        pattern: String,
+    },
+    /// The last answer is JSON that a schema accepts.
+    AnswerSchema {
+        /// The schema: a file of the case.
+        schema: PathBuf,
+    },
+    /// The run used at most so many tokens.
+    TokensAtMost {
+        /// How many.
+        n: u64,
+    },
+    /// The run cost at most so much.
+    CostAtMost {
+        /// US dollars.
+        usd: f64,
+    },
+}
+
+impl Check {
+    /// Its name in `case.toml`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::FileEquals { .. } => "file_equals",
+            Self::FileMatches { .. } => "file_matches",
+            Self::Command { .. } => "command",
+            Self::ToolCalled { .. } => "tool_called",
+            Self::ToolNotCalled { .. } => "tool_not_called",
+            Self::ToolOrder { .. } => "tool_order",
+            Self::ToolAtMost { .. } => "tool_at_most",
+            Self::AnswerMatches { .. } => "answer_matches",
+            Self::AnswerSchema { .. } => "answer_schema",
+            Self::TokensAtMost { .. } => "tokens_at_most",
+            Self::CostAtMost { .. } => "cost_at_most",
+        }
+    }
+
+    /// What cannot be used in it.
+    fn problem(&self, directory: &Path) -> Option<String> {
+        match self {
+            Self::FileEquals { path, .. } | Self::FileMatches { path, .. } if !is_inside(path) => {
+                Some(format!("`{}` must be a path inside the project", path.display()))
+            }
+            Self::FileMatches { pattern, .. } | Self::AnswerMatches { pattern } => {
+                expression(pattern).err().map(|error| error.to_string())
+            }
+            Self::AnswerSchema { schema } if !is_inside(schema) => {
+                Some(format!("`{}` must be a file of the case", schema.display()))
+            }
+            Self::AnswerSchema { schema } => crate::checks::schema(&directory.join(schema)).err(),
+            _ => None,
+        }
+    }
+}
+
+/// A regular expression over several lines.
+pub(crate) fn expression(pattern: &str) -> Result<Regex, regex::Error> {
+    regex::RegexBuilder::new(pattern).multi_line(true).build()
+}
+
+/// Whether a relative path stays below its base.
+fn is_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+/// `case.toml` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFile {
+    prompt: Option<String>,
+    #[serde(default)]
+    prompts: Vec<String>,
+    #[serde(default, deserialize_with = "one_or_many")]
+    setup: Vec<String>,
+    approval_mode: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    limits: CaseLimits,
+    #[serde(default)]
+    checks: Vec<Check>,
+    judge: Option<Judge>,
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Setup {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Setup::deserialize(source)? {
+        Setup::One(command) => vec![command],
+        Setup::Many(commands) => commands,
+    })
+}
+
+fn duration<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Duration>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Time {
+        Seconds(f64),
+        Text(String),
+    }
+    let seconds = match Time::deserialize(source)? {
+        Time::Seconds(seconds) => Some(seconds),
+        Time::Text(text) => {
+            let text = text.trim();
+            let (number, unit) = match text.strip_suffix("ms") {
+                Some(number) => (number, 0.001),
+                None => match text.chars().last() {
+                    Some('s') => (text.trim_end_matches('s'), 1.0),
+                    Some('m') => (text.trim_end_matches('m'), 60.0),
+                    Some('h') => (text.trim_end_matches('h'), 3600.0),
+                    _ => (text, 1.0),
+                },
+            };
+            number.trim().parse::<f64>().ok().map(|number| number * unit)
+        }
+    };
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = time.filter(|time| !time.is_zero());
+    time.map(Some).ok_or_else(|| {
+        serde::de::Error::custom("a time is a number of seconds, or a text such as `90s` or `5m`")
+    })
+}
+
+impl Case {
+    /// Reads the case of a directory. Blocking.
+    ///
+    /// # Errors
+    /// When `case.toml` cannot be read, or something in it has no meaning.
+    pub fn load(directory: &Path, name: String) -> Result<Self, EvalError> {
+        let file = directory.join(FILE);
+        let wrong = |problem: String| EvalError::path(&file, problem);
+        let size = std::fs::metadata(&file).map_err(|error| wrong(error.to_string()))?.len();
+        if size > MAX_BYTES {
+            return Err(wrong(format!("the file has more than {MAX_BYTES} bytes")));
+        }
+        let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+        let read: CaseFile =
+            toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().to_owned()))?;
+        let prompts = match (read.prompt, read.prompts) {
+            (Some(prompt), prompts) if prompts.is_empty() => vec![prompt],
+            (None, prompts) if !prompts.is_empty() => prompts,
+            _ => return Err(wrong("set either `prompt` or `prompts`".to_owned())),
+        };
+        if prompts.iter().any(|prompt| prompt.trim().is_empty()) {
+            return Err(wrong("a prompt is empty".to_owned()));
+        }
+        let approval_mode = read.approval_mode.unwrap_or_else(|| "yolo".to_owned());
+        if !APPROVAL_MODES.contains(&approval_mode.as_str()) {
+            let known = APPROVAL_MODES.join("`, `");
+            return Err(wrong(format!("`approval_mode` is one of `{known}`")));
+        }
+        if read.checks.is_empty() && read.judge.is_none() {
+            return Err(wrong("add `[[checks]]` or a `[judge]`: nothing is checked".to_owned()));
+        }
+        for (number, check) in read.checks.iter().enumerate() {
+            if let Some(problem) = check.problem(directory) {
+                let kind = check.kind();
+                return Err(wrong(format!("check {} (`{kind}`): {problem}", number + 1)));
+            }
+        }
+        Ok(Self {
+            name,
+            directory: directory.to_owned(),
+            prompts,
+            setup: read.setup,
+            approval_mode,
+            tags: read.tags,
+            limits: read.limits,
+            checks: read.checks,
+            judge: read.judge,
+        })
+    }
+
+    /// Where its recording is.
+    pub fn recording(&self) -> PathBuf {
+        self.directory.join("recording.jsonl")
+    }
+
+    /// Where the recording of its judge is.
+    pub(crate) fn judge_recording(&self) -> PathBuf {
+        self.directory.join("judge.jsonl")
+    }
+}
+
+/// The cases of files and directories: a `case.toml`, a directory with one, or a directory with
+/// such directories below it. Blocking.
+///
+/// # Errors
+/// When there is none, one is invalid, or two have the same name.
+pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut directories = BTreeSet::new();
+    for path in paths {
+        let real = path.canonicalize().map_err(|error| EvalError::path(path, error))?;
+        let before = cases.len();
+        if real.is_file() {
+            if real.file_name().is_none_or(|name| name != FILE) {
+                return Err(EvalError::path(path, "a case is a directory or its `case.toml`"));
+            }
+            let directory = real.parent().unwrap_or(&real).to_owned();
+            directories.insert(directory.clone());
+            cases.push(Case::load(&directory, name_of(&directory))?);
+            continue;
+        }
+        let mut waiting = vec![(real.clone(), 0)];
+        while let Some((directory, depth)) = waiting.pop() {
+            if directory.join(FILE).is_file() {
+                if directories.insert(directory.clone()) {
+                    let below = directory.strip_prefix(&real).unwrap_or(&directory);
+                    let name = match below.as_os_str().is_empty() {
+                        true => name_of(&directory),
+                        false => below.to_string_lossy().into_owned(),
+                    };
+                    cases.push(Case::load(&directory, name)?);
+                }
+                continue;
+            }
+            if depth == MAX_DEPTH {
+                continue;
+            }
+            let entries = std::fs::read_dir(&directory)
+                .map_err(|error| EvalError::path(&directory, error))?;
+            let below = entries.flatten().filter(|entry| {
+                let hidden = entry.file_name().to_string_lossy().starts_with('.');
+                !hidden && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            });
+            waiting.extend(below.map(|entry| (entry.path(), depth + 1)));
+        }
+        if cases.len() == before {
+            return Err(EvalError::path(
+                path,
+                "no case here: a case is a directory with `case.toml`",
+            ));
+        }
+    }
+    cases.sort_by(|one, other| one.name.cmp(&other.name));
+    let twice = cases.windows(2).find(|pair| pair[0].name == pair[1].name);
+    if let Some([one, other]) = twice {
+        return Err(EvalError::Usage(format!(
+            "two cases have the name `{}`: `{}` and `{}`",
+            one.name,
+            one.directory.display(),
+            other.directory.display()
+        )));
+    }
+    Ok(cases)
+}
+
+fn name_of(directory: &Path) -> String {
+    directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Case, String> {
+        let place = tempfile::tempdir().expect("a directory");
+        std::fs::write(place.path().join(FILE), text).expect("written");
+        Case::load(place.path(), "c".to_owned()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn case_with_everything_is_read() {
+        let case = load(
+            r#"
+            prompts = ["one", "two"]
+            setup = ["true"]
+            approval_mode = "plan"
+            tags = ["edit"]
+            [limits]
+            timeout = "2m"
+            max_turns = 9
+            max_cost = 0.5
+            max_tokens = 1000
+            [[checks]]
+            kind = "file_equals"
+            path = "a.txt"
+            content = "x"
+            [[checks]]
+            kind = "tool_order"
+            tools = ["read_file", "replace"]
+            [[checks]]
+            kind = "tool_at_most"
+            tool = "read_file"
+            n = 2
+            [judge]
+            model = "flash"
+            rubric = "It is polite."
+            "#,
+        )
+        .expect("valid");
+        assert_eq!(case.prompts, ["one", "two"]);
+        assert_eq!(case.limits.timeout, Some(Duration::from_secs(120)));
+        assert_eq!(case.checks.iter().map(Check::kind).next_back(), Some("tool_at_most"));
+    }
+
+    #[test]
+    fn invalid_cases_name_the_problem() {
+        let check = "[[checks]]\nkind = \"command\"\nrun = \"true\"\n";
+        for (text, words) in [
+            (check.to_owned(), "`prompt`"),
+            (format!("prompt = \"x\"\nprompts = [\"y\"]\n{check}"), "either"),
+            ("prompt = \"x\"".to_owned(), "nothing is checked"),
+            (format!("prompt = \"x\"\nsetupp = 1\n{check}"), "setupp"),
+            (format!("prompt = \"x\"\napproval_mode = \"all\"\n{check}"), "auto_edit"),
+            ("prompt = \"x\"\n[[checks]]\nkind = \"smell\"".to_owned(), "smell"),
+            (
+                "prompt = \"x\"\n[[checks]]\nkind = \"file_matches\"\npath = \"../a\"\npattern = \"\"".to_owned(),
+                "inside the project",
+            ),
+            (
+                "prompt = \"x\"\n[[checks]]\nkind = \"answer_matches\"\npattern = \"(\"".to_owned(),
+                "check 1",
+            ),
+            (format!("prompt = \"x\"\n{check}[limits]\ntimeout = \"soon\""), "90s"),
+        ] {
+            let error = load(&text).expect_err("invalid");
+            assert!(error.contains(words), "{text}: {error}");
+            assert!(error.contains(FILE), "{error}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Two files of results side by side.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::results::RunResult;
+use crate::statistics::{Proportion, difference, sign_test};
+
+/// The level below which a difference is called one.
+const LEVEL: f64 = 0.05;
+
+/// What changed from one file to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The first file.
+    pub before: Share,
+    /// The second file.
+    pub after: Share,
+    /// The second rate minus the first one, with its interval at 95 %.
+    pub difference: f64,
+    /// That interval (Newcombe).
+    pub interval: (f64, f64),
+    /// How likely the changes of single cases are by chance (two-sided sign test over the cases
+    /// that are in both files).
+    pub p_value: f64,
+    /// Cases in both files whose share of passed runs changed.
+    pub changed: Vec<ChangedCase>,
+    /// Cases that only one of the files has.
+    pub unpaired: Vec<String>,
+}
+
+/// The runs of one file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Share {
+    /// Passed runs.
+    pub passed: u64,
+    /// All runs.
+    pub runs: u64,
+    /// Their share.
+    pub pass_rate: f64,
+    /// Its interval at 95 %.
+    pub interval: (f64, f64),
+    /// Tokens of the average run.
+    pub mean_tokens: f64,
+    /// US dollars of the average run, if prices are known.
+    pub mean_cost: Option<f64>,
+    /// Milliseconds of the average run.
+    pub mean_duration_ms: f64,
+}
+
+/// A case whose share of passed runs changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChangedCase {
+    /// Its name.
+    pub case: String,
+    /// The share in the first file.
+    pub before: f64,
+    /// The share in the second file.
+    pub after: f64,
+}
+
+impl Comparison {
+    /// Compares results by case.
+    pub fn of(before: &[RunResult], after: &[RunResult]) -> Self {
+        let (first, second) = (by_case(before), by_case(after));
+        let mut changed = Vec::new();
+        let mut unpaired: Vec<String> = Vec::new();
+        let (mut better, mut worse) = (0, 0);
+        for (case, share) in &first {
+            let Some(other) = second.get(case) else {
+                unpaired.push((*case).to_owned());
+                continue;
+            };
+            let (old, new) = (share.rate(), other.rate());
+            if (old - new).abs() > f64::EPSILON {
+                better += u64::from(new > old);
+                worse += u64::from(new < old);
+                changed.push(ChangedCase { case: (*case).to_owned(), before: old, after: new });
+            }
+        }
+        let only_new = second.keys().filter(|case| !first.contains_key(*case));
+        unpaired.extend(only_new.map(|case| (*case).to_owned()));
+        let (one, other) = (proportion(before), proportion(after));
+        Self {
+            before: share(before, one),
+            after: share(after, other),
+            difference: other.rate() - one.rate(),
+            interval: difference(one, other),
+            p_value: sign_test(better, worse),
+            changed,
+            unpaired,
+        }
+    }
+
+    /// Text for the terminal.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (name, share) in [("A", &self.before), ("B", &self.after)] {
+            let cost = share.mean_cost.map_or_else(|| "–".to_owned(), |cost| format!("${cost:.4}"));
+            let _ = writeln!(
+                text,
+                "{name}  {}/{} passed, {:.1} % ({:.1}–{:.1} %)  {:.0} tokens, {cost}, {:.1} s per run",
+                share.passed,
+                share.runs,
+                share.pass_rate * 100.0,
+                share.interval.0 * 100.0,
+                share.interval.1 * 100.0,
+                share.mean_tokens,
+                share.mean_duration_ms / 1000.0,
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\nB − A: {:+.1} percentage points (95 % interval {:+.1} to {:+.1}); p = {:.3} over the \
+                cases in both",
+            self.difference * 100.0,
+            self.interval.0 * 100.0,
+            self.interval.1 * 100.0,
+            self.p_value,
+        );
+        let is_clear = self.interval.0 > 0.0 || self.interval.1 < 0.0 || self.p_value < LEVEL;
+        text.push_str(match (is_clear, self.difference > 0.0) {
+            (false, _) => "The results do not show which one is better.\n",
+            (true, true) => "B is better.\n",
+            (true, false) => "A is better.\n",
+        });
+        if !self.changed.is_empty() {
+            text.push_str("\nChanged cases\n");
+        }
+        for case in &self.changed {
+            let sign = if case.after > case.before { '+' } else { '−' };
+            let (before, after) = (case.before * 100.0, case.after * 100.0);
+            let _ = writeln!(text, "  {sign} {}  {before:.0} % → {after:.0} %", case.case);
+        }
+        if !self.unpaired.is_empty() {
+            let _ = writeln!(text, "\nOnly in one file: {}", self.unpaired.join(", "));
+        }
+        text
+    }
+}
+
+fn by_case(results: &[RunResult]) -> BTreeMap<&str, Proportion> {
+    let mut cases = BTreeMap::new();
+    for result in results {
+        let share = cases.entry(result.case.as_str()).or_insert(Proportion { passed: 0, total: 0 });
+        share.passed += u64::from(result.pass);
+        share.total += 1;
+    }
+    cases
+}
+
+fn proportion(results: &[RunResult]) -> Proportion {
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    Proportion {
+        passed: count(results.iter().filter(|result| result.pass).count()),
+        total: count(results.len()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no sum reaches 2^52")]
+fn share(results: &[RunResult], proportion: Proportion) -> Share {
+    let runs = results.len().max(1) as f64;
+    let cost: Option<f64> = results.iter().map(|result| result.cost).sum();
+    Share {
+        passed: proportion.passed,
+        runs: proportion.total,
+        pass_rate: proportion.rate(),
+        interval: proportion.interval(),
+        mean_tokens: results.iter().map(|result| result.tokens as f64).sum::<f64>() / runs,
+        mean_cost: cost.map(|cost| cost / runs),
+        mean_duration_ms: results.iter().map(|it| it.duration_ms as f64).sum::<f64>() / runs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(passed: &[(&str, bool)]) -> Vec<RunResult> {
+        let result = |(case, pass): &(&str, bool)| RunResult {
+            case: (*case).to_owned(),
+            model: "m".to_owned(),
+            run: 1,
+            pass: *pass,
+            tokens: 1,
+            cost: None,
+            duration_ms: 1,
+            tool_calls: 0,
+            checks: Vec::new(),
+            session_id: None,
+            tags: Vec::new(),
+            error: None,
+        };
+        passed.iter().map(result).collect()
+    }
+
+    #[test]
+    fn clear_and_unclear_differences_are_told_apart() {
+        let names: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
+        let all = |pass: bool| -> Vec<RunResult> {
+            results(&names.iter().map(|name| (name.as_str(), pass)).collect::<Vec<_>>())
+        };
+        let clear = Comparison::of(&all(false), &all(true));
+        assert!(clear.p_value < 0.001 && clear.text().contains("B is better."));
+        let one = Comparison::of(
+            &results(&[("a", true), ("b", false)]),
+            &results(&[("a", true), ("b", true)]),
+        );
+        assert!(one.text().contains("do not show") && one.text().contains("+ b  0 % → 100 %"));
+        let other = Comparison::of(&results(&[("a", true)]), &results(&[("z", true)]));
+        assert_eq!(other.unpaired, ["a", "z"]);
+    }
+}

@@ -1,0 +1,26 @@
+//! Evaluations: cases that the agent works on, checks of what it did, and statistics.
+//!
+//! A case is a directory with a `case.toml`. Each run of it is a process of the agent in a fresh
+//! copy of the case's project, driven over stream-json, so that what is measured is what users run.
+
+mod agent;
+mod case;
+mod checks;
+mod comparison;
+mod error;
+mod judge;
+mod page;
+mod recording;
+mod report;
+mod results;
+mod statistics;
+mod suite;
+mod workspace;
+
+pub use case::{Case, CaseLimits, Check, Judge, find_cases};
+pub use comparison::Comparison;
+pub use error::EvalError;
+pub use page::page;
+pub use report::{Report, RunGroup};
+pub use results::{CheckResult, RunResult, read_results};
+pub use suite::{AnswerSource, Suite};

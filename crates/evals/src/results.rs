@@ -1,0 +1,80 @@
+//! Results of runs, one JSON object a line.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::EvalError;
+
+/// Maximum bytes of a line.
+const MAX_LINE: usize = 16 << 20;
+
+/// One run of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The name of the case.
+    pub case: String,
+    /// The model.
+    pub model: String,
+    /// The number of the run, from 1.
+    pub run: u32,
+    /// Whether every check passed.
+    pub pass: bool,
+    /// Tokens of all requests together.
+    pub tokens: u64,
+    /// US dollars; `None` where no price is known.
+    pub cost: Option<f64>,
+    /// How long the agent worked, in milliseconds.
+    pub duration_ms: u64,
+    /// How many tools were called.
+    pub tool_calls: u64,
+    /// The checks, in the order of the case.
+    pub checks: Vec<CheckResult>,
+    /// The session, which DevTools opens; `None` if none began.
+    pub session_id: Option<String>,
+    /// The tags of the case.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Why the run did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// Its kind in `case.toml`, or `judge`.
+    pub kind: String,
+    /// Whether it passed.
+    pub pass: bool,
+    /// What was found instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Reads a file of results. Blocking.
+///
+/// # Errors
+/// When it cannot be read, or a line is not a result.
+pub fn read_results(path: &Path) -> Result<Vec<RunResult>, EvalError> {
+    let file = std::fs::File::open(path).map_err(|error| EvalError::path(path, error))?;
+    let mut results = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| EvalError::path(path, error))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        if line.len() > MAX_LINE {
+            return Err(EvalError::path(path, format!("line {} is too long", number + 1)));
+        }
+        let result = serde_json::from_str(&line).map_err(|error| {
+            EvalError::path(path, format!("line {} is not a result of a run: {error}", number + 1))
+        })?;
+        results.push(result);
+    }
+    if results.is_empty() {
+        return Err(EvalError::path(path, "the file has no results"));
+    }
+    Ok(results)
+}

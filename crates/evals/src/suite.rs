@@ -1,0 +1,279 @@
+//! Runs cases: each with each model, as often as asked, several at a time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{AgentProcess, AgentRun};
+use crate::case::Case;
+use crate::checks::CaseOutcome;
+use crate::error::EvalError;
+use crate::judge::judge;
+use crate::recording;
+use crate::results::{CheckResult, RunResult};
+use crate::workspace::CaseWorkspace;
+
+/// How long a run may take if the case sets no limit.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Where answers come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnswerSource {
+    /// The models.
+    Model,
+    /// The models, and a recording is stored in the directory of each case.
+    Record,
+    /// The recording of each case, or one file for all.
+    Replay(Option<PathBuf>),
+}
+
+/// What is run, and how.
+#[derive(Debug, Clone)]
+pub struct Suite {
+    /// The program of the agent.
+    pub program: PathBuf,
+    /// The cases.
+    pub cases: Vec<Case>,
+    /// The models; empty: the configured one.
+    pub models: Vec<String>,
+    /// How often each case runs with each model.
+    pub runs: u32,
+    /// How many runs there are at a time.
+    pub jobs: usize,
+    /// Where answers come from.
+    pub answers: AnswerSource,
+    /// Whether the directories of failed runs are kept.
+    pub keeps_failed: bool,
+}
+
+/// One run to come.
+struct Job {
+    case: Case,
+    model: Option<String>,
+    number: u32,
+}
+
+impl Suite {
+    /// Runs everything; `finished` is called for each run as it ends. Cancelling ends the running
+    /// ones; results so far are returned, sorted by case, model, and number.
+    ///
+    /// # Errors
+    /// When the options do not go together.
+    pub async fn run(
+        &self,
+        cancel: &CancellationToken,
+        finished: &mut (dyn FnMut(&RunResult) + Send),
+    ) -> Result<Vec<RunResult>, EvalError> {
+        if self.answers == AnswerSource::Record && (self.runs > 1 || self.models.len() > 1) {
+            return Err(EvalError::Usage(
+                "`--record` stores one recording for each case: use it with one model and one run"
+                    .to_owned(),
+            ));
+        }
+        let free = Arc::new(Semaphore::new(self.jobs.max(1)));
+        let suite = Arc::new(self.clone());
+        let mut running = JoinSet::new();
+        for job in self.jobs() {
+            let (suite, free, cancel) = (suite.clone(), free.clone(), cancel.clone());
+            running.spawn(async move {
+                let _permit = free.acquire_owned().await;
+                match cancel.is_cancelled() {
+                    true => None,
+                    false => Some(suite.run_job(job, &cancel).await),
+                }
+            });
+        }
+        let mut results = Vec::new();
+        while let Some(done) = running.join_next().await {
+            if let Ok(Some(result)) = done {
+                finished(&result);
+                results.push(result);
+            }
+        }
+        results.sort_by(|one: &RunResult, other| {
+            (&one.case, &one.model, one.run).cmp(&(&other.case, &other.model, other.run))
+        });
+        Ok(results)
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        let models: Vec<Option<&String>> = match self.models.as_slice() {
+            [] => vec![None],
+            models => models.iter().map(Some).collect(),
+        };
+        let mut jobs = Vec::new();
+        for case in &self.cases {
+            for model in &models {
+                for number in 1..=self.runs.max(1) {
+                    jobs.push(Job { case: case.clone(), model: model.cloned(), number });
+                }
+            }
+        }
+        jobs
+    }
+
+    async fn run_job(&self, job: Job, cancel: &CancellationToken) -> RunResult {
+        let case = &job.case;
+        let mut result = RunResult {
+            case: case.name.clone(),
+            model: job.model.clone().unwrap_or_else(|| "default".to_owned()),
+            run: job.number,
+            pass: false,
+            tokens: 0,
+            cost: None,
+            duration_ms: 0,
+            tool_calls: 0,
+            checks: Vec::new(),
+            session_id: None,
+            tags: case.tags.clone(),
+            error: None,
+        };
+        let of = case.clone();
+        let workspace = match tokio::task::spawn_blocking(move || CaseWorkspace::create(&of)).await
+        {
+            Ok(Ok(workspace)) => workspace,
+            Ok(Err(error)) => return RunResult { error: Some(error.to_string()), ..result },
+            Err(error) => return RunResult { error: Some(error.to_string()), ..result },
+        };
+        let mut workspace = workspace;
+        match self.measure(&job, &workspace, cancel).await {
+            Ok((conversation, checks)) => {
+                let tools = conversation.tools.len();
+                result.tool_calls = u64::try_from(tools).unwrap_or(u64::MAX);
+                result.tokens = conversation.tokens;
+                result.cost = conversation.cost;
+                let time = conversation.duration.as_millis();
+                result.duration_ms = u64::try_from(time).unwrap_or(u64::MAX);
+                if job.model.is_none()
+                    && let Some(model) = conversation.model
+                {
+                    result.model = model;
+                }
+                result.session_id = conversation.session_id;
+                result.error = conversation.error;
+                result.pass = result.error.is_none() && checks.iter().all(|check| check.pass);
+                result.checks = checks;
+            }
+            Err(problem) => result.error = Some(problem),
+        }
+        if self.keeps_failed && !result.pass {
+            workspace.keep();
+            let place = format!("files: {}", workspace.path().display());
+            let before = result.error.take().map(|error| format!("{error}; "));
+            result.error = Some(before.unwrap_or_default() + &place);
+        }
+        // Removing a large project takes its time.
+        let _ = tokio::task::spawn_blocking(move || drop(workspace)).await;
+        result
+    }
+
+    async fn measure(
+        &self,
+        job: &Job,
+        workspace: &CaseWorkspace,
+        cancel: &CancellationToken,
+    ) -> Result<(AgentRun, Vec<CheckResult>), String> {
+        let case = &job.case;
+        workspace.prepare(&case.setup).await?;
+        let mut arguments = self.arguments(case, job.model.as_ref());
+        let recorded = self.answers_of(workspace, "new-recording.jsonl", &case.recording())?;
+        arguments.extend(recorded);
+        let agent = AgentProcess {
+            program: self.program.clone(),
+            arguments,
+            directory: workspace.path().to_owned(),
+            timeout: case.limits.timeout.unwrap_or(LIMIT),
+        };
+        let mut conversation = agent.converse(&case.prompts, cancel).await;
+        self.keep_recording(workspace, "new-recording.jsonl", &case.recording())?;
+        let outcome = CaseOutcome {
+            case,
+            program: &self.program,
+            workspace: workspace.path(),
+            conversation: &conversation,
+        };
+        let mut checks = outcome.check().await;
+        if let Some(by) = &case.judge
+            && conversation.error.is_none()
+        {
+            let changes = workspace.changes(&self.program).await;
+            let model = by.model.as_ref().or(job.model.as_ref());
+            let mut arguments = model_arguments(model);
+            let stored = case.judge_recording();
+            arguments.extend(self.answers_of(workspace, "new-judge.jsonl", &stored)?);
+            let place = (self.program.as_path(), workspace.outside());
+            let material = (&conversation, changes.as_str());
+            let (found, said) = judge(by, case, material, place, arguments, cancel).await;
+            self.keep_recording(workspace, "new-judge.jsonl", &stored)?;
+            conversation.tokens += said.tokens;
+            conversation.cost = conversation.cost.zip(said.cost).map(|(one, other)| one + other);
+            checks.push(found);
+        }
+        Ok((conversation, checks))
+    }
+
+    fn arguments(&self, case: &Case, model: Option<&String>) -> Vec<String> {
+        let mut arguments = model_arguments(model);
+        arguments.extend(["--skip-trust", "--approval-mode", &case.approval_mode].map(Into::into));
+        let limits = &case.limits;
+        let mut add = |flag: &str, value: Option<String>| {
+            if let Some(value) = value {
+                arguments.extend([flag.to_owned(), value]);
+            }
+        };
+        add("--max-turns", limits.max_turns.map(|it| it.to_string()));
+        add("--max-cost", limits.max_cost.map(|it| it.to_string()));
+        add("--max-tokens", limits.max_tokens.map(|it| it.to_string()));
+        // The limit of the agent is in whole seconds.
+        add("--timeout", limits.timeout.map(|it| format!("{}s", it.as_secs_f64().ceil())));
+        arguments
+    }
+
+    /// The arguments that say where answers come from.
+    fn answers_of(
+        &self,
+        workspace: &CaseWorkspace,
+        new: &str,
+        stored: &Path,
+    ) -> Result<Vec<String>, String> {
+        let (flag, file) = match &self.answers {
+            AnswerSource::Model => return Ok(Vec::new()),
+            AnswerSource::Record => ("--record", workspace.outside().join(new)),
+            AnswerSource::Replay(other) => {
+                let from = other.as_deref().unwrap_or(stored);
+                let file = recording::prepare(from, workspace.path(), workspace.outside())
+                    .map_err(|error| error.to_string())?;
+                ("--replay-non-strict", file)
+            }
+        };
+        Ok(vec![flag.to_owned(), file.display().to_string()])
+    }
+
+    fn keep_recording(
+        &self,
+        workspace: &CaseWorkspace,
+        new: &str,
+        stored: &Path,
+    ) -> Result<(), String> {
+        if self.answers != AnswerSource::Record {
+            return Ok(());
+        }
+        recording::store(&workspace.outside().join(new), workspace.path(), stored)
+            .map_err(|error| error.to_string())
+    }
+}
+
+fn model_arguments(model: Option<&String>) -> Vec<String> {
+    let Some(model) = model else { return Vec::new() };
+    // A script is named relative to where the user is.
+    let script = model.strip_prefix("script:").map(PathBuf::from).filter(|path| path.exists());
+    let name = match script.and_then(|path| path.canonicalize().ok()) {
+        Some(path) => format!("script:{}", path.display()),
+        None => model.clone(),
+    };
+    vec!["--model".to_owned(), name]
+}

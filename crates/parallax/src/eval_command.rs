@@ -1,0 +1,308 @@
+//! `parallax eval`: runs evaluation cases, and compares results.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use parallax_evals::{
+    AnswerSource, Comparison, EvalError, Report, RunResult, Suite, find_cases, page, read_results,
+};
+use parallax_exec::{Ending, PipedChild};
+use parallax_headless::{ExitCode, Sanitizer, Signals, json_document, one_line};
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::devtools::STYLE;
+
+/// Runs at a time, where the machine has as many cores.
+const JOBS: usize = 4;
+
+/// How long the export of a session may take.
+const EXPORT_LIMIT: Duration = Duration::from_secs(120);
+/// Maximum bytes of what it prints that are kept.
+const MAX_OUTPUT: usize = 64 << 10;
+
+/// `parallax eval`.
+#[derive(Debug, PartialEq, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct EvalArguments {
+    #[command(subcommand)]
+    action: Option<EvalAction>,
+
+    /// Cases: directories with `case.toml`, or directories that contain such directories
+    #[arg(value_name = "DIR|FILE")]
+    cases: Vec<PathBuf>,
+
+    /// Model to evaluate; can be repeated [default: the configured model]
+    #[arg(short, long, value_name = "MODEL")]
+    model: Vec<String>,
+
+    /// How often each case runs with each model
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+
+    /// How many runs there are at a time [default: the number of cores, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+
+    /// Exit with 1 if a smaller share of runs passes: 0 to 1
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    min: Option<f64>,
+
+    /// Write the result of each run to this file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Write a report page, and a page of each session beside it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write each session as an ATIF trajectory into this directory
+    #[arg(long, value_name = "DIR")]
+    atif: Option<PathBuf>,
+
+    /// Store the model's answers as the recording of each case
+    #[arg(long, conflicts_with = "replay")]
+    record: bool,
+
+    /// Answer from the recording of each case, or from this file, instead of a model
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "the flag may stand without a value")]
+    replay: Option<Option<PathBuf>>,
+
+    /// Keep the directories of failed runs, and print where they are
+    #[arg(long)]
+    keep: bool,
+}
+
+#[derive(Debug, PartialEq, Subcommand)]
+enum EvalAction {
+    /// Compare two files of results
+    Compare {
+        /// The results before a change
+        #[arg(value_name = "A")]
+        before: PathBuf,
+        /// The results after it
+        #[arg(value_name = "B")]
+        after: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate));
+    rate.ok_or_else(|| "expected a share from 0 to 1".to_owned())
+}
+
+/// Runs the cases, or compares results. Results go to stdout, progress to stderr.
+///
+/// # Errors
+/// When a case or a file is invalid or cannot be written.
+pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
+    if let Some(EvalAction::Compare { before, after, json }) = &typed.action {
+        let comparison = Comparison::of(
+            &read_results(before).map_err(input)?,
+            &read_results(after).map_err(input)?,
+        );
+        let text =
+            if *json { json_document(&comparison) } else { Sanitizer::clean(&comparison.text()) };
+        print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (suite, paths) = suite(&typed)?;
+    let mut out = paths.out.as_deref().map(create).transpose()?;
+    let cancel = CancellationToken::new();
+    let mut signals = Signals::listen();
+    let total = suite.cases.len() * suite.models.len().max(1) * suite.runs as usize;
+    let mut problem = None;
+    let (results, is_stopped) = {
+        let mut done = 0;
+        let mut finished = |result: &RunResult| {
+            done += 1;
+            // Without a terminal to show progress on, the results still count.
+            let _ = writeln!(io::stderr(), "{}", progress(result, done, total));
+            if let (Some((path, file)), None) = (&mut out, &problem) {
+                let written = write_result(file, result);
+                problem = written.err().map(|error| failed_to_write(path, &error));
+            }
+        };
+        let running = suite.run(&cancel, &mut finished);
+        tokio::pin!(running);
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                results = &mut running => break (results.map_err(input)?, is_stopped),
+                _ = signals.next(), if !is_stopped => {
+                    is_stopped = true;
+                    cancel.cancel();
+                }
+            }
+        }
+    };
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    let report = Report::of(&results);
+    print(&Sanitizer::clean(&report.table()))?;
+    if let Some(directory) = &paths.atif {
+        export_trajectories(&suite.program, &results, directory).await?;
+    }
+    if let Some(file) = &paths.html {
+        write_page(&suite.program, &results, file).await?;
+    }
+    let is_enough = typed.min.is_none_or(|min| report.total.pass_rate >= min);
+    Ok(match (is_stopped, is_enough) {
+        (true, _) => ExitCode(130),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::GENERAL,
+    })
+}
+
+/// Where results go.
+struct Paths {
+    out: Option<PathBuf>,
+    html: Option<PathBuf>,
+    atif: Option<PathBuf>,
+}
+
+fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
+    let mut cases = typed.cases.clone();
+    let answers = match (&typed.replay, typed.record) {
+        (Some(Some(path)), _)
+            if path.is_dir() || path.file_name() == Some("case.toml".as_ref()) =>
+        {
+            // A case behind the flag without a file.
+            cases.push(path.clone());
+            AnswerSource::Replay(None)
+        }
+        (Some(file), _) => AnswerSource::Replay(file.clone()),
+        (None, true) => AnswerSource::Record,
+        (None, false) => AnswerSource::Model,
+    };
+    if cases.is_empty() {
+        return Err(input(EvalError::Usage(
+            "name the cases to run: directories with `case.toml`".to_owned(),
+        )));
+    }
+    let program = std::env::current_exe().map_err(|error| {
+        input(EvalError::Usage(format!("Failed to find this program: {error}")))
+    })?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let suite = Suite {
+        program,
+        cases: find_cases(&cases).map_err(input)?,
+        models: typed.model.clone(),
+        runs: typed.runs,
+        jobs: typed.jobs.map_or_else(|| cores.min(JOBS), usize::from),
+        answers,
+        keeps_failed: typed.keep,
+    };
+    let paths =
+        Paths { out: typed.out.clone(), html: typed.html.clone(), atif: typed.atif.clone() };
+    Ok((suite, paths))
+}
+
+fn progress(result: &RunResult, done: usize, total: usize) -> String {
+    let mark = if result.pass { '✓' } else { '✕' };
+    let mut text = format!("[{done}/{total}] {mark} {} ({})", result.case, result.model);
+    if let Some(error) = &result.error {
+        text.push_str(&format!(": {error}"));
+    }
+    for check in result.checks.iter().filter(|check| !check.pass) {
+        let detail = check.detail.as_deref().unwrap_or("it did not pass");
+        text.push_str(&format!("; {}: {detail}", check.kind));
+    }
+    one_line(&text)
+}
+
+fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
+    let file = fs::File::create(path).map_err(|error| failed_to_write(path, &error))?;
+    Ok((path.to_owned(), file))
+}
+
+fn write_result(file: &mut fs::File, result: &RunResult) -> io::Result<()> {
+    let line = serde_json::to_string(result).map_err(io::Error::other)?;
+    writeln!(file, "{line}")
+}
+
+/// Exports a session with the program itself, which knows the formats.
+async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(), Failure> {
+    // An export replaces no file.
+    let _ = fs::remove_file(file);
+    let path = file.to_string_lossy();
+    let arguments = ["sessions", "export", id, "--format", format, "-f", &path];
+    let done = match PipedChild::start(program, arguments, Path::new(".")) {
+        Ok(child) => child.output(MAX_OUTPUT, EXPORT_LIMIT).await,
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(output) if output.ending == (Ending::Exited { code: 0 }) => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            Err(input(EvalError::Usage(format!(
+                "Failed to export session `{id}`: {}",
+                one_line(said.trim())
+            ))))
+        }
+        Err(error) => Err(failed_to_write(file, &error)),
+    }
+}
+
+/// A file name for a run, from the names of its case and model.
+fn file_name(result: &RunResult, extension: &str) -> String {
+    let name = format!("{}-{}-{}", result.case, result.model, result.run);
+    let plain =
+        |char: char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' };
+    format!("{}.{extension}", name.chars().map(plain).collect::<String>())
+}
+
+async fn export_trajectories(
+    program: &Path,
+    results: &[RunResult],
+    directory: &Path,
+) -> Result<(), Failure> {
+    fs::create_dir_all(directory).map_err(|error| failed_to_write(directory, &error))?;
+    for result in results {
+        if let Some(id) = &result.session_id {
+            export(program, id, "atif", &directory.join(file_name(result, "json"))).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn write_page(program: &Path, results: &[RunResult], file: &Path) -> Result<(), Failure> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let below = format!("{stem}-sessions");
+    let directory = file.parent().unwrap_or(Path::new("")).join(&below);
+    fs::create_dir_all(&directory).map_err(|error| failed_to_write(&directory, &error))?;
+    let mut sessions = BTreeMap::new();
+    for result in results {
+        if let Some(id) = &result.session_id {
+            let name = file_name(result, "html");
+            export(program, id, "html", &directory.join(&name)).await?;
+            sessions.insert(id.clone(), format!("{below}/{name}"));
+        }
+    }
+    fs::write(file, page(results, STYLE, &sessions)).map_err(|error| failed_to_write(file, &error))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|error| input(EvalError::Usage(format!("Failed to print the results: {error}"))))
+}
+
+fn failed_to_write(path: &Path, error: &io::Error) -> Failure {
+    input(EvalError::Usage(format!("Failed to write `{}`: {error}", path.display())))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the argument of `map_err`")]
+fn input(error: EvalError) -> Failure {
+    Failure { kind: FailureKind::Input, message: error.to_string(), status: None }
+}

@@ -1,0 +1,184 @@
+//! `parallax eval` with the shipped cases, and with cases of its own against a scripted model.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{World, finish};
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../evals")
+}
+
+fn rows(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("results");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// A case `one` whose model is the scripted server.
+fn world(script: &Value, case: &str) -> World {
+    let world = World::new(&script.to_string());
+    world.home.write("cases/one/case.toml", case).expect("written");
+    world.home.write("cases/one/project/a.txt", "old\n").expect("written");
+    world
+}
+
+const EDIT: &str = r#"
+prompt = "Write new into a.txt."
+tags = ["edit"]
+
+[[checks]]
+kind = "file_equals"
+path = "a.txt"
+content = "new\n"
+
+[[checks]]
+kind = "tool_called"
+tool = "write_file"
+"#;
+
+fn edit(content: &str) -> Value {
+    json!([
+        {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": content}}]},
+        {"text": "Done."},
+    ])
+}
+
+#[test]
+fn shipped_cases_pass_with_their_recordings() {
+    let world = World::new("[]");
+    let out = world.home.project().join("results.jsonl");
+    let mut command = world.command(&["eval", "--replay", "--min", "1", "--out"]);
+    command.arg(&out).arg(shipped()).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let rows = rows(&out);
+    assert!(rows.len() >= 20, "{} cases", rows.len());
+    for row in &rows {
+        assert_eq!(row["pass"], true, "{row}");
+        assert!(row["session_id"].is_string() && row["tokens"].as_u64() > Some(0), "{row}");
+    }
+    let tags: std::collections::BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|row| row["tags"].as_array().into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect();
+    for tag in [
+        "read",
+        "search",
+        "edit",
+        "test",
+        "refactor",
+        "safety",
+        "instructions",
+        "mcp",
+        "output",
+        "encoding",
+        "ambiguity",
+    ] {
+        assert!(tags.contains(tag), "{tag}: {tags:?}");
+    }
+}
+
+#[test]
+fn failed_checks_fail_the_run_and_say_why() {
+    let world = world(&edit("wrong\n"), EDIT);
+    let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl", "--min", "0.5"]));
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("line 1 is \"wrong\" instead of \"new\""), "{}", done.err());
+    assert!(done.out().contains("0/1"), "{}", done.out());
+    let row = &rows(&world.home.project().join("out.jsonl"))[0];
+    let checks: Vec<(&str, bool)> = row["checks"]
+        .as_array()
+        .expect("checks")
+        .iter()
+        .map(|check| (check["kind"].as_str().expect("a kind"), check["pass"] == true))
+        .collect();
+    assert_eq!(checks, [("file_equals", false), ("tool_called", true)]);
+    assert_eq!(
+        (&row["case"], &row["run"], &row["pass"]),
+        (&json!("one"), &json!(1), &json!(false))
+    );
+    world.server.assert_clean();
+}
+
+#[test]
+fn recorded_case_passes_without_a_model() {
+    let world = world(&edit("new\n"), EDIT);
+    let done = finish(world.command(&["eval", "cases", "--record"]));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(done.out().contains("1/1"), "{}{}", done.out(), done.err());
+    let requests = world.server.requests().len();
+    let mut command = world.command(&["eval", "cases", "--replay", "--runs", "3", "--min", "1"]);
+    command.args(["--html", "report.html", "--atif", "atif"]).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(done.out().contains("3/3") && done.out().contains("pass^3"), "{}", done.out());
+    assert_eq!(world.server.requests().len(), requests, "no model was asked");
+    let project = world.home.project();
+    let page = std::fs::read_to_string(project.join("report.html")).expect("a page");
+    assert!(page.contains("3 of 3 runs passed") && !page.contains("<script"), "{page}");
+    assert_eq!(std::fs::read_dir(project.join("report-sessions")).expect("pages").count(), 3);
+    let trajectory = std::fs::read_dir(project.join("atif")).expect("files").flatten().next();
+    let text = std::fs::read_to_string(trajectory.expect("one").path()).expect("text");
+    let trajectory: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(trajectory["schema_version"], "ATIF-v1.8");
+    assert_eq!(trajectory["steps"][1]["tool_calls"][0]["function_name"], "write_file");
+    assert_eq!(trajectory["steps"][2]["message"], "Done.");
+}
+
+#[test]
+fn judge_decides_with_its_reason() {
+    let case = r#"
+prompt = "Say hello."
+[judge]
+rubric = "The greeting is in French."
+"#;
+    let verdict = r#"{"pass": false, "reason": "It is in English."}"#;
+    let world = world(&json!([{"text": "Hello!"}, {"text": verdict}]), case);
+    let done = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("judge: It is in English."), "{}", done.err());
+    let asked = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    assert!(asked.contains("The greeting is in French.") && asked.contains("Hello!"));
+}
+
+#[test]
+fn invalid_cases_and_results_are_named() {
+    let world = world(&json!([]), "prompt = \"x\"\n[[checks]]\nkind = \"odour\"\n");
+    for (args, code, words) in [
+        (&["eval", "cases"][..], 42, "odour"),
+        (&["eval", "nowhere"][..], 42, "nowhere"),
+        (&["eval"][..], 42, "case.toml"),
+        (&["eval", "cases", "--min", "7"][..], 1, "0 to 1"),
+        (&["eval", "compare", "a.txt", "b.txt"][..], 42, "a.txt"),
+    ] {
+        let done = finish(world.command(args));
+        assert_eq!(done.code(), code, "{args:?}: {}", done.err());
+        assert!(done.err().contains(words), "{args:?}: {}", done.err());
+    }
+}
+
+#[test]
+fn comparison_says_whether_a_difference_is_clear() {
+    let world = World::new("[]");
+    let row = |case: &str, pass: bool| {
+        json!({"case": case, "model": "m", "run": 1, "pass": pass, "tokens": 5, "cost": 0.1,
+            "duration_ms": 9, "tool_calls": 1, "checks": [], "session_id": null, "tags": []})
+        .to_string()
+    };
+    let file = |passed: usize| -> String {
+        (0..20).map(|number| row(&format!("c{number:02}"), number < passed) + "\n").collect()
+    };
+    world.home.write("a.jsonl", &file(4)).expect("written");
+    world.home.write("b.jsonl", &file(18)).expect("written");
+    world.home.write("c.jsonl", &file(5)).expect("written");
+    let clear = finish(world.command(&["eval", "compare", "a.jsonl", "b.jsonl"]));
+    assert!(clear.out().contains("B is better."), "{}", clear.out());
+    let unclear = finish(world.command(&["eval", "compare", "a.jsonl", "c.jsonl", "--json"]));
+    let unclear: Value = serde_json::from_str(&unclear.out()).expect("JSON");
+    assert!(
+        unclear["p_value"].as_f64() > Some(0.05) && unclear["changed"][0]["case"] == "c04",
+        "{unclear}"
+    );
+}

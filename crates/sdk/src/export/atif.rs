@@ -1,0 +1,226 @@
+//! A session as a trajectory in the Agent Trajectory Interchange Format (ATIF) 1.8, which
+//! evaluation harnesses such as Harbor read.
+
+use std::collections::HashMap;
+
+use parallax_protocol::model::Usage;
+use parallax_protocol::store::{Record, RequestRecord};
+use parallax_store::LoadedSession;
+use serde_json::{Map, Value, json};
+
+use super::foreign::{NO_RESULT, VERSION, model, shell};
+use crate::past::{self, PastItem};
+
+const SCHEMA: &str = "ATIF-v1.8";
+
+/// The trajectory: a step for each prompt and each answer, with the calls of an answer and their
+/// results. Requests beside the main ones (summaries, searches, subagents) are in the totals only.
+pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> {
+    let head = &session.head;
+    let (items, answers) = past::items_and_answers(&session.records);
+    let mut answers = answers.into_iter().peekable();
+    let mut costs = Costs::new(&session.records);
+    let mut steps = Steps::default();
+    let mut time = head.start_time.clone();
+    for (number, item) in items.into_iter().enumerate() {
+        while let Some(answer) = answers.next_if(|answer| answer.first <= number) {
+            let cost = costs.of(&answer.usage);
+            steps.begin_answer(answer.model, &answer.usage, cost);
+        }
+        match item {
+            PastItem::User { text, time: at, .. } => {
+                time = if at.is_empty() { time } else { at };
+                steps.other("user", &text, Some(&time));
+            }
+            PastItem::Steer { text } => steps.other("user", &text, None),
+            PastItem::Shell { command, output, .. } => {
+                steps.other("user", &shell(&command, &output), None);
+            }
+            PastItem::Thought { text } => steps.thought(&text),
+            PastItem::Text { text, .. } => steps.text(&text),
+            PastItem::Tool { name, args, status, output, .. } => {
+                let output = if status.is_some() { output } else { NO_RESULT.to_owned() };
+                let call = json!({
+                    "tool_call_id": format!("call_{number}"), "function_name": name,
+                    "arguments": args,
+                });
+                let result = json!({
+                    "source_call_id": format!("call_{number}"), "content": output,
+                    "extra": {"status": status.as_deref().unwrap_or("interrupted")},
+                });
+                steps.call(call, result);
+            }
+            PastItem::Ended { reason, detail } => {
+                let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+                steps.other("system", &format!("The turn ended ({reason}){detail}"), None);
+            }
+            PastItem::Image(_) => {}
+        }
+    }
+    for answer in answers {
+        let cost = costs.of(&answer.usage);
+        steps.begin_answer(answer.model, &answer.usage, cost);
+    }
+    let mut steps = steps.finish();
+    if steps.is_empty() {
+        // The format requires one.
+        steps.push(json!({"step_id": 1, "source": "system", "message": "The session is empty."}));
+    }
+    let mut agent = json!({"name": "parallax", "version": VERSION});
+    let model = model(session);
+    if !model.is_empty() {
+        agent["model_name"] = model.into();
+    }
+    let document = json!({
+        "schema_version": SCHEMA,
+        "session_id": head.session_id,
+        "trajectory_id": head.session_id,
+        "agent": agent,
+        "final_metrics": totals(&session.records, steps.len()),
+        "steps": steps,
+        "extra": {"project": head.project, "start_time": head.start_time},
+    });
+    serde_json::to_string_pretty(&document).map(|text| text + "\n")
+}
+
+/// What main requests cost, found again by their token counts: records of requests and answers do
+/// not name each other.
+struct Costs<'a> {
+    requests: Vec<&'a RequestRecord>,
+}
+
+impl<'a> Costs<'a> {
+    fn new(records: &'a [Record]) -> Self {
+        let main = requests(records).filter(|request| request.role == "main");
+        Self { requests: main.collect() }
+    }
+
+    fn of(&mut self, usage: &Usage) -> Option<f64> {
+        let at = self.requests.iter().position(|request| {
+            request.usage.prompt == usage.prompt && request.usage.output == usage.output
+        })?;
+        self.requests.remove(at).cost
+    }
+}
+
+fn requests(records: &[Record]) -> impl Iterator<Item = &RequestRecord> {
+    records.iter().filter_map(|record| match record {
+        Record::Request(request) => Some(request),
+        _ => None,
+    })
+}
+
+fn totals(records: &[Record], steps: usize) -> Value {
+    let mut total = Usage::default();
+    let mut cost = None;
+    for request in requests(records) {
+        total.add(&request.usage);
+        if let Some(more) = request.cost {
+            *cost.get_or_insert(0.0) += more;
+        }
+    }
+    if total == Usage::default() {
+        // Journals of older versions record no requests.
+        for record in records {
+            if let Record::Content(content) = record
+                && let Some(usage) = &content.usage
+            {
+                total.add(usage);
+            }
+        }
+    }
+    let mut metrics = metrics(&total, cost, "total_");
+    metrics.insert("total_steps".into(), steps.into());
+    Value::Object(metrics)
+}
+
+fn metrics(usage: &Usage, cost: Option<f64>, prefix: &str) -> Map<String, Value> {
+    let mut metrics = Map::new();
+    let mut put = |name: &str, value: Value| metrics.insert(format!("{prefix}{name}"), value);
+    put("prompt_tokens", usage.prompt.into());
+    put("completion_tokens", usage.output.saturating_add(usage.thought).into());
+    put("cached_tokens", usage.cached.into());
+    if let Some(cost) = cost {
+        put("cost_usd", cost.into());
+    }
+    metrics
+}
+
+#[derive(Default)]
+struct Steps {
+    list: Vec<Value>,
+    /// Whether the last step is an answer that the next items belong to.
+    is_answering: bool,
+    /// Texts of the same step, joined at the end.
+    texts: HashMap<usize, Vec<String>>,
+}
+
+impl Steps {
+    fn push(&mut self, source: &str) -> &mut Value {
+        let id = self.list.len() + 1;
+        self.list.push(json!({"step_id": id, "source": source, "message": ""}));
+        let last = self.list.len() - 1;
+        &mut self.list[last]
+    }
+
+    fn other(&mut self, source: &str, message: &str, time: Option<&str>) {
+        let step = self.push(source);
+        step["message"] = message.into();
+        if let Some(time) = time {
+            step["timestamp"] = time.into();
+        }
+        self.is_answering = false;
+    }
+
+    fn begin_answer(&mut self, model: Option<String>, usage: &Usage, cost: Option<f64>) {
+        let step = self.push("agent");
+        if let Some(model) = model {
+            step["model_name"] = model.into();
+        }
+        step["metrics"] = Value::Object(metrics(usage, cost, ""));
+        step["llm_call_count"] = 1.into();
+        self.is_answering = true;
+    }
+
+    /// The step of the running answer. Sessions from other programs have answers without records
+    /// of their own.
+    fn answer(&mut self) -> &mut Value {
+        if !self.is_answering {
+            self.push("agent");
+            self.is_answering = true;
+        }
+        let last = self.list.len() - 1;
+        &mut self.list[last]
+    }
+
+    fn text(&mut self, text: &str) {
+        self.answer();
+        self.texts.entry(self.list.len() - 1).or_default().push(text.to_owned());
+    }
+
+    fn thought(&mut self, text: &str) {
+        let step = self.answer();
+        let before = step["reasoning_content"].as_str().map(|it| format!("{it}\n\n"));
+        step["reasoning_content"] = format!("{}{text}", before.unwrap_or_default()).into();
+    }
+
+    fn call(&mut self, call: Value, result: Value) {
+        let step = self.answer();
+        append(&mut step["tool_calls"], call);
+        append(&mut step["observation"]["results"], result);
+    }
+
+    fn finish(mut self) -> Vec<Value> {
+        for (at, texts) in self.texts {
+            self.list[at]["message"] = texts.join("\n\n").into();
+        }
+        self.list
+    }
+}
+
+fn append(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(list) => list.push(item),
+        other => *other = Value::Array(vec![item]),
+    }
+}

@@ -1,0 +1,3 @@
+DEBUG = False
+TIMEOUT = 30
+RETRIES = 3

@@ -1,0 +1,3 @@
+from lib import greet
+
+print(greet("Ada"))

@@ -1,0 +1,2 @@
+def side(square):
+    return square ** 0.5

@@ -1,0 +1,5 @@
+#!/bin/sh
+echo "== one =="
+echo "items: 1"
+echo "== two =="
+echo "items: 2"
