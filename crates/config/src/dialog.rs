@@ -72,6 +72,7 @@ const SHOWN: &[(&str, &str, Counts)] = &[
     ("ui.hideFooter", "Hide footer", Now),
     ("ui.footer.items", "Footer items", Now),
     ("ui.footer.showLabels", "Footer labels", Now),
+    ("ui.statusLine.command", "Status line of your own", Now),
     ("ui.footer.hideSandboxStatus", "Footer without the sandbox", Now),
     ("ui.footer.hideModelInfo", "Footer without the model", Now),
     ("ui.footer.hideContextPercentage", "Footer without the context used", Now),

@@ -88,6 +88,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     // Programs that run without a question.
     ("tools.discoveryCommand", &[]),
     ("tools.callCommand", &[]),
+    ("ui.statusLine", &["{}"]),
     // A program that commands would start.
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),

@@ -142,6 +142,12 @@ pub const KEYS: &[Key] = &[
     key("ui.showShortcutsHint", Flag, "true", "A hint at the keys"),
     key("ui.compactToolOutput", Flag, "true", "One line for a result"),
     key("ui.footer.items", Texts, "", "What the footer shows, in order"),
+    key(
+        "ui.statusLine.command",
+        Text,
+        "",
+        "A command whose first line of output is a status line of your own (JSON on its input)",
+    ),
     key("ui.footer.showLabels", Flag, "true", "Names above what the footer shows"),
     key("ui.footer.hideCWD", Flag, "false", "The footer without the folder"),
     key("ui.footer.hideSandboxStatus", Flag, "false", "The footer without the sandbox"),

@@ -231,7 +231,12 @@ impl Survey {
         {
             self.read_hooks(event, entries, file, 0);
         }
-        for key in ["tools.discoveryCommand", "tools.callCommand", "mcp.serverCommand"] {
+        for key in [
+            "tools.discoveryCommand",
+            "tools.callCommand",
+            "mcp.serverCommand",
+            "ui.statusLine.command",
+        ] {
             if let Some(command) = migrate::look(values, key) {
                 self.programs.push(format!("{key}: {} ({file})", words(command)));
             }

@@ -33,6 +33,8 @@ pub struct UiSettings {
     pub footer_labels: bool,
     /// The user chose the items (`ui.footer.items`): each is shown, noteworthy or not.
     pub footer_is_chosen: bool,
+    /// `ui.statusLine.command`.
+    pub status_line: Option<String>,
     /// `ui.showLineNumbers`.
     pub line_numbers: bool,
     /// `ui.inlineThinkingMode` is `full`.
@@ -308,6 +310,9 @@ impl UiSettings {
             ),
             footer_labels: settings.get("ui.footer.showLabels") == Some(&Value::Bool(true)),
             footer_is_chosen: settings.get("ui.footer.items").is_some(),
+            status_line: settings
+                .text("ui.statusLine.command")
+                .filter(|command| !command.trim().is_empty()),
             line_numbers: flag("ui.showLineNumbers"),
             thoughts: settings.text("ui.inlineThinkingMode").as_deref() == Some("full"),
             screen_reader: flag("ui.accessibility.screenReader"),

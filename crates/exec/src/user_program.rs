@@ -50,6 +50,80 @@ pub fn feed(program: &str, arguments: &[&str], input: &[u8], time: Duration) -> 
     }
 }
 
+/// Runs a line of the user's shell that reads `input` and prints at most `limit` bytes.
+/// What it started ends with it.
+///
+/// # Errors
+/// When it cannot be started, fails, prints more, or takes longer.
+#[cfg(unix)]
+pub fn answer(
+    line: &str,
+    directory: &Path,
+    environment: &[(OsString, OsString)],
+    input: &[u8],
+    (limit, time): (u64, Duration),
+) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind, Read};
+    use std::os::unix::process::CommandExt;
+
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", line])
+        .current_dir(directory)
+        .env_clear()
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let end_group = || {
+        // Nothing of it may be left.
+        let kill = rustix::process::Signal::KILL;
+        let _ = group.map(|group| rustix::process::kill_process_group(group, kill));
+    };
+    let input = input.to_vec();
+    // A program need not read it.
+    let writer = child.stdin.take().map(|mut stdin| {
+        std::thread::spawn(move || {
+            let _ = stdin.write_all(&input);
+        })
+    });
+    let stdout = child.stdout.take();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.map(|stdout| stdout.take(limit + 1).read_to_end(&mut bytes));
+        read.transpose().map(|_| bytes)
+    });
+    let end = Instant::now() + time;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if Instant::now() < end => std::thread::sleep(POLL),
+            None => break None,
+        }
+    };
+    end_group();
+    // It may have exited already.
+    let _ = child.wait();
+    if let Some(writer) = writer {
+        let _ = writer.join();
+    }
+    let bytes = reader.join().map_err(|_| Error::other("its output could not be read"))??;
+    match status {
+        None => Err(Error::new(
+            ErrorKind::TimedOut,
+            format!("took longer than {} ms", time.as_millis()),
+        )),
+        Some(status) if !status.success() => Err(Error::other(status.to_string())),
+        Some(_) if bytes.len() as u64 > limit => {
+            Err(Error::other(format!("printed more than {limit} bytes")))
+        }
+        Some(_) => Ok(bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +135,22 @@ mod tests {
         std::fs::write(&file, "x").expect("written");
         assert!(edit("test".as_ref(), &["-f".into()], &file).expect("started"));
         assert!(!edit("test".as_ref(), &["-d".into()], &file).expect("started"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn answer_is_limited_in_time_and_size() {
+        let run = |line: &str, limit| {
+            let time = Duration::from_millis(300);
+            answer(line, Path::new("/"), &[], b"{\"a\":1}", (limit, time))
+        };
+        assert_eq!(run("cat; echo", 99).expect("an answer"), b"{\"a\":1}\n");
+        assert_eq!(run("echo x", 99).expect("input need not be read"), b"x\n");
+        assert!(run("exit 3", 99).expect_err("it failed").to_string().contains("3"));
+        assert!(run("echo too long", 3).expect_err("too much").to_string().contains("3 bytes"));
+        let begun = Instant::now();
+        assert!(run("sleep 60 & sleep 60", 99).expect_err("late").to_string().contains("300 ms"));
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

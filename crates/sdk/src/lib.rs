@@ -71,6 +71,7 @@ pub mod settings;
 pub mod skill_files;
 pub mod skills;
 pub mod stats;
+pub mod status_line;
 mod system;
 mod telemetry;
 pub mod telling;
@@ -81,6 +82,7 @@ pub mod undo;
 pub mod usage_report;
 mod used;
 mod versions;
+mod welcome;
 pub mod worktrees;
 mod yolo;
 

@@ -38,6 +38,7 @@ mod server_questions;
 mod settings;
 mod setup;
 mod signing_in;
+mod status_line;
 mod submit;
 mod telling;
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod tests;
 mod theme_choice;
 mod theme_sample;
 mod view;
+mod welcome;
 
 pub(crate) use theme_choice::{TerminalColors, choose as choose_theme};
 
@@ -111,6 +113,8 @@ pub(crate) struct App {
     /// Models that took the place of others.
     pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) working: Option<Working>,
+    /// The status line that a command of the user's prints.
+    own_line: status_line::OwnStatusLine,
     /// What the session had cost when the turn began, in US dollars.
     cost_before: f64,
     /// The text that the model writes now.
@@ -310,6 +314,7 @@ impl App {
             route: None,
             fallbacks: Vec::new(),
             working: None,
+            own_line: status_line::OwnStatusLine::default(),
             cost_before: 0.0,
             streams: None,
             queued: Vec::new(),

@@ -6,6 +6,7 @@ mod list;
 mod panel;
 mod question;
 mod rule_text;
+mod tabs;
 
 pub(crate) use field::{Field, FieldDialog};
 pub(crate) use list::{ListDialog, ListItem};

@@ -437,7 +437,7 @@ mod tests {
             "default · auto-gemini-3 → 3-flash-preview-0… · 25% context · 1.0k↑ 1.2k↓"
         );
         assert!(row(120).contains("auto-gemini-3 → 3-flash-preview-09-2026"), "{}", row(120));
-        assert!(row(56).starts_with("default · auto-gemini-3 · 25%"), "{}", row(56));
+        assert!(row(55).starts_with("default · auto-gemini-3 · 25%"), "{}", row(55));
     }
 
     #[test]

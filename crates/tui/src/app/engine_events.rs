@@ -201,6 +201,9 @@ impl App {
             _ => {}
         }
         self.retitle();
+        if !matches!(event.body, EventBody::ItemDelta { .. }) {
+            self.refresh_status_line();
+        }
     }
 
     /// The prompt of the turn is in the transcript from here on.

@@ -127,7 +127,7 @@ impl Overlay {
         match &mut self.body {
             Body::List(list) => list.key(key, raw),
             Body::Field(field) => field.key(key, raw),
-            Body::Panel(panel) => panel.key(key),
+            Body::Panel(panel) => panel.key(key, raw),
         }
     }
 
@@ -136,7 +136,7 @@ impl Overlay {
         match &self.body {
             Body::List(list) => list.is_searched(),
             Body::Field(_) => true,
-            Body::Panel(_) => false,
+            Body::Panel(panel) => panel.is_typing(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Overlay {
         match &mut self.body {
             Body::List(list) => list.paste(text),
             Body::Field(field) => field.paste(text),
-            Body::Panel(_) => {}
+            Body::Panel(panel) => panel.paste(text),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The dialog of settings: search, toggle, choose, type.
 
-use parallax_sdk::settings::{FooterItem, Kind, SettingRow, SettingScope};
+use parallax_sdk::settings::{FooterItem, Kind, Layer, SettingRow, SettingScope};
 use serde_json::Value;
 
 use super::App;
@@ -12,8 +12,6 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 pub(super) const SETTINGS: &str = "Settings";
 /// The one setting whose words are checked here.
 const FOOTER: &str = "ui.footer.items";
-/// Columns from which a setting is listed with its category.
-const WITH_CATEGORY: usize = 60;
 
 impl App {
     pub(super) fn settings_dialog(&mut self) {
@@ -46,15 +44,19 @@ impl App {
     /// the same search.
     pub(super) fn settings_again(&mut self) {
         let Some(launch) = &self.launch else { return self.too_early() };
-        let items = launch.setting_rows().iter().map(|row| self.setting_item(row)).collect();
+        let rows = launch.setting_rows();
+        let items = rows.iter().map(|row| self.setting_item(row, &rows)).collect();
         let list = match self.settings_list.take() {
             Some(mut list) => {
                 list.replace(items);
                 list
             }
-            None => ListDialog::new(self.scoped(SETTINGS), items).searched().hint(
-                "type to search · enter change · tab change scope · ctrl+l default · esc close",
-            ),
+            None => {
+                ListDialog::new(self.scoped(SETTINGS), items).searched().tabbed(tabs(&rows)).hint(
+                    "←→ group · type to search · enter change · tab change scope · ctrl+l \
+                     default · esc close",
+                )
+            }
         };
         self.open(Overlay::list(Purpose::Settings, list));
     }
@@ -73,16 +75,17 @@ impl App {
         if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Settings, .. })) {
             return;
         }
-        let items = launch.setting_rows().iter().map(|row| self.setting_item(row)).collect();
+        let rows = launch.setting_rows();
+        let items = rows.iter().map(|row| self.setting_item(row, &rows)).collect();
         if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
             list.replace(items);
         }
     }
 
-    fn setting_item(&self, row: &SettingRow) -> ListItem {
+    fn setting_item(&self, row: &SettingRow, rows: &[SettingRow]) -> ListItem {
         let mut preview = vec![
-            parallax_screen::Line::styled(row.key, self.theme.accent),
             parallax_screen::Line::styled(row.doc, self.theme.text),
+            parallax_screen::Line::styled(row.key, self.theme.accent),
         ];
         let mut facts = format!("default: {}", shown(&row.default));
         if let Some(origin) = &row.origin {
@@ -92,13 +95,15 @@ impl App {
             facts.push_str(" · takes effect with the next session");
         }
         preview.push(parallax_screen::Line::styled(facts, self.theme.secondary));
-        let sign = if row.origin.is_some() { "*" } else { "" };
-        // In few columns the name says more than what it stands under.
-        let label = match self.width() < WITH_CATEGORY {
-            true => row.label.to_owned(),
-            false => format!("{}: {}", row.category, row.label),
+        let scope = match row.origin.as_ref().map(|origin| origin.layer) {
+            None => "",
+            Some(Layer::User | Layer::UserGemini) => "  (user)",
+            Some(Layer::Workspace | Layer::WorkspaceGemini) => "  (workspace)",
+            Some(Layer::System | Layer::SystemDefaults) => "  (system)",
         };
-        ListItem::new(row.key, label, format!("{}{sign}", shown(&row.value))).previewed(preview)
+        let item = ListItem::new(row.key, row.label, format!("{}{scope}", shown(&row.value)));
+        let tab = tabs(rows).iter().position(|tab| *tab == row.category);
+        ListItem { tab: tab.unwrap_or(0), ..item.previewed(preview) }
     }
 
     fn setting_row(&self, key: &str) -> Option<SettingRow> {
@@ -160,6 +165,13 @@ impl App {
     pub(super) fn reset_setting(&mut self, key: &str) {
         self.keep_setting_in(self.scope, key, None);
     }
+}
+
+/// The groups of the settings, in their order.
+fn tabs(rows: &[SettingRow]) -> Vec<&'static str> {
+    let mut tabs: Vec<&'static str> = rows.iter().map(|row| row.category).collect();
+    tabs.dedup();
+    tabs
 }
 
 /// A value as one line.

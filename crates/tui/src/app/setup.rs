@@ -71,7 +71,9 @@ impl App {
             let inputs = facts.input_history(HISTORY);
             let commands = facts.shell_history();
             let own_prompt = facts.has_own_prompt();
+            let news = facts.news_after_update();
             Box::new(move |app| {
+                app.tell_news(news);
                 (app.facts.sandbox, app.facts.confined) = sandbox;
                 app.facts.auth = auth;
                 app.facts.own_prompt = own_prompt;
@@ -81,36 +83,6 @@ impl App {
         // The launch is not this face's yet.
         self.effect(Effect::Run(branch_of(Some(launch.options().directory.clone()))));
         self.retitle();
-    }
-
-    /// The head of the session, once.
-    pub(crate) fn header(&mut self, launch: &Launch) {
-        if self.settings.hide_banner || self.settings.screen_reader {
-            return;
-        }
-        let theme = &self.theme;
-        let line = |sign: &'static str, text: Line| {
-            let mut row = Line::styled(sign, theme.accent);
-            row.spans.extend(text.spans);
-            row
-        };
-        let version = &launch.options().version;
-        let folder = launch.options().directory.display().to_string();
-        let mut rows = vec![
-            line(
-                "  ▞▚  ",
-                Line::styled("Parallax", theme.text.bold())
-                    .and(format!(" {version}"), theme.secondary),
-            ),
-            line("  ▚▞  ", Line::styled(folder, theme.secondary)),
-        ];
-        if !self.settings.hide_tips {
-            rows.push(Line::EMPTY);
-            let keys = if self.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
-            let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
-            rows.push(Line::styled(tips, theme.secondary));
-        }
-        self.say(rows);
     }
 
     /// What is checked out now.
@@ -318,6 +290,7 @@ impl App {
         self.launch = Some(launch);
         self.refresh_settings();
         self.refresh_footer();
+        self.refresh_status_line();
     }
 }
 

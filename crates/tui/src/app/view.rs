@@ -18,6 +18,8 @@ const QUEUED_SHOWN: usize = 3;
 const COMPOSER_SHARE: usize = 3;
 /// In lower windows rules and hints are left out.
 pub(super) const LOW: usize = 12;
+/// Rows that are left for a dialog, from which one is kept free below it.
+const AIRY: usize = 18;
 /// Columns of the rules around the input that have the colour of the approval mode:
 /// enough to be seen, and few enough that a change of mode costs the terminal little.
 const RULE_TELLS: usize = 12;
@@ -291,12 +293,20 @@ impl App {
         if (self.overlay.is_some() || !self.questions.is_empty()) && low {
             return Vec::new();
         }
-        match &self.settings.footer {
+        let mut rows = match &self.settings.footer {
             Some(items) => {
                 footer::rows(&self.facts, items, self.settings.footer_labels, width, &self.theme)
             }
             None => Vec::new(),
+        };
+        if !low {
+            rows.extend(self.own_status_row(width));
         }
+        // Air below a dialog, in windows that have the room.
+        if room > AIRY && self.overlay.is_some() | self.is_answering() && !rows.is_empty() {
+            rows.insert(0, Line::EMPTY);
+        }
+        rows
     }
 
     /// The keys, after `?`.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 
 use super::field::Field;
-use super::{DialogKey, DialogView, Response};
+use super::{DialogKey, DialogView, Response, tabs};
 use crate::app::cut;
 use crate::layout::{hint_row, prefixed, shortened};
 use crate::theme::Theme;
@@ -29,6 +29,8 @@ pub(crate) struct ListItem {
     pub(crate) disabled: Option<String>,
     /// Rows shown beneath the list while the cursor is on it.
     pub(crate) preview: Vec<Line>,
+    /// The tab that it is in, if the list has tabs.
+    pub(crate) tab: usize,
 }
 
 impl ListItem {
@@ -57,6 +59,9 @@ pub(crate) struct ListDialog {
     /// How many of them a page has, and the last row that one begins with.
     intro_page: Cell<(usize, usize)>,
     items: Vec<ListItem>,
+    /// Titles of tabs; each shows its items, a search all of them.
+    tabs: Vec<&'static str>,
+    tab: usize,
     /// Indexes of the items that fit the search, best first.
     matching: Vec<usize>,
     search: Option<Field>,
@@ -86,6 +91,8 @@ impl ListDialog {
             intro_at: 0,
             intro_page: Cell::default(),
             items,
+            tabs: Vec::new(),
+            tab: 0,
             matching,
             search: None,
             cursor: 0,
@@ -104,6 +111,14 @@ impl ListDialog {
     pub(crate) fn searched(mut self) -> Self {
         self.search = Some(Field::default());
         "type to search · enter choose · esc back".clone_into(&mut self.hint);
+        self
+    }
+
+    /// Items are in tabs.
+    #[must_use]
+    pub(crate) fn tabbed(mut self, tabs: Vec<&'static str>) -> Self {
+        self.tabs = tabs;
+        self.filter();
         self
     }
 
@@ -221,6 +236,17 @@ impl ListDialog {
                 return Response::Closed;
             }
             DialogKey::Confirm => return self.choose(),
+            // In a text that is searched for they are for its cursor.
+            DialogKey::Left | DialogKey::Right if self.shows_tab() => {
+                let (count, left) = (self.tabs.len(), key == DialogKey::Left);
+                self.tab = (self.tab + if left { count - 1 } else { 1 }) % count;
+                self.cursor = 0;
+                self.filter();
+                return match self.current() {
+                    Some(item) => Response::Moved(item.id.clone()),
+                    None => Response::Stay,
+                };
+            }
             DialogKey::Up => self.cursor = if before == 0 { last } else { before - 1 },
             DialogKey::Down => self.cursor = if before >= last { 0 } else { before + 1 },
             DialogKey::PageUp | DialogKey::PageDown if self.intro_page.get().1 > 0 => {
@@ -310,6 +336,12 @@ impl ListDialog {
     /// Items whose label or detail holds every word of the search; those whose
     /// label does come first.
     fn filter(&mut self) {
+        if self.shows_tab() {
+            let is_here = |index: &usize| self.items[*index].tab == self.tab;
+            self.matching = (0..self.items.len()).filter(is_here).collect();
+            self.cursor = self.cursor.min(self.matching.len().saturating_sub(1));
+            return;
+        }
         let Some(search) = &self.search else {
             self.matching = (0..self.items.len()).collect();
             return;
@@ -337,10 +369,18 @@ impl ListDialog {
         self.cursor = self.cursor.min(self.matching.len().saturating_sub(1));
     }
 
+    /// Whether only the items of one tab are shown.
+    fn shows_tab(&self) -> bool {
+        !self.tabs.is_empty() && self.search_text().is_empty()
+    }
+
     /// The rows, `height` at most.
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
         rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
+        if self.shows_tab() {
+            rows.push(tabs::row(&self.tabs, self.tab, width, theme));
+        }
         let head = rows.len();
         let mut cursor = None;
         if let Some(search) = &self.search {

@@ -2,12 +2,16 @@
 
 use std::cell::Cell;
 
-use parallax_screen::{Line, Span, wrap};
+use parallax_screen::{Key, Line, Span, wrap};
 
-use super::{DialogKey, DialogView, Response};
+use super::field::Field;
+use super::{DialogKey, DialogView, Response, tabs};
 use crate::layout::hint_row;
 use crate::markdown::{Look, render};
 use crate::theme::Theme;
+
+/// Rows of text that are in sight before there is air around them.
+const AIRY: usize = 12;
 
 /// What a page shows.
 #[derive(Debug, Clone)]
@@ -25,14 +29,49 @@ pub(crate) struct Panel {
     first: usize,
     /// How many rows were shown last, and the furthest that `first` could be.
     shown: Cell<(usize, usize)>,
+    /// Only rows with these words are shown.
+    search: Option<Field>,
 }
 
 impl Panel {
     pub(crate) fn new(pages: Vec<(String, Text)>) -> Self {
-        Self { pages, page: 0, first: 0, shown: Cell::default() }
+        Self { pages, page: 0, first: 0, shown: Cell::default(), search: None }
     }
 
-    pub(crate) fn key(&mut self, key: DialogKey) -> Response {
+    /// Whether letters are text now.
+    pub(crate) fn is_typing(&self) -> bool {
+        self.search.is_some()
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        if let Some(search) = &mut self.search {
+            search.insert(text);
+            self.first = 0;
+        }
+    }
+
+    /// Whether a row has all words of the search.
+    fn finds(&self, row: &Line) -> bool {
+        let text = row.text().to_lowercase();
+        let wanted = self.search.as_ref().map(|search| search.text().to_lowercase());
+        wanted.unwrap_or_default().split_whitespace().all(|word| text.contains(word))
+    }
+
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+        if let Some(search) = &mut self.search {
+            match key {
+                DialogKey::Cancel => {
+                    (self.search, self.first) = (None, 0);
+                    return Response::Stay;
+                }
+                DialogKey::Other(_) | DialogKey::Left | DialogKey::Right => {
+                    search.key(raw);
+                    self.first = 0;
+                    return Response::Stay;
+                }
+                _ => {}
+            }
+        }
         let (shown, last) = self.shown.get();
         let page = shown.saturating_sub(1).max(1);
         let count = self.pages.len().max(1);
@@ -41,9 +80,10 @@ impl Panel {
             DialogKey::Cancel | DialogKey::Confirm => return Response::Closed,
             DialogKey::Other(key) => match key.typed() {
                 Some('q') => return Response::Closed,
-                Some('j') => return self.key(DialogKey::Down),
-                Some('k') => return self.key(DialogKey::Up),
-                Some(' ') => return self.key(DialogKey::PageDown),
+                Some('/') => (self.search, self.first) = (Some(Field::default()), 0),
+                Some('j') => return self.key(DialogKey::Down, raw),
+                Some('k') => return self.key(DialogKey::Up, raw),
+                Some(' ') => return self.key(DialogKey::PageDown, raw),
                 _ => {}
             },
             DialogKey::Left | DialogKey::Previous => {
@@ -63,22 +103,26 @@ impl Panel {
     }
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
-        let mut head = Line::EMPTY;
-        for (at, (title, _)) in self.pages.iter().enumerate() {
-            let style = if at == self.page { theme.selected.bold() } else { theme.secondary };
-            if at > 0 {
-                head.push(Span::styled("  ", theme.secondary));
-            }
-            head.push(Span::styled(title.clone(), style));
-        }
-        let text = match self.pages.get(self.page) {
+        let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
+        let head = tabs::row(&titles, self.page, width, theme);
+        let mut text: Vec<Line> = match self.pages.get(self.page) {
             Some((_, Text::Rows(rows))) => {
-                rows.iter().flat_map(|row| wrap(row, width, &[Span::raw("    ")])).collect()
+                let fits = |row: &&Line| self.search.is_none() || self.finds(row);
+                let rows = rows.iter().filter(fits);
+                rows.flat_map(|row| wrap(row, width, &[Span::raw("    ")])).collect()
             }
             Some((_, Text::Markdown(text))) => render(text, &Look::new(theme, width)),
             None => Vec::new(),
         };
-        let shown = height.saturating_sub(2).max(1).min(text.len());
+        if let Some((_, Text::Markdown(_))) = self.pages.get(self.page)
+            && self.search.is_some()
+        {
+            text.retain(|row| self.finds(row));
+        }
+        // The title, the hint, and with a search its row; air where there is room.
+        let taken = 2 + usize::from(self.search.is_some());
+        let air = if height > text.len().min(AIRY) + taken + 2 { 2 } else { 0 };
+        let shown = height.saturating_sub(taken + air).max(1).min(text.len());
         let last = text.len() - shown;
         self.shown.set((shown, last));
         let first = self.first.min(last);
@@ -87,18 +131,37 @@ impl Panel {
             _ => format!("{}-{} of {} · ", first + 1, first + shown, text.len()),
         };
         let pages = if self.pages.len() > 1 { "←→ other pages · " } else { "" };
-        let hint = hint_row(&format!("{place}{pages}↑↓ scroll · esc close"), width);
+        let keys = match &self.search {
+            Some(_) => "↑↓ scroll · esc end search",
+            None => "↑↓ scroll · / search · esc close",
+        };
+        let hint = hint_row(&format!("{place}{pages}{keys}"), width);
         let mut rows = vec![head];
+        let mut cursor = None;
+        if let Some(search) = &self.search {
+            let (typed, column) = search.row(width.saturating_sub(3));
+            cursor = Some((column + 2, rows.len()));
+            rows.push(Line::styled("⌕ ", theme.secondary).and(typed, theme.text));
+        }
+        if air > 0 {
+            rows.push(Line::EMPTY);
+        }
+        if text.is_empty() && self.search.is_some() {
+            rows.push(Line::styled("  no match", theme.secondary));
+        }
         rows.extend(text.into_iter().skip(first).take(shown));
+        if air > 0 {
+            rows.push(Line::EMPTY);
+        }
         rows.push(Line::styled(hint, theme.secondary));
         rows.truncate(height.max(1));
-        DialogView { rows, cursor: None }
+        DialogView { rows, cursor }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use parallax_screen::{Key, KeyCode};
+    use parallax_screen::KeyCode;
 
     use super::*;
 
@@ -106,26 +169,47 @@ mod tests {
         panel.view(40, height, &Theme::default()).rows.iter().map(Line::text).collect()
     }
 
-    #[test]
-    fn pages_are_turned_and_scrolled() {
+    fn press(panel: &mut Panel, code: KeyCode) -> Response {
+        let key = Key::plain(code);
+        panel.key(DialogKey::of(key), key)
+    }
+
+    fn panel() -> Panel {
         let rows = |name: &str| (0..9).map(|at| Line::raw(format!("{name}{at}"))).collect();
-        let pages = vec![
+        Panel::new(vec![
             ("One".to_owned(), Text::Rows(rows("a"))),
             ("Two".to_owned(), Text::Markdown("# Title\n\n**bold**\n")),
-        ];
-        let mut panel = Panel::new(pages);
-        assert_eq!(texts(&panel, 5)[..4], ["One  Two", "a0", "a1", "a2"]);
-        panel.key(DialogKey::PageDown);
+        ])
+    }
+
+    #[test]
+    fn pages_are_turned_and_scrolled() {
+        let mut panel = panel();
+        assert_eq!(texts(&panel, 5)[..4], [" One   Two ", "a0", "a1", "a2"]);
+        press(&mut panel, KeyCode::PageDown);
         assert_eq!(texts(&panel, 5)[1..4], ["a2", "a3", "a4"]);
-        panel.key(DialogKey::Last);
-        panel.key(DialogKey::Down);
+        press(&mut panel, KeyCode::End);
+        press(&mut panel, KeyCode::Down);
         assert_eq!(texts(&panel, 5)[1..4], ["a6", "a7", "a8"]);
         assert!(texts(&panel, 5)[4].starts_with("7-9 of 9 · "), "{:?}", texts(&panel, 5));
-        panel.key(DialogKey::Next);
-        assert_eq!(texts(&panel, 9)[1..4], ["Title", "", "bold"]);
-        panel.key(DialogKey::Left);
+        press(&mut panel, KeyCode::Tab);
+        assert_eq!(texts(&panel, 6)[1..4], ["Title", "", "bold"]);
+        press(&mut panel, KeyCode::Left);
         assert_eq!(texts(&panel, 5)[1], "a0");
-        let closes = DialogKey::Other(Key::plain(KeyCode::Char('q')));
-        assert_eq!(panel.key(closes), Response::Closed);
+        assert_eq!(press(&mut panel, KeyCode::Char('q')), Response::Closed);
+    }
+
+    #[test]
+    fn a_search_leaves_the_rows_with_its_words() {
+        let mut panel = panel();
+        for key in ['/', 'a', '3'] {
+            press(&mut panel, KeyCode::Char(key));
+        }
+        assert_eq!(texts(&panel, 20)[1..4], ["⌕ a3", "", "a3"]);
+        press(&mut panel, KeyCode::Char('q'));
+        assert!(texts(&panel, 20).contains(&"  no match".to_owned()));
+        assert_eq!(press(&mut panel, KeyCode::Escape), Response::Stay);
+        assert_eq!(texts(&panel, 20)[2], "a0");
+        assert_eq!(press(&mut panel, KeyCode::Escape), Response::Closed);
     }
 }

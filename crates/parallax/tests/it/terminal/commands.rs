@@ -38,7 +38,7 @@ fn each_says_what_it_should() {
         ("/stats", "Tokens by turn"),
         ("/about", "sign-in"),
         ("/tools", "(run_shell_command)"),
-        ("/help", "Commands  Keys  About"),
+        ("/help", "Commands   Keys   About"),
         ("/privacy", "rivacy"),
         ("/docs", "Documentation"),
     ] {

@@ -101,3 +101,35 @@ fn lines_pasted_into_a_terminal_that_does_not_mark_them_are_one_prompt() {
     seat.sees("  two");
     assert!(seat.world.server.requests().is_empty());
 }
+
+#[test]
+fn the_head_has_tips_for_the_project() {
+    let world = World::new("[]");
+    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    seat.sees("/init writes a GEMINI.md");
+    seat.sees("Not a git repository");
+    let world = World::new("[]");
+    world.home.write("GEMINI.md", "# Rules\n").expect("a context file");
+    world.home.write(".git/HEAD", "ref: refs/heads/main\n").expect("a repository");
+    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    seat.settles();
+    let window = seat.window();
+    assert!(!window.contains("/init writes") && !window.contains("git repository"), "{window}");
+}
+
+#[test]
+fn an_update_shows_what_is_new_once() {
+    let world = World::new("[]");
+    let file = world.home.parallax().join("last-version");
+    std::fs::create_dir_all(world.home.parallax()).expect("a directory");
+    std::fs::write(&file, "0.0.9\n").expect("a version");
+    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    seat.has_seen(concat!("Updated from 0.0.9 to ", env!("CARGO_PKG_VERSION")));
+    seat.prompts("/quit");
+    seat.ends();
+    let version = std::fs::read_to_string(&file).expect("the version");
+    assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
+    let seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::sized(100, 30));
+    seat.settles();
+    assert!(!seat.window().contains("Updated from"), "{}", seat.window());
+}

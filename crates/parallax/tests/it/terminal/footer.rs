@@ -51,3 +51,41 @@ fn the_branch_is_there_before_the_first_prompt() {
     let seat = Seat::in_world(world, &Start::sized(110, 30));
     seat.sees("⎇ side-road");
 }
+
+#[test]
+fn a_command_of_the_user_prints_a_row_from_the_facts() {
+    let world = World::new(r#"[{"text":"An answer."}]"#);
+    let command = r#"cat > facts.json; printf 'from\033[31m outside\nanother row'"#;
+    let settings = serde_json::json!({"ui": {"statusLine": {"command": command}}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    seat.sees("outside");
+    let window = seat.window();
+    assert!(!window.contains("another row"), "{window}");
+    seat.prompts("hello");
+    seat.sees("An answer.");
+    crate::support::until("the facts follow the session", || {
+        let facts: serde_json::Value =
+            serde_json::from_str(&seat.world.read("facts.json")).unwrap_or_default();
+        facts["tokens"]["sent"].as_u64() > Some(0) && facts["mode"] == "default"
+    });
+}
+
+#[test]
+fn a_slow_command_for_the_row_is_ended_and_reported_once() {
+    let world = World::new("[]");
+    let settings = r#"{"ui": {"statusLine": {"command": "sleep 60"}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::in_world(world, &Start::sized(100, 30));
+    seat.has_seen("took longer than 300 ms");
+}
+
+#[test]
+fn a_project_has_its_command_run_only_when_accepted() {
+    let world = World::new("[]");
+    let settings = r#"{"ui": {"statusLine": {"command": "touch ran; echo out-of-the-project"}}}"#;
+    world.home.write(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::started(world, &Start::sized(100, 30));
+    seat.sees("ui.statusLine");
+    assert!(!seat.world.home.project().join("ran").exists());
+}

@@ -91,9 +91,12 @@ fn told(seat: &Seat, request: usize) -> String {
 fn a_command_is_shown_whole_with_the_rule_that_asks() {
     let seat = asked(TWICE, "Allow execution of this command?");
     let window = seat.window();
-    for shown in
-        ["$ touch first.txt", "requires approval in `default` mode.", "1. Yes, allow once", "(esc)"]
-    {
+    for shown in [
+        "$ touch first.txt",
+        "Shell requires approval in default mode.",
+        "1. Yes, allow once",
+        "(esc)",
+    ] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     assert!(!exists(&seat, "first.txt"));

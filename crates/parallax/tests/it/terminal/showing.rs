@@ -77,7 +77,7 @@ fn the_settings_stay_where_they_were() {
     seat.types("trust");
     seat.press(Key::Enter);
     // The list again, with its search, and what was typed.
-    seat.sees("mode, trust*");
+    seat.sees("mode, trust  (user)");
     seat.sees("footer it");
     seat.press(Key::Enter);
     seat.sees("currently shown: mode, trust");

@@ -155,3 +155,23 @@ fn there_is_air_above_the_list_and_its_hint_where_it_fits() {
     assert_eq!(shown(7), airy);
     assert_eq!(shown(6), [&["Items"][..], &items, &[hint]].concat());
 }
+
+#[test]
+fn tabs_show_their_items_and_a_search_shows_all() {
+    let items = ["apple", "pear", "carrot"]
+        .iter()
+        .enumerate()
+        .map(|(at, name)| ListItem { tab: at / 2, ..ListItem::new(*name, *name, "") });
+    let list = ListDialog::new("Food", items.collect());
+    let mut list = list.searched().tabbed(vec!["Fruit", "Roots"]);
+    let shown = |list: &ListDialog| -> Vec<String> {
+        list.view(60, 20, &Theme::default()).rows.iter().filter_map(text).collect()
+    };
+    assert_eq!(shown(&list)[1..5], [" Fruit   Roots", "⌕", "❯ apple", "  pear"]);
+    assert_eq!(press(&mut list, KeyCode::Right), Response::Moved("carrot".into()));
+    assert_eq!(shown(&list)[3], "❯ carrot");
+    press(&mut list, KeyCode::Char('p'));
+    assert_eq!(shown(&list)[1..4], ["⌕ p", "❯ apple", "  pear"]);
+    assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
+    assert_eq!(shown(&list)[3], "❯ carrot", "the tab stays");
+}

@@ -100,7 +100,7 @@ impl QuestionDialog {
         let verdict = &self.ask.verdict;
         let named = format!("`{}`", display_name(&self.ask.name));
         let why = verdict.why.replace(&format!("`{}`", self.ask.name), &named);
-        let mut rows = wrap(&Line::styled(sentence(&why), theme.secondary), width, &[]);
+        let mut rows = wrap(&with_names(&sentence(&why), theme), width, &[]);
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", verdict.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
@@ -403,6 +403,19 @@ impl Air {
     fn rows(self) -> usize {
         [self.title, self.why, self.choices, self.hint].into_iter().filter(|row| *row).count()
     }
+}
+
+/// A sentence, with what is between backticks as plain text instead.
+fn with_names(text: &str, theme: &Theme) -> Line {
+    let mut line = Line::EMPTY;
+    if text.matches('`').count() % 2 == 1 {
+        return Line::styled(text.to_owned(), theme.secondary);
+    }
+    for (at, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
+        let style = if at % 2 == 1 { theme.text } else { theme.secondary };
+        line.push(Span::styled(part.to_owned(), style));
+    }
+    line
 }
 
 /// A text as a sentence: a period at its end.

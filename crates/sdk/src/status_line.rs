@@ -1,0 +1,63 @@
+//! The status line that a command of the user's prints (`ui.statusLine.command`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parallax_exec::environment::{is_secret, user_command_environment};
+
+use crate::launch::Launch;
+
+/// How long the command may take.
+const TIME: Duration = Duration::from_millis(300);
+/// Bytes that it may print.
+const MOST: u64 = 16 * 1024;
+
+/// The command, ready to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusLineCommand {
+    line: String,
+    directory: PathBuf,
+}
+
+impl Launch {
+    /// The command for the status line, if the settings have one.
+    pub fn status_line(&self) -> Option<StatusLineCommand> {
+        let line = self.ui().status_line?;
+        Some(StatusLineCommand { line, directory: self.options().directory.clone() })
+    }
+}
+
+impl StatusLineCommand {
+    /// The first line that the command prints for these facts. Variables with secrets are
+    /// not passed. Blocking.
+    ///
+    /// # Errors
+    /// A command that cannot be started, fails, or takes longer than 300 ms.
+    #[cfg(unix)]
+    pub fn run(&self, facts: &serde_json::Value) -> Result<String, String> {
+        let mut environment = user_command_environment(std::env::vars_os(), "cat");
+        environment
+            .retain(|(name, value)| !is_secret(&name.to_string_lossy(), &value.to_string_lossy()));
+        let input = facts.to_string();
+        let limits = (MOST, TIME);
+        let bytes = parallax_exec::user_program::answer(
+            &self.line,
+            &self.directory,
+            &environment,
+            input.as_bytes(),
+            limits,
+        )
+        .map_err(|error| format!("`ui.statusLine.command` failed: {error}"))?;
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Status lines by command are available on Unix only.
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(unix))]
+    pub fn run(&self, _facts: &serde_json::Value) -> Result<String, String> {
+        Err("`ui.statusLine.command` is available on Unix only".to_owned())
+    }
+}

@@ -1,0 +1,103 @@
+//! What is worth saying at the start of a session in this project.
+
+use std::path::Path;
+
+use crate::launch::Launch;
+
+/// Tips at most.
+const MOST: usize = 3;
+/// Lines about a new version at most.
+const NEWS: usize = 3;
+/// The file with the version that ran last.
+const LAST_VERSION: &str = "last-version";
+const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
+
+impl Launch {
+    /// Up to three tips for this project. Looks at a few file names.
+    pub fn welcome_tips(&self) -> Vec<String> {
+        let directory = &self.options().directory;
+        let mut tips = Vec::new();
+        if !self.is_trusted() {
+            let tip = "Not trusted: nothing in this directory is read as instructions. \
+                       /permissions trust changes that";
+            tips.push(tip.to_owned());
+        } else if !self.context_file_names().iter().any(|name| directory.join(name).is_file()) {
+            tips.push(
+                "/init writes a GEMINI.md, which tells the agent about this project".to_owned(),
+            );
+        }
+        if !directory.ancestors().any(|folder| folder.join(".git").exists()) {
+            tips.push("Not a git repository: /undo reverts changes of the agent".to_owned());
+        }
+        tips.truncate(MOST);
+        tips
+    }
+
+    /// Names of context files, such as `GEMINI.md`.
+    fn context_file_names(&self) -> Vec<String> {
+        let names = self.config.settings.list("context.fileName");
+        if names.is_empty() { vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()] } else { names }
+    }
+
+    /// After an update, what is new: a title and a few lines. Remembers the version that
+    /// runs. Blocking.
+    pub fn news_after_update(&self) -> Option<(String, Vec<String>)> {
+        let version = self.options().version;
+        let file = self.config.homes.parallax.join(LAST_VERSION);
+        let before = std::fs::read_to_string(&file).unwrap_or_default();
+        let before = before.trim();
+        if before == version {
+            return None;
+        }
+        remember(&file, version);
+        // The first start of all has no news.
+        let is_version =
+            !before.is_empty() && before.len() < 40 && !before.contains(char::is_control);
+        is_version
+            .then(|| (format!("Updated from {before} to {version}"), news(CHANGELOG, version)))
+    }
+}
+
+/// Without it the news is shown again, which does no harm.
+fn remember(file: &Path, version: &str) {
+    let _ = parallax_config::rewrite_file(file, |_| Ok(format!("{version}\n")));
+}
+
+/// The first lines about a version, or about what is not released.
+fn news(changelog: &str, version: &str) -> Vec<String> {
+    let section = |title: &str| {
+        let begin = changelog.find(&format!("## [{title}]"))?;
+        let text = changelog.get(begin..)?.split_once('\n')?.1;
+        Some(text.split("\n## ").next().unwrap_or(text))
+    };
+    let text = section(version).or_else(|| section("Unreleased")).unwrap_or_default();
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("- "), lines.last_mut()) {
+            (Some(item), _) => lines.push(item.replace("**", "")),
+            (None, Some(item)) if line.starts_with("  ") => {
+                item.push(' ');
+                item.push_str(line.trim());
+            }
+            _ => {}
+        }
+    }
+    lines.truncate(NEWS);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_are_the_first_lines_of_the_version() {
+        let changelog = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Not yet.\n\n## [1.2.0] - \
+                         2026-01-01\n\n### Added\n\n- **One**: of\n  two lines.\n- Two.\n- Three.\n- \
+                         Four.\n\n## [1.1.0]\n\n- Old.\n";
+        assert_eq!(news(changelog, "1.2.0"), ["One: of two lines.", "Two.", "Three."]);
+        assert_eq!(news(changelog, "1.3.0"), ["Not yet."]);
+        assert_eq!(news("", "1.3.0"), Vec::<String>::new());
+        assert!(!news(CHANGELOG, env!("CARGO_PKG_VERSION")).is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! The head of a session: the product, where it is, and what helps in this project.
+
+use parallax_screen::{Line, Span, wrap};
+use parallax_sdk::Launch;
+
+use super::App;
+use crate::tokens::SEPARATOR;
+
+/// Columns before the text of the head.
+const INDENT: usize = 2;
+
+impl App {
+    /// The head of the session, once.
+    pub(crate) fn header(&mut self, launch: &Launch) {
+        if self.settings.hide_banner || self.settings.screen_reader {
+            return;
+        }
+        let theme = &self.theme;
+        let line = |sign: &'static str, text: Line| {
+            let mut row = Line::styled(sign, theme.accent);
+            row.spans.extend(text.spans);
+            row
+        };
+        let version = &launch.options().version;
+        let folder = launch.options().directory.display().to_string();
+        let model = crate::clean::one_row(&launch.model_name()).into_owned();
+        let mut rows = vec![
+            line(
+                "  ▞▚  ",
+                Line::styled("Parallax", theme.text.bold())
+                    .and(format!(" {version}{SEPARATOR}{model}"), theme.secondary),
+            ),
+            line("  ▚▞  ", Line::styled(folder, theme.secondary)),
+        ];
+        if !self.settings.hide_tips {
+            rows.push(Line::EMPTY);
+            let keys = if self.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
+            let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
+            rows.push(Line::styled(tips, theme.secondary));
+            let width = usize::from(self.size.0).saturating_sub(1).max(20);
+            for tip in launch.welcome_tips() {
+                let tip = Line::styled("  • ", theme.accent).and(tip, theme.secondary);
+                rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));
+            }
+        }
+        self.say(rows);
+    }
+
+    /// What is new after an update: a title and a few lines.
+    pub(super) fn tell_news(&mut self, news: Option<(String, Vec<String>)>) {
+        let Some((title, lines)) = news else { return };
+        let mut text = title;
+        for line in lines {
+            text.push_str("\n• ");
+            text.push_str(&line);
+        }
+        self.info(text);
+    }
+}

@@ -1,0 +1,41 @@
+//! Titles in a row, of which one is open. Lists and pages of text have the same.
+
+use parallax_screen::{Line, Span};
+
+use crate::layout::shortened;
+use crate::theme::Theme;
+
+/// The row: all titles where they fit, else the open one and how many there are.
+pub(super) fn row(titles: &[&str], open: usize, width: usize, theme: &Theme) -> Line {
+    let mut row = Line::EMPTY;
+    for (at, title) in titles.iter().enumerate() {
+        if at > 0 {
+            row.push(Span::styled(" ", theme.secondary));
+        }
+        let style = if at == open { theme.selected } else { theme.secondary };
+        row.push(Span::styled(format!(" {title} "), style));
+    }
+    if row.width() <= width {
+        return row;
+    }
+    let place = format!(" {}/{} ", open + 1, titles.len());
+    let title = titles.get(open).copied().unwrap_or_default();
+    let title = shortened(title, width.saturating_sub(place.len() + 2));
+    Line::styled(format!(" {title} "), theme.selected).and(place, theme.secondary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_open_tab_is_always_in_sight() {
+        let titles = ["General", "Appearance", "Model"];
+        let text = |open, width| row(&titles, open, width, &Theme::default()).text();
+        assert_eq!(text(1, 40), " General   Appearance   Model ");
+        assert_eq!(text(1, 20), " Appearance  2/3 ");
+        for width in 8..40 {
+            assert!(row(&titles, 1, width, &Theme::default()).width() <= width, "{width}");
+        }
+    }
+}
