@@ -95,7 +95,7 @@ pub(crate) async fn follow(
     mut process: AgentProcess,
     mut events: EventReader,
     timeout: Option<Duration>,
-    drain: &CancellationToken,
+    (drain, hurry): (&CancellationToken, &CancellationToken),
     reporter: &Reporter,
 ) -> Result<(Stop, EventReader), BatchError> {
     let started = Instant::now();
@@ -117,6 +117,9 @@ pub(crate) async fn follow(
         let is_late = timeout.is_some_and(|timeout| started.elapsed() > timeout);
         match stopped {
             Some((_, end)) if Instant::now() > end => process.kill(),
+            // A second signal ends its tool calls, too.
+            Some((Stop::TimedOut, _)) => process.terminate(),
+            Some(_) if hurry.is_cancelled() => process.terminate(),
             None if is_late => {
                 process.terminate();
                 stopped = Some((Stop::TimedOut, Instant::now() + END_TIME));

@@ -16,7 +16,7 @@ use crate::result::{Attempt, TaskResult};
 /// Bytes of a JSON file that are read.
 const LARGEST_JSON: u64 = 64 * 1024 * 1024;
 /// How long agents of a process that crashed may take to end.
-const ORPHAN_TIME: Duration = Duration::from_secs(30);
+const ORPHAN_TIME: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
 
 /// The directory of a batch.
@@ -32,7 +32,11 @@ pub struct BatchLock {
     pub(crate) file: PathBuf,
     /// What every agent of this batch holds for its life.
     pub(crate) agents: PathBuf,
-    _batch: File,
+    /// The pace of requests that the agents share.
+    pub(crate) pace: PathBuf,
+    /// The lock for changes of repositories.
+    pub serial: PathBuf,
+    _batch: Option<File>,
     _own: File,
 }
 
@@ -128,6 +132,8 @@ impl BatchDirectory {
             std::thread::sleep(POLL);
         }
         drop(all);
+        // The pace of an earlier run says nothing about this one.
+        let _ = fs::remove_file(locks.join("pace"));
         // A name of its own: an agent that waits for an earlier process must not mistake this
         // one for it.
         for entry in fs::read_dir(&locks).map_err(failed)?.flatten() {
@@ -136,11 +142,29 @@ impl BatchDirectory {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        let file = locks.join(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        self.run_lock("run", Some(batch))
+    }
+
+    /// For a process that runs one task beside others of the same batch. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn lock_shared(&self) -> Result<BatchLock, BatchError> {
+        self.run_lock("task", None)
+    }
+
+    fn run_lock(&self, kind: &str, batch: Option<File>) -> Result<BatchLock, BatchError> {
+        let locks = self.file("locks");
+        let failed = |source| BatchError::Write { file: locks.clone(), source };
+        fs::create_dir_all(&locks).map_err(failed)?;
+        let file = locks.join(format!("{kind}-{}", uuid::Uuid::new_v4().simple()));
         let own = open_lock(&file).map_err(failed)?;
         flock(&own, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed(error.into()))?;
-        Ok(BatchLock { file, agents, _batch: batch, _own: own })
+        let agents = locks.join("agents");
+        drop(open_lock(&agents).map_err(failed)?);
+        let (pace, serial) = (locks.join("pace"), locks.join("git"));
+        Ok(BatchLock { file, agents, pace, serial, _batch: batch, _own: own })
     }
 }
 
@@ -148,7 +172,24 @@ fn open_lock(file: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).open(file)
 }
 
+impl Drop for BatchLock {
+    fn drop(&mut self) {
+        // The agents have ended.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
 impl TaskDirectory {
+    /// Creates it, and locks it for this process. Blocking.
+    pub(crate) fn lock(&self) -> Result<File, BatchError> {
+        let failed = |source| BatchError::Write { file: self.root.clone(), source };
+        fs::create_dir_all(&self.root).map_err(failed)?;
+        let lock = open_lock(&self.file(".lock")).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| BatchError::Busy(self.root.clone()))?;
+        Ok(lock)
+    }
+
     /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.root
@@ -178,7 +219,11 @@ impl TaskDirectory {
     }
 
     pub(crate) fn write_result(&self, result: &TaskResult) -> Result<(), BatchError> {
-        write_json(&self.file("result.json"), result)
+        let file = self.file("result.json");
+        write_json(&file, result)?;
+        // It says that the task need not run again, also after a crash of the machine.
+        let failed = |source| BatchError::Write { file: file.clone(), source };
+        File::open(&file).and_then(|file| file.sync_all()).map_err(failed)
     }
 
     /// Removes a file of it, if it is there.

@@ -6,20 +6,33 @@
 //! started again for every task.
 
 mod agent;
+mod apply;
+mod budget;
+mod compare;
 mod directory;
 mod error;
 mod events;
+mod for_each;
 mod membership;
 mod plan;
+mod progress;
 mod queue;
 mod result;
 mod run_task;
+mod serial;
+mod summary;
 mod workspace;
 
+pub use apply::{ApplyEnd, ApplyForm, apply_results};
+pub use compare::{ComparedResult, ComparedTask, Comparison, ModelTotal};
 pub use directory::{BatchDirectory, BatchLock, TaskDirectory};
 pub use error::BatchError;
-pub use membership::end_with_batch;
+pub use for_each::{PlanTemplate, items, plan_lines};
+pub use membership::{end_with_batch, is_agent};
 pub use plan::{Plan, PlannedTask, Repository};
+pub use progress::BatchProgress;
 pub use queue::{BatchEnd, QueueEvent, QueueOptions, run_queue};
 pub use result::{CheckResult, TaskResult, TaskState, TokenCounts};
 pub use run_task::{TaskRunner, TaskUpdate};
+pub use serial::Serial;
+pub use summary::{Summary, SummaryRow};

@@ -15,8 +15,13 @@ use crate::directory::BatchLock;
 const LOCK: &str = "PARALLAX_BATCH_LOCK";
 /// The variable that names the lock that every agent of the batch holds.
 const AGENTS: &str = "PARALLAX_BATCH_AGENTS";
-/// How long an agent may take to end.
-const END_TIME: Duration = Duration::from_secs(20);
+/// How long the tool calls of an agent may take that run when its batch is gone.
+const CALLS_TIME: Duration = Duration::from_secs(20);
+/// How long the agent may take to end then.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// The variable of a process that only runs a command.
+pub(crate) const COMMAND: &str = "PARALLAX_BATCH_COMMAND";
 
 /// The lock that this process holds for its life.
 static HELD: OnceLock<File> = OnceLock::new();
@@ -26,7 +31,13 @@ pub(crate) fn variables(lock: &BatchLock) -> Vec<(OsString, OsString)> {
     vec![
         (LOCK.into(), lock.file.clone().into_os_string()),
         (AGENTS.into(), lock.agents.clone().into_os_string()),
+        ("PARALLAX_BATCH_PACE".into(), lock.pace.clone().into_os_string()),
     ]
+}
+
+/// Whether this process is an agent of a batch.
+pub fn is_agent() -> bool {
+    HELD.get().is_some()
 }
 
 /// In an agent of a batch, ends this process with the one that started it. Elsewhere, this does
@@ -45,10 +56,16 @@ pub fn end_with_batch() {
     // It ends with the process; nothing waits for it.
     drop(std::thread::spawn(move || {
         wait_for_end(Path::new(&lock));
-        // As at a signal of the user: the turn is interrupted, and the journal complete.
-        let _ = kill_process(getpid(), Signal::TERM);
-        std::thread::sleep(END_TIME);
-        if getpgrp() == getpid() {
+        let leads = getpgrp() == getpid();
+        if std::env::var_os(COMMAND).is_some() && leads {
+            let _ = kill_process_group(getpid(), Signal::KILL);
+        }
+        // As at signals of the user: first, running tool calls are awaited; the journal is complete.
+        for time in [CALLS_TIME, END_TIME] {
+            let _ = kill_process(getpid(), Signal::TERM);
+            std::thread::sleep(time);
+        }
+        if leads {
             let _ = kill_process_group(getpid(), Signal::KILL);
         }
     }));

@@ -2,6 +2,8 @@
 
 mod expand;
 
+pub(crate) use expand::slug;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use expand::RawPlan;
 /// Bytes of a plan or of a prompt file.
 const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 /// Characters of an id.
-const LONGEST_ID: usize = 100;
+pub(crate) const LONGEST_ID: usize = 100;
 
 /// Tasks that are run together.
 #[derive(Debug, Clone, PartialEq)]

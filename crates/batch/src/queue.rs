@@ -1,12 +1,12 @@
 //! The local executor: a queue in this process that starts an agent for each task.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::{BatchBudget, BudgetDecision};
 use crate::error::BatchError;
 use crate::plan::{Plan, PlannedTask};
 use crate::result::{TaskResult, TaskState};
@@ -30,21 +30,21 @@ pub struct QueueOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueueEvent {
     /// It has a result from an earlier run.
-    Skipped(TaskResult),
+    Skipped(Box<TaskResult>),
     /// It starts, or resumes.
     Started(String),
     /// It works.
     Update(TaskUpdate),
     /// It ended.
-    Ended(TaskResult),
+    Ended(Box<TaskResult>),
 }
 
 /// How a batch ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchEnd {
-    /// Whether the budget ended it.
+    /// Whether tasks were not started because of the budget.
     pub budget_spent: bool,
-    /// Whether it was stopped.
+    /// Whether it was stopped before all tasks ended.
     pub drained: bool,
     /// Whether all tasks of the plan succeeded.
     pub all_succeeded: bool,
@@ -52,14 +52,7 @@ pub struct BatchEnd {
     pub cost: f64,
 }
 
-/// Whether an earlier result makes a run unnecessary.
-fn is_done(result: &TaskResult, options: &QueueOptions) -> bool {
-    match result.state {
-        TaskState::Succeeded => true,
-        TaskState::Cancelled => false,
-        TaskState::Failed | TaskState::Timeout | TaskState::OverBudget => !options.retry_failed,
-    }
-}
+type Ended = (String, Result<TaskResult, BatchError>);
 
 /// Runs all tasks of a plan that have no result yet. `drain` stops it: no task starts, and running
 /// ones end as soon as they can be resumed.
@@ -73,36 +66,40 @@ pub async fn run_queue(
     drain: CancellationToken,
     mut report: impl FnMut(QueueEvent),
 ) -> Result<BatchEnd, BatchError> {
+    // The next task is the last one.
     let mut waiting: Vec<&PlannedTask> = Vec::new();
     let mut budget = BatchBudget::new(options.max_cost);
     let mut all_succeeded = true;
     for task in plan.tasks.iter().rev() {
-        match runner.directory.task(&task.id).result_of(task) {
-            Some(result) if is_done(&result, options) => {
+        match runner.earlier_result(task, options.retry_failed) {
+            Some(result) => {
                 runner.clean_up(task).await?;
                 all_succeeded &= result.state == TaskState::Succeeded;
-                budget.spent += result.cost;
-                report(QueueEvent::Skipped(result));
+                budget.skip(result.cost);
+                report(QueueEvent::Skipped(Box::new(result)));
             }
-            _ => waiting.push(task),
+            None => waiting.push(task),
         }
     }
     let (updates, mut received) = mpsc::channel(UPDATES);
-    let mut running: JoinSet<(String, Result<TaskResult, BatchError>)> = JoinSet::new();
+    let mut running: JoinSet<Ended> = JoinSet::new();
     let mut failure = None;
+    // Cancelled by the user's token, or when the budget is spent.
+    let stop = drain.child_token();
     loop {
-        while !drain.is_cancelled()
+        while !stop.is_cancelled()
             && failure.is_none()
             && running.len() < options.jobs
-            && !waiting.is_empty()
-            && let Some(allowance) = budget.allow(waiting.last().copied())
-            && let Some(task) = waiting.pop()
+            && let Some(task) = waiting.last().copied()
+            && let BudgetDecision::Start(allowance) = budget.allow(task, options.jobs)
         {
+            waiting.pop();
+            budget.start(task, allowance);
             report(QueueEvent::Started(task.id.clone()));
             let (runner, task) = (Arc::clone(&runner), task.clone());
-            let (drain, updates) = (drain.clone(), updates.clone());
+            let (stop, updates) = (stop.clone(), updates.clone());
             running.spawn(async move {
-                let result = runner.run(&task, allowance, &drain, &updates).await;
+                let result = runner.run(&task, allowance, &stop, &updates).await;
                 (task.id, result)
             });
         }
@@ -112,7 +109,7 @@ pub async fn run_queue(
                 Some(Ok((id, Ok(result)))) => {
                     budget.end(&id, result.cost);
                     all_succeeded &= result.state == TaskState::Succeeded;
-                    report(QueueEvent::Ended(result));
+                    report(QueueEvent::Ended(Box::new(result)));
                 }
                 Some(Ok((_, Err(error)))) => failure = Some(error),
                 Some(Err(error)) => {
@@ -121,63 +118,23 @@ pub async fn run_queue(
             },
             Some(update) = received.recv() => {
                 budget.update(&update.id, update.cost);
-                if budget.is_spent() {
-                    // Those that run are stopped, too; a later run may resume them.
-                    drain.cancel();
-                }
                 report(QueueEvent::Update(update));
             }
+        }
+        if budget.is_exceeded() {
+            // Those that run are stopped, too; a later run resumes them.
+            stop.cancel();
         }
     }
     if let Some(failure) = failure {
         return Err(failure);
     }
     let left = !waiting.is_empty();
+    let drained = drain.is_cancelled();
     Ok(BatchEnd {
-        budget_spent: budget.is_spent() && left,
-        drained: drain.is_cancelled() && !budget.is_spent(),
+        budget_spent: !drained && (left || budget.is_exceeded()),
+        drained: drained && (left || !all_succeeded),
         all_succeeded: all_succeeded && !left,
-        cost: budget.spent,
+        cost: budget.total(),
     })
-}
-
-/// What all tasks together may cost.
-#[derive(Debug)]
-struct BatchBudget {
-    limit: Option<f64>,
-    /// By tasks that ended.
-    spent: f64,
-    /// By those that run.
-    live: BTreeMap<String, f64>,
-}
-
-impl BatchBudget {
-    fn new(limit: Option<f64>) -> Self {
-        Self { limit, spent: 0.0, live: BTreeMap::new() }
-    }
-
-    fn total(&self) -> f64 {
-        self.spent + self.live.values().sum::<f64>()
-    }
-
-    fn is_spent(&self) -> bool {
-        self.limit.is_some_and(|limit| self.total() >= limit)
-    }
-
-    /// What a task may cost if it may start: `None` without a limit.
-    fn allow(&self, task: Option<&PlannedTask>) -> Option<Option<f64>> {
-        let Some(limit) = self.limit else { return Some(None) };
-        let left = limit - self.total();
-        let _ = task;
-        (left > 0.0).then_some(Some(left))
-    }
-
-    fn update(&mut self, id: &str, cost: f64) {
-        self.live.insert(id.to_owned(), cost);
-    }
-
-    fn end(&mut self, id: &str, cost: f64) {
-        self.live.remove(id);
-        self.spent += cost;
-    }
 }

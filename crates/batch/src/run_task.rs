@@ -20,7 +20,8 @@ use crate::events::{EventEnd, EventReader, EventSummary};
 use crate::membership;
 use crate::plan::PlannedTask;
 use crate::result::{Attempt, AttemptStage, TaskResult, TaskState};
-use crate::workspace::{self, Serial, TaskWorkspace, blocking};
+use crate::serial::Serial;
+use crate::workspace::{self, TaskWorkspace, blocking};
 
 /// The files that an attempt writes.
 const FILES: [&str; 7] = [
@@ -49,7 +50,9 @@ pub struct TaskRunner {
     /// Limits of every agent and command.
     pub limits: MemoryLimits,
     /// Keeps changes of one repository apart.
-    pub serial: Arc<tokio::sync::Mutex<()>>,
+    pub serial: Arc<Serial>,
+    /// Ends running tool calls of a batch that is stopped.
+    pub hurry: CancellationToken,
 }
 
 /// What a running task does.
@@ -90,6 +93,17 @@ impl TaskOutcome {
 }
 
 impl TaskRunner {
+    /// The result that the task has already, if it need not run.
+    pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
+        let result = self.directory.task(&task.id).result_of(task)?;
+        let is_final = match result.state {
+            TaskState::Succeeded => true,
+            TaskState::Cancelled => false,
+            TaskState::Failed | TaskState::Timeout | TaskState::OverBudget => !retry_failed,
+        };
+        is_final.then_some(result)
+    }
+
     /// Runs a task, or resumes it where an earlier process stopped. What is wrong with the task is
     /// in the result. `allowance`: US dollars that it may cost, whatever the plan says.
     ///
@@ -104,12 +118,9 @@ impl TaskRunner {
     ) -> Result<TaskResult, BatchError> {
         let files = self.directory.task(&task.id);
         let running = Running { runner: self, task, files, drain, updates };
-        let path = running.files.path().to_owned();
-        blocking(move || {
-            std::fs::create_dir_all(&path)
-                .map_err(|source| BatchError::Write { file: path.clone(), source })
-        })
-        .await?;
+        let files = running.files.clone();
+        // Two processes with the same plan must not run the task twice.
+        let _lock = blocking(move || files.lock()).await?;
         let started = now();
         match running.run(allowance).await {
             Ok(result) => Ok(result),
@@ -118,21 +129,26 @@ impl TaskRunner {
     }
 
     /// Removes what a process left that stopped between the result and the end of its task.
-    pub(crate) async fn clean_up(&self, task: &PlannedTask) -> Result<(), BatchError> {
+    ///
+    /// # Errors
+    /// What git reports.
+    pub async fn clean_up(&self, task: &PlannedTask) -> Result<(), BatchError> {
         let files = self.directory.task(&task.id);
         let Some(attempt) = files.attempt() else { return Ok(()) };
         let commit = files.result().and_then(|result| result.commit);
-        if let Some(workspace) =
-            TaskWorkspace::reopen(&attempt.checkout, &attempt.worktree, &self.serial).await?
-        {
-            workspace.remove(commit.as_deref()).await?;
+        let (checkout, name) = (attempt.checkout, attempt.worktree);
+        match TaskWorkspace::reopen(&checkout, &name, &self.serial).await? {
+            Some(workspace) => workspace.remove(commit.as_deref()).await?,
+            None => {
+                let _one = self.serial.lock().await?;
+                blocking(move || {
+                    Ok(Worktree::finish_removal(&checkout, &name, commit.as_deref())?)
+                })
+                .await?;
+            }
         }
         files.remove("events.jsonl")?;
         files.remove("attempt.json")
-    }
-
-    fn serial(&self) -> &Serial {
-        &self.serial
     }
 }
 
@@ -159,7 +175,7 @@ impl Running<'_> {
 
     /// The worktree of an earlier attempt, or a new one.
     async fn prepare(&self) -> Result<(Attempt, TaskWorkspace), BatchError> {
-        let (serial, hash) = (self.runner.serial(), self.task.input_hash());
+        let (serial, hash) = (&self.runner.serial, self.task.input_hash());
         let (checkout, reference) =
             workspace::checkout(&self.runner.directory, self.task, serial).await?;
         let previous = self.files.attempt();
@@ -178,7 +194,7 @@ impl Running<'_> {
         }
         if let Some(other) = previous.as_ref().filter(|previous| previous.checkout != checkout) {
             let (checkout, name) = (other.checkout.clone(), other.worktree.clone());
-            let _one = serial.lock().await;
+            let _one = serial.lock().await?;
             // That repository may be gone.
             let _ = blocking(move || Ok(Worktree::discard_leftover(&checkout, &name)?)).await;
         }
@@ -256,8 +272,9 @@ impl Running<'_> {
             limits: self.runner.limits.clone(),
         })?;
         let reporter = Reporter { id: self.task.id.clone(), updates: self.updates.clone() };
+        let signals = (self.drain, &self.runner.hurry);
         let (stop, events) =
-            agent::follow(process, events, self.task.timeout, self.drain, &reporter).await?;
+            agent::follow(process, events, self.task.timeout, signals, &reporter).await?;
         let outcome = self.judge(stop, &events.summary);
         Ok((outcome, events))
     }

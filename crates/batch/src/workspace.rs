@@ -1,6 +1,7 @@
 //! Where a task works: a worktree of the repository that it names.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::worktrees::{SessionProgress, Worktree, WorktreeChanges, WorktreeRequest};
@@ -9,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::plan::{PlannedTask, Repository, hex};
+use crate::serial::Serial;
 
 /// Characters of a task's id in the name of its branch.
 const ID_LENGTH: usize = 50;
@@ -18,11 +20,8 @@ const ID_LENGTH: usize = 50;
 pub(crate) struct TaskWorkspace {
     worktree: Worktree,
     checkout: PathBuf,
-    serial: Serial,
+    serial: Arc<Serial>,
 }
-
-/// git changes what worktrees of a repository share only one at a time.
-pub(crate) type Serial = std::sync::Arc<tokio::sync::Mutex<()>>;
 
 /// Runs something that blocks.
 pub(crate) async fn blocking<T: Send + 'static>(
@@ -48,12 +47,12 @@ pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
 pub(crate) async fn checkout(
     directory: &BatchDirectory,
     task: &PlannedTask,
-    serial: &Serial,
+    serial: &Arc<Serial>,
 ) -> Result<(PathBuf, Option<String>), BatchError> {
     match &task.repository {
         Repository::Directory(path) => Ok((path.clone(), task.reference.clone())),
         Repository::Url(url) => {
-            let _one = serial.lock().await;
+            let _one = serial.lock().await?;
             let hash = hex(&Sha256::digest(url));
             let clones = directory.file("repositories");
             let clone = clones.join(hash.get(..16).unwrap_or_default());
@@ -76,9 +75,9 @@ impl TaskWorkspace {
         checkout: &Path,
         name: &str,
         reference: Option<&str>,
-        serial: &Serial,
+        serial: &Arc<Serial>,
     ) -> Result<Self, BatchError> {
-        let _one = serial.lock().await;
+        let _one = serial.lock().await?;
         let (from, name) = (checkout.to_owned(), name.to_owned());
         let request = WorktreeRequest {
             name: Some(name.clone()),
@@ -90,21 +89,21 @@ impl TaskWorkspace {
             Ok(Worktree::create(&from, &request)?)
         })
         .await?;
-        Ok(Self { worktree, checkout: checkout.to_owned(), serial: serial.clone() })
+        Ok(Self { worktree, checkout: checkout.to_owned(), serial: Arc::clone(serial) })
     }
 
     /// That of an earlier attempt, if it is still there.
     pub(crate) async fn reopen(
         checkout: &Path,
         name: &str,
-        serial: &Serial,
+        serial: &Arc<Serial>,
     ) -> Result<Option<Self>, BatchError> {
         let (from, name) = (checkout.to_owned(), name.to_owned());
         let worktree = blocking(move || Ok(Worktree::reopen(&from, &name)?)).await?;
         Ok(worktree.map(|worktree| Self {
             worktree,
             checkout: checkout.to_owned(),
-            serial: serial.clone(),
+            serial: Arc::clone(serial),
         }))
     }
 
@@ -149,7 +148,7 @@ impl TaskWorkspace {
     /// Removes it, and its branch unless that holds a commit.
     pub(crate) async fn remove(self, commit: Option<&str>) -> Result<(), BatchError> {
         let Self { worktree, checkout, serial } = self;
-        let _one = serial.lock().await;
+        let _one = serial.lock().await?;
         let commit = commit.map(str::to_owned);
         blocking(move || match commit {
             Some(commit) => Ok(worktree.remove_keeping_branch(&commit)?),

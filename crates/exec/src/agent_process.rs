@@ -128,6 +128,20 @@ impl Drop for AgentProcess {
     }
 }
 
+/// Runs a shell line with the streams and the process group of this process. Returns its exit
+/// code, or 128 plus the signal. Blocking.
+///
+/// # Errors
+/// When there is no shell.
+pub fn run_line(line: &str) -> io::Result<u8> {
+    #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
+    let status = std::process::Command::new("/bin/sh").args(["-c", line]).status()?;
+    Ok(match Ending::from(status) {
+        Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
+        Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
+    })
+}
+
 /// The command line that applies the limits first.
 fn limited(
     program: OsString,

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use parallax_protocol::event::{Event, EventBody, Level};
+use parallax_protocol::event::{Event, EventBody, ItemDone, ItemStart, Level};
 use parallax_protocol::op::Op;
 use parallax_sdk::{EventReader, OpSender};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -69,6 +69,11 @@ pub(crate) struct Conductor {
     compatible_signals: bool,
     stdin_is_terminal: bool,
     ends_session: bool,
+    finishes_tool_calls: bool,
+    /// Tool calls that run.
+    open_calls: usize,
+    /// A signal that waits for their end.
+    deferred: Option<u8>,
 }
 
 impl Conductor {
@@ -96,6 +101,9 @@ impl Conductor {
             compatible_signals: options.compatible_signals,
             stdin_is_terminal: options.stdin_is_terminal,
             ends_session: options.has_end_hooks && options.format != OutputFormat::Text,
+            finishes_tool_calls: options.finishes_tool_calls,
+            open_calls: 0,
+            deferred: None,
         }
     }
 
@@ -112,14 +120,30 @@ impl Conductor {
 
     /// Waits for the next event, a signal or the end of patience.
     pub(crate) async fn next(&mut self, events: &mut EventReader) -> Step {
+        if self.open_calls == 0
+            && let Some(number) = self.deferred.take()
+        {
+            self.interrupt(Cause::Signal(number)).await;
+            return Step::Again;
+        }
         tokio::select! {
             biased;
             number = self.signals.next() => {
-                self.interrupt(Cause::Signal(number)).await;
+                self.signal(number).await;
                 Step::Again
             }
             step = patience(self.interruption.as_ref()) => self.out_of_patience(step).await,
             event = events.next() => event.map_or(Step::Closed, |event| Step::Event(Box::new(event))),
+        }
+    }
+
+    /// Ends the turn, at once or when the tool calls that run have ended.
+    async fn signal(&mut self, number: u8) {
+        let waits = self.finishes_tool_calls && self.open_calls > 0 && matches!(number, 2 | 15);
+        if waits && self.deferred.is_none() && !self.is_interrupted() {
+            self.deferred = Some(number);
+        } else {
+            self.interrupt(Cause::Signal(number)).await;
         }
     }
 
@@ -147,6 +171,13 @@ impl Conductor {
     ) -> Event {
         loop {
             self.summary.event(&event);
+            match &event.body {
+                EventBody::ItemStarted { start: ItemStart::Tool(_), .. } => self.open_calls += 1,
+                EventBody::ItemDone { done: ItemDone::Tool(_), .. } => {
+                    self.open_calls = self.open_calls.saturating_sub(1);
+                }
+                _ => {}
+            }
             self.face.event(&event, &mut self.output.pending);
             if let EventBody::Aside { text } = &event.body
                 && !self.quiet
@@ -207,7 +238,10 @@ impl Conductor {
             }
             let cause = tokio::select! {
                 biased;
-                number = self.signals.next() => Cause::Signal(number),
+                number = self.signals.next() => {
+                    self.signal(number).await;
+                    continue;
+                }
                 step = patience(self.interruption.as_ref()) => {
                     if let Step::GiveUp = self.out_of_patience(step).await {
                         return;

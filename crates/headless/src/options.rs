@@ -55,6 +55,8 @@ pub struct RunOptions {
     /// Whether a signal ends the run with exit code 0, as older scripts expect
     /// (`PARALLAX_COMPAT_SIGNALS=1`). Ctrl-C on a terminal stays 130.
     pub compatible_signals: bool,
+    /// Whether the first SIGINT or SIGTERM waits for the tool calls that run.
+    pub finishes_tool_calls: bool,
     /// Says whether nothing reads stdout any more. A conversation whose input has ended asks it
     /// while a turn runs: the program at the other end may have crashed.
     pub is_reader_gone: Option<fn() -> bool>,

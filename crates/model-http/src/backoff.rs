@@ -35,6 +35,11 @@ impl Backoff {
         Self { start: start.unwrap_or(FIRST_WAIT).min(FIRST_WAIT) }
     }
 
+    /// The first wait.
+    pub(crate) fn first(self) -> Duration {
+        self.start
+    }
+
     /// The wait after a failed attempt (from 1). `told` is the server's delay, which is a minimum.
     /// `guessed` delays are ours.
     pub fn wait(self, attempt: u32, told: Option<Duration>, guessed: bool) -> Duration {

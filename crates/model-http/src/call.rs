@@ -413,6 +413,9 @@ impl HttpCall {
         }
         let (response, _) = response;
         if response.status().is_success() {
+            if let Some(pace) = &self.transport.options.shared_pace {
+                pace.accepted().await;
+            }
             let decoder = self.wire.decoder(&self.request, self.delivery);
             return Ok(Reader::new(response, decoder, idle));
         }
@@ -437,6 +440,9 @@ impl HttpCall {
         let mut sent = sent.map_err(FailedAttempt::last)?;
         sent.headers.extend(authorization.clone());
         let client = self.transport.client().await.map_err(FailedAttempt::last)?;
+        if let Some(pace) = &self.transport.options.shared_pace {
+            pace.wait().await;
+        }
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         match tokio::time::timeout(idle, sent).await {
             Err(_) => Err(self.early(ReadFailure::Silent(idle))),
@@ -469,7 +475,14 @@ impl HttpCall {
                 one_line(&location)
             );
         }
-        self.judge(ErrorResponse { status: status.as_u16(), payload, retry_after })
+        let failed = self.judge(ErrorResponse { status: status.as_u16(), payload, retry_after });
+        if let (429, Some(retry), Some(pace)) =
+            (status.as_u16(), &failed.retry, &self.transport.options.shared_pace)
+        {
+            let backoff = self.transport.options.backoff;
+            pace.limited(backoff.wait(1, retry.delay, retry.guessed)).await;
+        }
+        failed
     }
 
     /// What a service error means for this attempt.

@@ -11,6 +11,7 @@ use parallax_protocol::secret::Secret;
 use tokio::sync::OnceCell;
 
 use crate::backoff::{Backoff, MAX_ATTEMPTS};
+use crate::shared_pace::SharedPace;
 
 /// Shorter secrets are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
@@ -32,6 +33,8 @@ pub struct TransportOptions {
     pub retry_fetch_errors: bool,
     /// The waits between attempts.
     pub backoff: Backoff,
+    /// The pace that it shares with other processes of a batch.
+    pub shared_pace: Option<SharedPace>,
     /// Redacted in every text from outside.
     pub secrets: Vec<Secret>,
 }
@@ -46,6 +49,7 @@ impl Default for TransportOptions {
             idle_timeout: Duration::from_secs(120),
             retry_fetch_errors: true,
             backoff: Backoff::default(),
+            shared_pace: None,
             secrets: Vec::new(),
         }
     }
@@ -56,9 +60,11 @@ impl TransportOptions {
     /// shortens the backoff for tests against scripted servers.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let base = env("PARALLAX_RETRY_BASE_MS").filter(|value| !value.trim().is_empty());
+        let backoff = Backoff::from_env(base.as_deref());
         Self {
             extra_roots: parallax_http::extra_roots_from_env(env),
-            backoff: Backoff::from_env(base.as_deref()),
+            backoff,
+            shared_pace: SharedPace::from_env(env, backoff.first()),
             ..Self::default()
         }
     }

@@ -17,6 +17,7 @@ mod listing;
 mod model;
 mod parts;
 mod response_reader;
+mod shared_pace;
 mod sse;
 mod tools;
 mod wire;

@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// Manage the git worktrees that sessions work in
     Worktrees(crate::worktrees_command::WorktreesArguments),
     /// Run many tasks, each in an agent and a git worktree of its own
-    Batch(crate::batch_command::BatchArguments),
+    Batch(Box<crate::batch_arguments::BatchArguments>),
     /// Serve sessions over HTTP
     Serve(crate::serve_command::ServeArguments),
     /// Print a completion script for a shell
@@ -557,8 +557,9 @@ pub(crate) struct DoubleArguments {
     pub(crate) record_responses: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
+    #[default]
     Text,
     Json,
     StreamJson,
@@ -590,7 +591,7 @@ fn fallbacks() -> impl TypedValueParser<Value = FallbackPolicy> {
         .map(|text| parallax_sdk::fallback_policy(&text).unwrap_or_default())
 }
 
-fn approval_modes() -> impl TypedValueParser<Value = ApprovalMode> {
+pub(crate) fn approval_modes() -> impl TypedValueParser<Value = ApprovalMode> {
     PossibleValuesParser::new(["default", "auto_edit", "yolo", "plan"])
         .map(|text| ApprovalMode::parse(&text).unwrap_or_default())
 }

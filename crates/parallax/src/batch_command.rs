@@ -1,105 +1,181 @@
 //! `parallax batch`: many tasks, each in an agent and a worktree of its own.
 
-use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use clap::Args;
 use parallax_batch::{
-    BatchDirectory, BatchEnd, BatchError, Plan, QueueEvent, QueueOptions, TaskRunner, run_queue,
+    ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, BatchLock, Comparison, Plan,
+    PlanTemplate, QueueEvent, QueueOptions, Serial, Summary, TaskRunner, TaskState, apply_results,
+    items, plan_lines, run_queue,
 };
 use parallax_exec::agent_process::MemoryLimits;
-use parallax_headless::{ExitCode, Signals, one_line};
+use parallax_headless::{ExitCode, Signals, json_document, one_line};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
 
-/// `parallax batch`.
-#[derive(Debug, Args)]
-pub(crate) struct BatchArguments {
-    /// The plan: tasks as TOML or JSON Lines
-    #[arg(value_name = "PLAN")]
-    pub(crate) plan: PathBuf,
+use crate::arguments::Format;
+use crate::batch_arguments::{
+    BatchAction, BatchArguments, PlanArguments, RunArguments, TaskArguments,
+};
+use crate::batch_view::BatchView;
 
-    #[command(flatten)]
-    pub(crate) run: RunArguments,
-}
-
-/// How a batch is run.
-#[derive(Debug, Default, Args)]
-pub(crate) struct RunArguments {
-    /// Tasks at a time [default: half of the processors]
-    #[arg(short, long, value_name = "N")]
-    pub(crate) jobs: Option<NonZeroUsize>,
-
-    /// Directory for results [default: PLAN without its extension, with `-results`]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// Start no task when all have cost this many US dollars together
-    #[arg(long, value_name = "USD", value_parser = crate::arguments::dollars)]
-    pub(crate) max_cost: Option<f64>,
-
-    /// Run tasks again that failed
-    #[arg(long)]
-    pub(crate) retry_failed: bool,
-
-    /// Trust the repositories of the plan for this run
-    #[arg(long)]
-    pub(crate) skip_trust: bool,
-}
+/// How often the view of a terminal changes.
+const REDRAW: Duration = Duration::from_millis(200);
+/// Updates that wait.
+const UPDATES: usize = 16;
 
 /// Runs the command.
 ///
 /// # Errors
 /// A plan or directory that cannot be used.
 pub(crate) async fn run(typed: BatchArguments) -> Result<ExitCode, Failure> {
-    let BatchArguments { plan, run } = typed;
-    let out = run.out.clone().unwrap_or_else(|| results_of(&plan));
-    let opened = tokio::task::spawn_blocking(move || {
+    match (typed.action, typed.plan) {
+        (None, Some(plan)) => run_plan(plan, typed.run).await,
+        (None, None) => Err(input("`parallax batch` requires a plan".to_owned())),
+        (Some(BatchAction::RunTask { plan, index, task }), _) => run_task(plan, index, task).await,
+        (Some(action), _) => blocking(move || results(action)).await,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BatchError> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| input(error.to_string()))?.map_err(|error| failure(&error))
+}
+
+async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure> {
+    let out = run.task.out.clone().unwrap_or_else(|| results_of(&plan));
+    let (plan, directory, lock) = blocking(move || {
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock()?;
         Ok((plan, directory, lock))
-    });
-    let (plan, directory, lock) =
-        opened.await.map_err(|error| input(error.to_string()))?.map_err(|error| failure(&error))?;
-    let program = std::env::current_exe()
-        .map_err(|error| input(format!("Failed to find the program itself: {error}")))?;
-    let mut arguments: Vec<OsString> = Vec::new();
-    if run.skip_trust {
-        arguments.push("--skip-trust".into());
-    }
-    let runner = TaskRunner {
-        directory,
-        lock: Arc::new(lock),
-        program,
-        arguments,
-        limits: MemoryLimits::default(),
-        serial: Arc::default(),
-    };
+    })
+    .await?;
+    let runner = Arc::new(runner(directory, lock, &run.task)?);
     let options = QueueOptions {
         jobs: run.jobs.map_or_else(default_jobs, NonZeroUsize::get),
         max_cost: run.max_cost,
         retry_failed: run.retry_failed,
     };
     let drain = CancellationToken::new();
-    let mut signals = Signals::listen();
-    let mut signal = None;
-    let running =
-        run_queue(Arc::new(runner), &plan, &options, drain.clone(), |event| report(&event));
+    let view = BatchView::new(plan.tasks.len(), run.output_format);
+    let view = std::cell::RefCell::new(view);
+    let report = |event: QueueEvent| view.borrow_mut().event(&event);
+    let running = run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), report);
     tokio::pin!(running);
+    let (mut signals, mut signal) = (Signals::listen(), None);
+    let mut redraw = tokio::time::interval(REDRAW);
     let end = loop {
         tokio::select! {
-            end = &mut running => break end.map_err(|error| failure(&error))?,
+            end = &mut running => break end,
+            _ = redraw.tick() => view.borrow_mut().draw(),
             number = signals.next() => {
+                match signal {
+                    None => view.borrow_mut().notice(
+                        "Stopping: running tasks finish their tool calls. Press Ctrl+C again to \
+                         stop them at once.",
+                    ),
+                    Some(_) => runner.hurry.cancel(),
+                }
                 signal = Some(number);
                 drain.cancel();
             }
         }
     };
-    Ok(code(&end, signal))
+    view.borrow_mut().clear();
+    let end = end.map_err(|error| failure(&error))?;
+    let directory = runner.directory.clone();
+    let (summary, directory) = blocking(move || {
+        let summary = Summary::read(&directory);
+        summary.write(&directory)?;
+        Ok((summary, directory))
+    })
+    .await?;
+    let code = code(&end, signal);
+    view.borrow_mut().end(&summary, &directory, &end, code);
+    Ok(code)
+}
+
+fn runner(
+    directory: BatchDirectory,
+    lock: BatchLock,
+    typed: &TaskArguments,
+) -> Result<TaskRunner, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| input(format!("Failed to find the program itself: {error}")))?;
+    let trust = typed.skip_trust.then(|| "--skip-trust".into());
+    Ok(TaskRunner {
+        directory,
+        program,
+        arguments: trust.into_iter().collect(),
+        limits: MemoryLimits {
+            address_space: typed.memory.map(std::num::NonZeroU64::get),
+            cgroup: None,
+        },
+        serial: Arc::new(Serial::new(lock.serial.clone())),
+        lock: Arc::new(lock),
+        hurry: CancellationToken::new(),
+    })
+}
+
+/// Runs one task of a plan.
+async fn run_task(plan: PathBuf, index: usize, typed: TaskArguments) -> Result<ExitCode, Failure> {
+    let out = typed.out.clone().unwrap_or_else(|| results_of(&plan));
+    let (plan, directory, lock) = blocking(move || {
+        let plan = Plan::load(&plan)?;
+        let directory = BatchDirectory::create(&out)?;
+        let lock = directory.lock_shared()?;
+        Ok((plan, directory, lock))
+    })
+    .await?;
+    let Some(task) = plan.tasks.get(index) else {
+        return Err(input(format!(
+            "`--index {index}`: the plan has {} tasks, counted from 0",
+            plan.tasks.len()
+        )));
+    };
+    let runner = runner(directory, lock, &typed)?;
+    if runner.earlier_result(task, true).is_some() {
+        runner.clean_up(task).await.map_err(|error| failure(&error))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let drain = CancellationToken::new();
+    let (updates, mut received) = mpsc::channel(UPDATES);
+    let running = runner.run(task, None, &drain, &updates);
+    tokio::pin!(running);
+    let (mut signals, mut signal) = (Signals::listen(), None);
+    let result = loop {
+        tokio::select! {
+            result = &mut running => break result.map_err(|error| failure(&error))?,
+            // Nothing shows it.
+            _ = received.recv() => {}
+            number = signals.next() => {
+                if signal.replace(number).is_some() {
+                    runner.hurry.cancel();
+                }
+                drain.cancel();
+            }
+        }
+    };
+    let mut line = format!("{}: {}", result.id, result.state.as_str());
+    if !result.reason.is_empty() {
+        line.push_str(&format!(": {}", one_line(&result.reason)));
+    }
+    say(&line);
+    let own = result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+    Ok(match result.state {
+        TaskState::Succeeded => ExitCode::SUCCESS,
+        TaskState::Cancelled => ExitCode::signal(signal.unwrap_or(15)),
+        TaskState::OverBudget => ExitCode::BUDGET,
+        TaskState::Failed | TaskState::Timeout => own.map_or(ExitCode::GENERAL, ExitCode),
+    })
 }
 
 fn code(end: &BatchEnd, signal: Option<u8>) -> ExitCode {
@@ -122,19 +198,99 @@ fn results_of(plan: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn report(event: &QueueEvent) {
-    let line = match event {
-        QueueEvent::Skipped(result) => format!("{}: {} before", result.id, result.state.as_str()),
-        QueueEvent::Started(id) => format!("{id}: started"),
-        QueueEvent::Update(_) => return,
-        QueueEvent::Ended(result) => {
-            let reason = one_line(&result.reason);
-            let reason = if reason.is_empty() { reason } else { format!(": {reason}") };
-            format!("{}: {}{reason}", result.id, result.state.as_str())
+/// What needs no agent.
+fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
+    match action {
+        BatchAction::Plan(typed) => plan_of(typed),
+        BatchAction::Apply { dir, ids, branch, patch: _ } => {
+            let form = if branch { ApplyForm::Branch } else { ApplyForm::Patch };
+            apply(&dir, &ids, form)
         }
-    };
-    // A closed pipe is not an error here.
+        BatchAction::Compare { dir, json } => {
+            let comparison = Comparison::read(&BatchDirectory::open(&dir)?);
+            print(&if json { json_document(&comparison) } else { comparison.text() });
+            Ok(ExitCode::SUCCESS)
+        }
+        BatchAction::RunCommand { line } => {
+            let code = parallax_exec::agent_process::run_line(&line)
+                .map_err(|source| BatchError::Read { file: "/bin/sh".into(), source })?;
+            Ok(ExitCode(code))
+        }
+        // It needs the runtime.
+        BatchAction::RunTask { .. } => Ok(ExitCode::GENERAL),
+    }
+}
+
+fn plan_of(typed: PlanArguments) -> Result<ExitCode, BatchError> {
+    let directory = PathBuf::from(".");
+    let mut fields = Map::new();
+    let texts = [
+        ("model", typed.model),
+        ("approval_mode", typed.approval_mode.map(|mode| mode.as_str().to_owned())),
+        ("timeout", typed.timeout),
+    ];
+    for (key, value) in texts {
+        fields.extend(value.map(|value| (key.to_owned(), Value::from(value))));
+    }
+    fields.extend(typed.max_cost.map(|cost| ("max_cost".to_owned(), cost.into())));
+    for (key, values) in [("setup", typed.setup), ("check", typed.check)] {
+        if !values.is_empty() {
+            fields.insert(key.to_owned(), values.into());
+        }
+    }
+    let items = items(&typed.for_each, &directory)?;
+    let lines = plan_lines(&items, &PlanTemplate { prompt: typed.prompt, fields });
+    match typed.out {
+        None => print(&lines),
+        Some(file) => {
+            std::fs::write(&file, &lines)
+                .map_err(|source| BatchError::Write { file: file.clone(), source })?;
+            // What was written must be a plan: the time, for example, may be wrong.
+            let plan = Plan::load(&file)?;
+            say(&format!("Wrote {} tasks to {}", plan.tasks.len(), file.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn apply(dir: &Path, ids: &[String], form: ApplyForm) -> Result<ExitCode, BatchError> {
+    let directory = BatchDirectory::open(dir)?;
+    let mut conflicts = 0;
+    apply_results(&directory, Path::new("."), form, ids, |id, end| {
+        let line = match end {
+            ApplyEnd::Applied { files, merged } => {
+                let how = if *merged { "merged" } else { "applied" };
+                format!("{id}: {how}, files: {files}")
+            }
+            ApplyEnd::Branch(branch) => format!("{id}: branch {branch}"),
+            ApplyEnd::Nothing => format!("{id}: no changes"),
+            ApplyEnd::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
+            ApplyEnd::Conflict(why) => {
+                conflicts += 1;
+                format!("{id}: conflict, nothing changed: {}", one_line(why))
+            }
+        };
+        print(&format!("{line}\n"));
+    })?;
+    Ok(if conflicts == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL })
+}
+
+/// Prints a text. A closed pipe is not an error here.
+fn print(text: &str) {
+    let mut stdout = std::io::stdout();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Prints a line for the user. A closed pipe is not an error here.
+fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Whether the progress is shown as a view that changes.
+pub(crate) fn is_live(format: Format) -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    format == Format::Text && std::io::stderr().is_terminal() && !is_dumb && !is_ci
 }
 
 fn failure(error: &BatchError) -> Failure {

@@ -19,7 +19,7 @@ use crate::arguments::{
     SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
-use crate::batch_command::BatchArguments;
+use crate::batch_arguments::BatchArguments;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::eval_command::EvalArguments;
@@ -290,7 +290,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
-        Some(Command::Batch(batch)) => return Ok(Invocation::Batch(Box::new(batch))),
+        Some(Command::Batch(batch)) => return Ok(Invocation::Batch(batch)),
         Some(Command::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
         Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),

@@ -503,6 +503,7 @@ fn options(
         stderr_colour: around.stderr_colour,
         shared_terminal: around.stdout_is_terminal && around.stderr_is_terminal,
         compatible_signals: around.compatible_signals,
+        finishes_tool_calls: parallax_batch::is_agent(),
         is_reader_gone: Some(is_reader_gone),
     }
 }

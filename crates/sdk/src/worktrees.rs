@@ -2,6 +2,7 @@
 //! `~/.parallax/worktrees/<project>/<name>`, on the branch `parallax/<name>`. git does the work,
 //! and nothing that the repository brings runs for it.
 
+mod apply;
 mod carry;
 mod git;
 mod manage;
@@ -17,6 +18,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::WorktreeAccess;
 use rustix::fs::{FlockOperation, flock};
 
+pub use apply::{PatchEnd, apply_patch, create_branch};
 use git::Git;
 pub use manage::{ListedWorktree, Worktrees};
 pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};

@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::policy::ApprovalMode;
@@ -25,8 +24,8 @@ impl Running<'_> {
     ) -> Result<Option<TaskOutcome>, BatchError> {
         for line in &self.task.setup {
             self.log(&format!("$ {line}\n"))?;
-            let arguments = ["-c", line].map(Into::into).to_vec();
-            let stop = self.command("/bin/sh".into(), arguments, workspace).await?;
+            let arguments = ["batch", "run-command", line].map(Into::into).to_vec();
+            let stop = self.command(arguments, workspace).await?;
             let outcome = match stop {
                 Stop::Exited(0) => continue,
                 Stop::Exited(code) => {
@@ -63,7 +62,7 @@ impl Running<'_> {
             let words = ["sandbox", "run", "--mode", mode.as_str(), "--", "/bin/sh", "-c", line];
             let arguments = words.map(Into::into).to_vec();
             let started = Instant::now();
-            let stop = self.command(self.runner.program.clone(), arguments, workspace).await?;
+            let stop = self.command(arguments, workspace).await?;
             let exit_code = match stop {
                 Stop::Exited(code) => Some(code),
                 Stop::TimedOut => None,
@@ -88,15 +87,16 @@ impl Running<'_> {
 
     async fn command(
         &self,
-        program: PathBuf,
         arguments: Vec<std::ffi::OsString>,
         workspace: &TaskWorkspace,
     ) -> Result<Stop, BatchError> {
+        let mut variables = membership::variables(&self.runner.lock);
+        variables.push((membership::COMMAND.into(), "1".into()));
         let process = agent::start(agent::AgentCommand {
-            program,
+            program: self.runner.program.clone(),
             arguments,
             directory: workspace.directory().to_owned(),
-            variables: membership::variables(&self.runner.lock),
+            variables,
             stdin: None,
             stdout: self.files.file("log.txt"),
             stderr: self.files.file("log.txt"),

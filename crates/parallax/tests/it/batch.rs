@@ -1,32 +1,42 @@
 //! Batches of tasks, with real git and real agents.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use testkit::measure::{Finished, run};
 
-use crate::support::{World, finish};
+use crate::support::{World, until};
 use crate::worktrees::{git, repository};
 
-/// A reply that writes a file for a task, and one that ends it.
-fn writes(task: &str) -> [Value; 2] {
-    let line = format!("echo {task} > {task}.txt");
-    [
-        json!({"match": {"promptContains": format!("do {task}.")}, "repeat": 0,
-            "calls": [{"name": "run_shell_command", "args": {"command": line}}]}),
-        json!({"match": {"lastToolResultContains": ""}, "repeat": 0, "text": "done"}),
-    ]
+/// Longer than any batch here takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Replies with which a task runs a command, in which ID is its id, and ends.
+fn shell(ids: &[String], line: &str) -> Vec<Value> {
+    let first = ids.iter().map(|id| {
+        let command = json!({"command": line.replace("ID", id)});
+        json!({"match": {"promptContains": format!("do {id}.")}, "repeat": 0,
+            "calls": [{"name": "run_shell_command", "args": command}]})
+    });
+    let last = json!({"match": {"lastToolResultContains": ""}, "repeat": 0, "text": "done"});
+    // What follows an answer that was cut off.
+    let rest = json!({"match": {"promptContains": "Continue where you were"}, "repeat": 0, "text": "done"});
+    first.chain([last, rest]).collect()
 }
 
-fn plan(world: &World, ids: &[String], more: &str) -> String {
+/// Writes a plan with these tasks.
+fn plan(world: &World, ids: &[String], more: &Value) -> &'static str {
     let mut text = String::new();
     for id in ids {
-        let _ = writeln!(
-            text,
-            "{{\"id\": \"{id}\", \"prompt\": \"do {id}.\", \"approval_mode\": \"yolo\"{more}}}"
-        );
+        let mut task = json!({"id": id, "prompt": format!("do {id}."), "approval_mode": "yolo"});
+        let fields = more.as_object().expect("an object").clone();
+        task.as_object_mut().expect("an object").extend(fields);
+        let _ = writeln!(text, "{task}");
     }
     world.home.write("plan.jsonl", &text).expect("a plan");
-    "plan.jsonl".to_owned()
+    "plan.jsonl"
 }
 
 fn result(world: &World, id: &str) -> Value {
@@ -34,18 +44,48 @@ fn result(world: &World, id: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{id}: {error}: {text}"))
 }
 
+fn states(world: &World, ids: &[String]) -> Vec<String> {
+    let state = |id: &String| result(world, id)["state"].as_str().expect("a state").to_owned();
+    ids.iter().map(state).collect()
+}
+
 fn ids(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("t{number}x")).collect()
+}
+
+fn batch(world: &World, arguments: &[&str]) -> Finished {
+    let mut command = world.command(&["batch"]);
+    command.args(arguments);
+    let done = run(command, None, LIMIT).expect("run");
+    assert!(!done.timed_out, "not done in {LIMIT:?}: {}", done.err());
+    done
+}
+
+fn batch_well(world: &World, arguments: &[&str]) -> Finished {
+    let done = batch(world, arguments);
+    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    done
+}
+
+/// Nothing of the tasks is left but their branches.
+fn assert_no_worktrees(world: &World) {
+    assert_eq!(git(world, &["worktree", "list"]).lines().count(), 1);
+    let worktrees = world.home.parallax().join("worktrees");
+    let left: Vec<_> = std::fs::read_dir(worktrees).expect("a directory").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn every_task_works_in_a_worktree_and_leaves_its_result() {
     let ids = ids(3);
-    let script: Vec<Value> = ids.iter().flat_map(|id| writes(id)).collect();
-    let world = repository(&Value::Array(script));
-    let plan = plan(&world, &ids, ", \"check\": [\"test -f a.txt\"]");
-    let done = world.run(&["batch", &plan, "--jobs", "2"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt")));
+    let plan = plan(
+        &world,
+        &ids,
+        &json!({"setup": ["echo ready > setup.local"], "check": ["test -f a.txt -a -f setup.local"]}),
+    );
+    let done = batch_well(&world, &[plan, "--jobs", "2"]);
+    assert!(done.out().contains("3 tasks: 3 succeeded"), "{}", done.out());
     for id in &ids {
         let result = result(&world, id);
         assert_eq!((&result["state"], &result["exit_code"]), (&json!("succeeded"), &json!(0)));
@@ -59,9 +99,245 @@ fn every_task_works_in_a_worktree_and_leaves_its_result() {
         assert!(read("session.jsonl").contains(&format!("do {id}.")));
         assert!(!world.home.project().join(format!("{id}.txt")).exists());
     }
-    assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 1);
+    assert_no_worktrees(&world);
+    let summary: Value =
+        serde_json::from_str(&world.read("plan-results/summary.json")).expect("JSON");
+    assert_eq!((&summary["tasks"], &summary["states"]["succeeded"]), (&json!(3), &json!(3)));
+    assert!(world.read("plan-results/summary.md").contains("| t0x | succeeded |"));
+    assert!(world.read("plan-results/report.html").contains("+t0x"));
+    assert_eq!(git(&world, &["status", "--porcelain"]), "?? plan.jsonl");
+
     let requests = world.server.requests().len();
-    let again = finish(world.command(&["batch", &plan]));
-    assert_eq!(again.code(), 0, "{}", again.err());
-    assert_eq!(world.server.requests().len(), requests);
+    let again = batch_well(&world, &[plan]);
+    assert_eq!(world.server.requests().len(), requests, "{}", again.err());
+}
+
+#[test]
+fn killed_batch_continues_and_nothing_runs_twice() {
+    let ids = ids(6);
+    // Every task writes into one file, outside of all worktrees.
+    let world = repository(&json!([]));
+    let line = "echo ID >> ID.txt; sleep 0.1";
+    let world = World::in_home(world.home, &Value::Array(shell(&ids, line)).to_string());
+    let plan = plan(&world, &ids, &json!({"check": ["test $(cat *x.txt | wc -l) = 1"]}));
+    for moment in [5, 150, 300, 450, 600] {
+        let running = world.start(&["batch", plan, "--jobs", "3"]);
+        std::thread::sleep(Duration::from_millis(moment));
+        // It may have ended already.
+        let _ = kill_process(running.pid(), Signal::KILL);
+        running.finish(LIMIT).expect("finish");
+    }
+    batch_well(&world, &[plan, "--jobs", "3"]);
+    assert_eq!(states(&world, &ids), ["succeeded"; 6]);
+    for id in &ids {
+        assert_eq!(result(&world, id)["files_changed"], json!([format!("{id}.txt")]));
+    }
+    assert_no_worktrees(&world);
+    assert_eq!(world.server.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn stopped_batch_finishes_tool_calls_and_resumes() {
+    let ids = ids(4);
+    let world =
+        repository(&Value::Array(shell(&ids, "echo ID >> ID.txt; sleep 1; echo end >> ID.txt")));
+    let plan = plan(&world, &ids, &json!({}));
+    let running = world.start(&["batch", plan, "--jobs", "2"]);
+    world.asked(2);
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(running.pid(), Signal::TERM).expect("signal");
+    let done = running.finish(LIMIT).expect("finish");
+    assert_eq!(done.code(), 143, "{}", done.err());
+    assert_eq!(states(&world, &ids[..2]), ["cancelled"; 2]);
+    assert!(!world.home.project().join("plan-results/results/t3x/result.json").exists());
+
+    batch_well(&world, &[plan]);
+    for id in &ids {
+        let patch = world.read(&format!("plan-results/results/{id}/patch.diff"));
+        assert!(patch.ends_with(&format!("+{id}\n+end\n")), "{patch}");
+    }
+    // The tool calls that ran were not lost: the model was asked twice about each task.
+    assert_eq!(world.server.requests().len(), 8);
+    assert_eq!(result(&world, "t0x")["attempts"], json!(2));
+    assert_no_worktrees(&world);
+}
+
+#[test]
+fn task_that_is_killed_fails_alone_and_runs_again_on_request() {
+    let ids = ids(2);
+    let mut script = shell(&ids, "echo ID > ID.txt");
+    script.insert(0, json!({"match": {"promptContains": "do t0x."}, "chunks": [{"gate": "held"}]}));
+    let world = repository(&Value::Array(script));
+    let plan = plan(&world, &ids, &json!({}));
+    let running = world.start(&["batch", plan, "--jobs", "2"]);
+    world.at_gate("held");
+    let agent = agent_of(&world, "t0x");
+    kill_process(agent, Signal::KILL).expect("kill");
+    let done = running.finish(LIMIT).expect("finish");
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert_eq!(states(&world, &ids), ["failed", "succeeded"]);
+    assert!(result(&world, "t0x")["reason"].as_str().expect("why").contains("signal 9"));
+    assert_no_worktrees(&world);
+
+    assert_eq!(batch(&world, &[plan]).code(), 1);
+    batch_well(&world, &[plan, "--retry-failed"]);
+    assert_eq!(states(&world, &ids), ["succeeded"; 2]);
+}
+
+/// The agent that works in the worktree of a task.
+fn agent_of(world: &World, id: &str) -> rustix::process::Pid {
+    let below = world.home.parallax().join("worktrees");
+    let mut found = None;
+    until("the agent", || {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        found = processes
+            .filter(|entry| {
+                std::fs::read_link(entry.path().join("cwd")).is_ok_and(|directory| {
+                    directory.starts_with(&below) && directory.to_string_lossy().contains(id)
+                })
+            })
+            .find_map(|entry| entry.file_name().to_str()?.parse().ok());
+        found.is_some()
+    });
+    rustix::process::Pid::from_raw(found.expect("a number")).expect("a process")
+}
+
+/// A reply that costs ten cents: 50,000 tokens of a prompt.
+fn ten_cents(text: &str) -> Value {
+    let content = json!({"role": "model", "parts": [{"text": text}]});
+    let usage =
+        json!({"promptTokenCount": 50_000, "candidatesTokenCount": 0, "totalTokenCount": 50_000});
+    json!({"repeat": 0, "chunks": [{"candidates": [{"content": content, "finishReason": "STOP"}],
+        "usageMetadata": usage}]})
+}
+
+#[test]
+fn budget_ends_the_batch_at_the_cent() {
+    let ids = ids(8);
+    let world = repository(&json!([ten_cents("done")]));
+    let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
+    let done = batch(&world, &[plan, "--jobs", "3", "--max-cost", "0.5", "-o", "stream-json"]);
+    assert_eq!(done.code(), 57, "{}", done.err());
+    let last: Value =
+        serde_json::from_str(done.out().lines().last().expect("a line")).expect("JSON");
+    assert_eq!((&last["cost"], &last["budget_spent"]), (&json!(0.5), &json!(true)));
+    assert_eq!(world.server.requests().len(), 5);
+    let done = batch(&world, &[plan, "--max-cost", "0.8"]);
+    assert_eq!((done.code(), world.server.requests().len()), (0, 8), "{}", done.err());
+}
+
+#[test]
+fn rate_limit_slows_all_tasks_down_together() {
+    let ids = ids(8);
+    let limit = json!({"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"},
+        "headers": {"retry-after": "1"}, "repeat": 2});
+    let world = repository(&json!([limit, {"text": "done", "repeat": 0}]));
+    let plan = plan(&world, &ids, &json!({}));
+    batch_well(&world, &[plan, "--jobs", "4"]);
+    assert_eq!(states(&world, &ids), ["succeeded"; 8]);
+    // Two were rejected; nothing was sent in vain while the others waited.
+    assert_eq!(world.server.requests().len(), 10);
+    let waited = |id: &str| {
+        let result = result(&world, id);
+        let time = |key: &str| result[key].as_str().expect("a time").to_owned();
+        (time("started"), time("ended"))
+    };
+    let last = ids.iter().map(|id| waited(id).1).max();
+    assert!(last > Some(waited("t0x").0), "{last:?}");
+}
+
+#[test]
+fn results_come_home_as_changes_and_as_branches() {
+    let ids = ids(3);
+    let world = repository(&Value::Array(shell(&ids, "echo ID > same.txt; echo ID > ID.txt")));
+    let plan = plan(&world, &ids, &json!({"check": ["test ! -f t2x.txt"]}));
+    assert_eq!(batch(&world, &[plan]).code(), 1);
+
+    let done = batch(&world, &["apply", "plan-results"]);
+    assert_eq!(done.code(), 1, "{}{}", done.out(), done.err());
+    let out = done.out();
+    assert!(out.contains("t0x: applied, files: 2"), "{out}");
+    assert!(out.contains("t1x: conflict, nothing changed: ") && out.contains("same.txt"), "{out}");
+    assert!(out.contains("t2x: skipped, failed"), "{out}");
+    assert_eq!(world.read("same.txt"), "t0x\n");
+    assert!(world.home.project().join("t0x.txt").exists());
+    assert!(!world.home.project().join("t1x.txt").exists());
+
+    let branch = result(&world, "t1x")["branch"].as_str().expect("a branch").to_owned();
+    git(&world, &["branch", "-D", &branch]);
+    let done = batch_well(&world, &["apply", "plan-results", "--branch", "t1x", "t2x"]);
+    assert!(done.out().contains(&format!("t1x: branch {branch}")), "{}", done.out());
+    assert_eq!(git(&world, &["show", &format!("{branch}:same.txt")]), "t1x");
+    let unknown = batch(&world, &["apply", "plan-results", "nothing"]);
+    assert_eq!(unknown.code(), 42, "{}", unknown.err());
+}
+
+#[test]
+fn matrix_runs_several_models_that_can_be_compared() {
+    let good = json!({"match": {"modelContains": "pro", "promptContains": "write it"}, "repeat": 0,
+        "calls": [{"name": "run_shell_command", "args": {"command": "echo x > it.txt"}}]});
+    let world = repository(&json!([good, {"text": "done", "repeat": 0}]));
+    let plan = "[defaults]\napproval_mode = \"yolo\"\ncheck = [\"test -f it.txt\"]\n\
+        [matrix]\nmodel = [\"gemini-3-pro-preview\", \"gemini-2.5-flash\"]\n\
+        [[tasks]]\nid = \"w-{model}\"\nprompt = \"write it\"\n";
+    world.home.write("plan.toml", plan).expect("a plan");
+    assert_eq!(batch(&world, &["plan.toml"]).code(), 1);
+    let done = batch_well(&world, &["compare", "plan-results", "--json"]);
+    let compared: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let results = compared["tasks"][0]["results"].as_array().expect("results");
+    let seen: Vec<_> =
+        results.iter().map(|it| (it["model"].clone(), it["state"].clone())).collect();
+    assert_eq!(
+        seen,
+        [
+            (json!("gemini-3-pro-preview"), json!("succeeded")),
+            (json!("gemini-2.5-flash"), json!("failed"))
+        ]
+    );
+    let text = batch_well(&world, &["compare", "plan-results"]).out();
+    assert!(text.contains("gemini-2.5-flash      0/1 succeeded"), "{text}");
+}
+
+#[test]
+fn plan_for_each_item_runs_task_by_task() {
+    let world = repository(&json!([{"text": "done", "repeat": 0}]));
+    let written = batch_well(
+        &world,
+        &[
+            "plan",
+            "--for-each",
+            "git ls-files",
+            "--prompt",
+            "Look at {item}",
+            "--out",
+            "plan.jsonl",
+        ],
+    );
+    assert!(written.err().contains("Wrote 2 tasks"), "{}", written.err());
+    let one = ["run-task", "plan.jsonl", "--index", "1"];
+    batch_well(&world, &one);
+    assert_eq!(result(&world, "a.txt")["state"], json!("succeeded"));
+    batch_well(&world, &one);
+    assert_eq!(world.server.requests().len(), 1);
+    assert_eq!(batch(&world, &["run-task", "plan.jsonl", "--index", "2"]).code(), 42);
+    let url = format!("file://{}", world.home.project().display());
+    world
+        .home
+        .write(
+            "url.jsonl",
+            &json!({"id": "u", "prompt": "x", "repo": url, "ref": "main"}).to_string(),
+        )
+        .expect("a plan");
+    batch_well(&world, &["url.jsonl"]);
+    assert_no_worktrees(&world);
+}
+
+#[test]
+fn invalid_plans_are_input_errors() {
+    let world = repository(&json!([]));
+    world.home.write("plan.jsonl", "{\"id\": \"a\", \"promt\": \"x\"}\n").expect("a plan");
+    let done = batch(&world, &["plan.jsonl"]);
+    assert_eq!(done.code(), 42);
+    assert!(done.err().contains("plan.jsonl`: line 1: unknown field `promt`"), "{}", done.err());
+    assert_eq!(batch(&world, &["no-such-plan.toml"]).code(), 42);
 }

@@ -28,6 +28,17 @@ impl Git {
         Ok(Self { directory: directory.to_owned(), environment })
     }
 
+    /// The same with another variable.
+    pub(super) fn with_variable(mut self, name: &str, value: OsString) -> Self {
+        self.environment.push((name.into(), value));
+        self
+    }
+
+    /// Where it runs.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// What it prints.
     pub(super) fn bytes<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
         let words = arguments.iter().map(AsRef::as_ref);

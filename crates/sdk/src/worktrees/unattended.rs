@@ -13,7 +13,7 @@ use super::git::Git;
 use super::{Checkout, Worktree, failure, homes, manage};
 
 /// Who commits where git knows no name.
-const IDENTITY: [&str; 4] =
+pub(super) const IDENTITY: [&str; 4] =
     ["-c", "user.name=Parallax", "-c", "user.email=parallax@localhost.invalid"];
 
 /// What a task changed since the commit that its worktree began with.
@@ -81,6 +81,26 @@ impl Worktree {
             delete_branch(&Git::at(&checkout.top)?, &format!("parallax/{name}"))?;
         }
         Ok(())
+    }
+
+    /// Finishes the removal of a worktree that another process began: its directory is gone, its
+    /// record may not be. The branch points to `commit`, or is gone. Blocking.
+    ///
+    /// # Errors
+    /// What git reports.
+    pub fn finish_removal(from: &Path, name: &str, commit: Option<&str>) -> Result<(), Failure> {
+        let homes = homes(from)?;
+        let checkout = Checkout::find(&homes, from)?;
+        match (find(&checkout.worktrees(&homes), name), commit) {
+            (Some((record, _)), Some(commit)) => {
+                let git = Git::at(&record.main)?;
+                git.run(&["worktree", "prune"])?;
+                git.run(&["update-ref", &format!("refs/heads/{}", record.branch), commit])?;
+                manage::remove_record(&record)
+            }
+            (Some(_), None) => Self::discard_leftover(from, name),
+            (None, _) => Ok(()),
+        }
     }
 
     /// Commits everything that is not committed, new files too, on the branch of the worktree.
@@ -154,6 +174,8 @@ impl Worktree {
         Ok(match parallax_store::load(&journal, &store.keys) {
             Ok(session) if session.contents.is_empty() => SessionProgress::NotStarted,
             Ok(session) if !session.cut_off => SessionProgress::Finished,
+            // It was created, but nothing is in it.
+            Err(parallax_store::LoadError::NotASession { .. }) => SessionProgress::NotStarted,
             // One that cannot be read here (it may be encrypted) is for the agent to judge.
             Ok(_) | Err(_) => SessionProgress::CutOff,
         })

@@ -1,0 +1,95 @@
+//! `parallax batch apply`: brings results home.
+
+use std::path::Path;
+
+use parallax_sdk::worktrees::{PatchEnd, apply_patch, create_branch};
+
+use crate::directory::BatchDirectory;
+use crate::error::BatchError;
+use crate::result::TaskState;
+
+/// How results are brought home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApplyForm {
+    /// As changes of the working tree.
+    Patch,
+    /// As a branch for each task.
+    Branch,
+}
+
+/// What became of one result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyEnd {
+    /// Its changes are in the working tree.
+    Applied {
+        /// Number of files.
+        files: usize,
+        /// Whether they were merged with other changes.
+        merged: bool,
+    },
+    /// It is on this branch.
+    Branch(String),
+    /// It has no changes.
+    Nothing,
+    /// It did not succeed, and was not named.
+    Skipped(TaskState),
+    /// It contradicts what is there: what git says.
+    Conflict(String),
+}
+
+/// Brings the results of tasks into the repository around `repository`, in order; without ids,
+/// those that succeeded. `report` gets each. Blocking.
+///
+/// # Errors
+/// An unknown id, no repository, or what git reports.
+pub fn apply_results(
+    directory: &BatchDirectory,
+    repository: &Path,
+    form: ApplyForm,
+    ids: &[String],
+    mut report: impl FnMut(&str, &ApplyEnd),
+) -> Result<(), BatchError> {
+    let all = directory.ids();
+    if let Some(unknown) = ids.iter().find(|id| !all.contains(id)) {
+        return Err(BatchError::Input(format!(
+            "`{}` has no task `{unknown}`",
+            directory.path().display()
+        )));
+    }
+    let chosen = if ids.is_empty() { &all } else { ids };
+    for id in chosen {
+        let files = directory.task(id);
+        let Some(result) = files.result() else {
+            report(id, &ApplyEnd::Skipped(TaskState::Cancelled));
+            continue;
+        };
+        if ids.is_empty() && result.state != TaskState::Succeeded {
+            report(id, &ApplyEnd::Skipped(result.state));
+            continue;
+        }
+        let (Some(branch), Some(commit), Some(base)) =
+            (&result.branch, &result.commit, &result.base)
+        else {
+            report(id, &ApplyEnd::Nothing);
+            continue;
+        };
+        let patch = files.file("patch.diff");
+        let end = match form {
+            ApplyForm::Branch => {
+                match create_branch(repository, branch, commit, base, &patch, &result.title) {
+                    Ok(()) => ApplyEnd::Branch(branch.clone()),
+                    Err(failure) => ApplyEnd::Conflict(failure.message),
+                }
+            }
+            ApplyForm::Patch => match apply_patch(repository, &patch)? {
+                PatchEnd::Conflict(why) => ApplyEnd::Conflict(why),
+                end => ApplyEnd::Applied {
+                    files: result.files_changed.len(),
+                    merged: end == PatchEnd::Merged,
+                },
+            },
+        };
+        report(id, &end);
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! What all tasks of a batch together may cost.
+
+use std::collections::BTreeMap;
+
+use crate::plan::PlannedTask;
+
+/// Rounding of sums of US dollars.
+const ROUNDING: f64 = 1e-9;
+
+/// What is spent and reserved, in US dollars.
+#[derive(Debug)]
+pub(crate) struct BatchBudget {
+    limit: Option<f64>,
+    /// By tasks that ended.
+    spent: f64,
+    /// The most that a task has cost.
+    largest: f64,
+    running: BTreeMap<String, RunningCost>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RunningCost {
+    live: f64,
+    expected: f64,
+}
+
+/// Whether a task may start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum BudgetDecision {
+    /// It may, and may cost so much.
+    Start(Option<f64>),
+    /// Not before another one has ended.
+    Wait,
+    /// No more tasks.
+    Spent,
+}
+
+impl BatchBudget {
+    pub(crate) fn new(limit: Option<f64>) -> Self {
+        Self { limit, spent: 0.0, largest: 0.0, running: BTreeMap::new() }
+    }
+
+    /// What ended and running tasks have cost.
+    pub(crate) fn total(&self) -> f64 {
+        self.spent + self.running.values().map(|running| running.live).sum::<f64>()
+    }
+
+    /// Whether more is spent than may be.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.limit.is_some_and(|limit| self.total() > limit + ROUNDING)
+    }
+
+    /// What a task may cost, where `jobs` run at a time. A task is expected to cost what it may,
+    /// or what the most expensive one has cost.
+    pub(crate) fn allow(&self, task: &PlannedTask, jobs: usize) -> BudgetDecision {
+        let Some(limit) = self.limit else { return BudgetDecision::Start(None) };
+        let reserved: f64 =
+            self.running.values().map(|cost| (cost.expected - cost.live).max(0.0)).sum();
+        let left = limit - self.total() - reserved;
+        let expected = self.expected(task);
+        if left <= ROUNDING || left < expected - ROUNDING {
+            return if self.running.is_empty() {
+                BudgetDecision::Spent
+            } else {
+                BudgetDecision::Wait
+            };
+        }
+        // Nothing is known of the first tasks: each gets its share.
+        let shares =
+            if expected > 0.0 { 1 } else { jobs.saturating_sub(self.running.len()).max(1) };
+        BudgetDecision::Start(Some(left / shares as f64))
+    }
+
+    fn expected(&self, task: &PlannedTask) -> f64 {
+        task.max_cost.unwrap_or(self.largest)
+    }
+
+    pub(crate) fn start(&mut self, task: &PlannedTask, allowance: Option<f64>) {
+        let expected = match self.expected(task) {
+            0.0 => allowance.unwrap_or_default(),
+            expected => expected,
+        };
+        self.running.insert(task.id.clone(), RunningCost { live: 0.0, expected });
+    }
+
+    pub(crate) fn update(&mut self, id: &str, cost: f64) {
+        if let Some(running) = self.running.get_mut(id) {
+            running.live = cost;
+        }
+    }
+
+    pub(crate) fn end(&mut self, id: &str, cost: f64) {
+        self.running.remove(id);
+        self.skip(cost);
+    }
+
+    /// Counts a task that an earlier run ended.
+    pub(crate) fn skip(&mut self, cost: f64) {
+        self.spent += cost;
+        self.largest = self.largest.max(cost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::plan::Repository;
+
+    fn task(id: &str, max_cost: Option<f64>) -> PlannedTask {
+        PlannedTask {
+            id: id.to_owned(),
+            repository: Repository::Directory(PathBuf::new()),
+            reference: None,
+            prompt: String::new(),
+            model: None,
+            approval_mode: None,
+            max_cost,
+            timeout: None,
+            setup: Vec::new(),
+            check: Vec::new(),
+            env: Vec::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn no_task_starts_that_the_rest_does_not_pay_for() {
+        let mut budget = BatchBudget::new(Some(1.0));
+        assert_eq!(budget.allow(&task("a", None), 4), BudgetDecision::Start(Some(0.25)));
+        budget.start(&task("a", None), Some(0.25));
+        budget.update("a", 0.1);
+        budget.end("a", 0.3);
+        // Now a task is expected to cost 0.3.
+        let BudgetDecision::Start(Some(left)) = budget.allow(&task("b", None), 4) else {
+            panic!("b")
+        };
+        assert!((left - 0.7).abs() < 1e-9);
+        budget.start(&task("b", None), Some(left));
+        budget.start(&task("c", None), Some(0.4));
+        assert_eq!(budget.allow(&task("d", None), 4), BudgetDecision::Wait);
+        budget.end("b", 0.3);
+        budget.end("c", 0.3);
+        assert_eq!(budget.allow(&task("d", None), 4), BudgetDecision::Spent);
+        assert!(matches!(budget.allow(&task("e", Some(0.1)), 4), BudgetDecision::Start(_)));
+        assert!(!budget.is_exceeded());
+    }
+
+    #[test]
+    fn sums_end_at_the_cent() {
+        let mut budget = BatchBudget::new(Some(0.3));
+        for id in ["a", "b", "c"] {
+            assert!(matches!(budget.allow(&task(id, None), 1), BudgetDecision::Start(_)), "{id}");
+            budget.start(&task(id, None), None);
+            budget.end(id, 0.1);
+        }
+        assert_eq!(budget.allow(&task("d", None), 1), BudgetDecision::Spent);
+    }
+}

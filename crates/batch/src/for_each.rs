@@ -1,0 +1,129 @@
+//! `parallax batch plan`: a plan with one task for each line that a command prints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::error::BatchError;
+use crate::plan::{LONGEST_ID, slug};
+
+/// Bytes that the command may print.
+const LARGEST_LIST: u64 = 64 * 1024 * 1024;
+/// How long it may take.
+const LIST_TIME: Duration = Duration::from_secs(10 * 60);
+/// What is replaced by the line.
+const PLACE: &str = "{item}";
+
+/// What every task of such a plan has.
+#[derive(Debug, Clone, Default)]
+pub struct PlanTemplate {
+    /// The prompt, with `{item}`.
+    pub prompt: String,
+    /// Other fields of a task, with `{item}` in texts.
+    pub fields: Map<String, Value>,
+}
+
+/// Runs a command of the user in `directory`; the lines that it prints. Blocking.
+///
+/// # Errors
+/// A command that fails, or prints nothing.
+pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError> {
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let done = parallax_exec::program::capture(
+        "/bin/sh",
+        ["-c", command],
+        directory,
+        &environment,
+        LARGEST_LIST,
+        LIST_TIME,
+    );
+    let done =
+        done.map_err(|error| BatchError::Input(format!("Failed to run `{command}`: {error}")))?;
+    if !done.succeeded {
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        let why = parallax_protocol::excerpt::one_line(stderr.trim());
+        return Err(BatchError::Input(format!("`{command}` failed: {why}")));
+    }
+    let text = String::from_utf8(done.stdout)
+        .map_err(|_| BatchError::Input(format!("`{command}` printed text that is not UTF-8")))?;
+    let items: Vec<String> =
+        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    if items.is_empty() {
+        return Err(BatchError::Input(format!("`{command}` printed nothing")));
+    }
+    Ok(items)
+}
+
+/// The plan as JSON Lines.
+pub fn plan_lines(items: &[String], template: &PlanTemplate) -> String {
+    let mut ids = BTreeSet::new();
+    let mut text = String::new();
+    for item in items {
+        let mut task = Map::new();
+        task.insert("id".to_owned(), unique_id(item, &mut ids).into());
+        task.insert("prompt".to_owned(), template.prompt.replace(PLACE, item).into());
+        for (key, value) in &template.fields {
+            task.insert(key.clone(), filled(value, item));
+        }
+        let labels = BTreeMap::from([("item", item)]);
+        task.insert("labels".to_owned(), serde_json::json!(labels));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", Value::Object(task));
+    }
+    text
+}
+
+fn filled(value: &Value, item: &str) -> Value {
+    match value {
+        Value::String(text) => text.replace(PLACE, item).into(),
+        Value::Array(values) => values.iter().map(|value| filled(value, item)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// An id that names the item.
+fn unique_id(item: &str, ids: &mut BTreeSet<String>) -> String {
+    let slug = slug(item);
+    let slug = slug.trim_start_matches(|char: char| !char.is_ascii_alphanumeric());
+    let base: String = slug.chars().take(LONGEST_ID - 8).collect();
+    let base = if base.is_empty() { "item".to_owned() } else { base };
+    let mut id = base.clone();
+    let mut number = 2;
+    while !ids.insert(id.to_lowercase()) {
+        id = format!("{base}-{number}");
+        number += 1;
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_become_tasks_with_different_ids() {
+        let items = ["src/a b.py", "src/a/b.py", "SRC/a-b.py", "…"].map(str::to_owned);
+        let mut fields = Map::new();
+        fields.insert("check".to_owned(), serde_json::json!(["test -f '{item}'"]));
+        let template = PlanTemplate { prompt: "Fix {item}".to_owned(), fields };
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("p.jsonl");
+        std::fs::write(&file, plan_lines(&items, &template)).expect("a plan");
+        let plan = crate::Plan::load(&file).expect("a plan");
+        let ids: Vec<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
+        assert_eq!(ids, ["src-a-b.py", "src-a-b.py-2", "SRC-a-b.py-3", "item"]);
+        assert_eq!(plan.tasks[0].prompt, "Fix src/a b.py");
+        assert_eq!(plan.tasks[0].check, ["test -f 'src/a b.py'"]);
+    }
+
+    #[test]
+    fn command_that_fails_is_an_error() {
+        let failed = items("echo why >&2; exit 3", Path::new("/")).expect_err("an error");
+        assert!(failed.to_string().contains("why"), "{failed}");
+        assert!(items("true", Path::new("/")).is_err());
+        assert_eq!(items("printf 'a\\n\\nb\\n'", Path::new("/")).expect("items"), ["a", "b"]);
+    }
+}

@@ -1,0 +1,196 @@
+//! How far a batch is, for a terminal, a log, or a program.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use parallax_protocol::excerpt::one_line;
+use serde_json::{Value, json};
+
+use crate::queue::QueueEvent;
+use crate::result::{TaskResult, TaskState};
+
+/// Rows of running tasks in a terminal.
+const MOST_ROWS: usize = 16;
+/// Cells of the bar.
+const BAR: usize = 24;
+
+/// The state of a batch, by its events.
+#[derive(Debug)]
+pub struct BatchProgress {
+    total: usize,
+    skipped: usize,
+    ended: BTreeMap<TaskState, usize>,
+    running: BTreeMap<String, RunningTask>,
+    /// US dollars of tasks that ended, earlier runs included.
+    cost: f64,
+    started: Instant,
+    rate_limited: u64,
+}
+
+#[derive(Debug)]
+struct RunningTask {
+    since: Instant,
+    activity: String,
+    cost: f64,
+    rate_limited: u64,
+}
+
+impl BatchProgress {
+    /// Of so many tasks.
+    pub fn new(total: usize) -> Self {
+        Self {
+            total,
+            skipped: 0,
+            ended: BTreeMap::new(),
+            running: BTreeMap::new(),
+            cost: 0.0,
+            started: Instant::now(),
+            rate_limited: 0,
+        }
+    }
+
+    /// Counts an event.
+    pub fn event(&mut self, event: &QueueEvent) {
+        match event {
+            QueueEvent::Skipped(result) => {
+                self.skipped += 1;
+                self.count(result);
+            }
+            QueueEvent::Started(id) => {
+                let task = RunningTask {
+                    since: Instant::now(),
+                    activity: "starting".to_owned(),
+                    cost: 0.0,
+                    rate_limited: 0,
+                };
+                self.running.insert(id.clone(), task);
+            }
+            QueueEvent::Update(update) => {
+                if let Some(task) = self.running.get_mut(&update.id) {
+                    task.activity = one_line(&update.activity);
+                    task.cost = update.cost;
+                    self.rate_limited += update.rate_limited.saturating_sub(task.rate_limited);
+                    task.rate_limited = update.rate_limited;
+                }
+            }
+            QueueEvent::Ended(result) => {
+                self.running.remove(&result.id);
+                self.count(result);
+            }
+        }
+    }
+
+    fn count(&mut self, result: &TaskResult) {
+        *self.ended.entry(result.state).or_default() += 1;
+        self.cost += result.cost;
+    }
+
+    fn done(&self) -> usize {
+        self.ended.values().sum()
+    }
+
+    /// US dollars so far.
+    fn live_cost(&self) -> f64 {
+        self.cost + self.running.values().map(|task| task.cost).sum::<f64>()
+    }
+
+    /// The time that the rest will take, if the rest is like what was done in this run.
+    fn remaining(&self) -> Option<Duration> {
+        let done = self.done().saturating_sub(self.skipped);
+        let left = self.total.saturating_sub(self.done());
+        let each = self.started.elapsed().checked_div(u32::try_from(done).ok()?)?;
+        each.checked_mul(u32::try_from(left).ok()?)
+    }
+
+    /// The view of a terminal with so many columns: the whole first, then a row for each task that
+    /// runs.
+    pub fn rows(&self, columns: usize) -> Vec<String> {
+        let done = self.done();
+        let filled = (done * BAR).checked_div(self.total).unwrap_or(BAR).min(BAR);
+        let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
+        let mut head = format!("{bar} {}", self.line());
+        if let Some(time) = self.remaining().filter(|_| done < self.total) {
+            head.push_str(&format!(" · {} left", shown_time(time)));
+        }
+        let mut rows = vec![head];
+        let width = self.running.keys().take(MOST_ROWS).map(String::len).max().unwrap_or(0).min(40);
+        for (id, task) in self.running.iter().take(MOST_ROWS) {
+            let time = shown_time(task.since.elapsed());
+            rows.push(format!("  {id:<width$}  {time:>6}  ${:.2}  {}", task.cost, task.activity));
+        }
+        if self.running.len() > MOST_ROWS {
+            rows.push(format!("  and {} more", self.running.len() - MOST_ROWS));
+        }
+        rows.iter().map(|row| row.chars().take(columns.max(20) - 1).collect()).collect()
+    }
+
+    /// The whole in one line.
+    pub fn line(&self) -> String {
+        let mut parts = vec![format!("{}/{}", self.done(), self.total)];
+        for state in TaskState::ALL {
+            if let Some(count) = self.ended.get(&state).filter(|_| state != TaskState::Succeeded) {
+                parts.push(format!("{count} {}", state.as_str().replace('_', " ")));
+            }
+        }
+        if !self.running.is_empty() {
+            parts.push(format!("{} running", self.running.len()));
+        }
+        if self.rate_limited > 0 {
+            parts.push(format!("{} rate limited", self.rate_limited));
+        }
+        parts.push(format!("${:.2}", self.live_cost()));
+        parts.join(" · ")
+    }
+
+    /// A plain line about an event; `None`: not worth one.
+    pub fn plain(&self, event: &QueueEvent) -> Option<String> {
+        let (done, total) = (self.done(), self.total);
+        match event {
+            QueueEvent::Started(_) | QueueEvent::Update(_) => None,
+            QueueEvent::Skipped(result) => Some(format!(
+                "[{done}/{total}] {}: {} in an earlier run",
+                result.id,
+                result.state.as_str()
+            )),
+            QueueEvent::Ended(result) => {
+                let mut line = format!("[{done}/{total}] {}: {}", result.id, result.state.as_str());
+                match result.files_changed.len() {
+                    0 => {}
+                    1 => line.push_str(", 1 file changed"),
+                    count => line.push_str(&format!(", {count} files changed")),
+                }
+                line.push_str(&format!(", ${:.2}", result.cost));
+                if !result.reason.is_empty() {
+                    line.push_str(&format!(": {}", one_line(&result.reason)));
+                }
+                Some(line)
+            }
+        }
+    }
+
+    /// The event as an object of stream-json.
+    pub fn json(&self, event: &QueueEvent) -> Value {
+        let timestamp = crate::run_task::now();
+        let (done, total) = (self.done(), self.total);
+        match event {
+            QueueEvent::Skipped(result) => json!({"type": "task_skipped", "timestamp": timestamp,
+                "id": result.id, "state": result.state, "done": done, "total": total}),
+            QueueEvent::Started(id) => {
+                json!({"type": "task_started", "timestamp": timestamp, "id": id})
+            }
+            QueueEvent::Update(update) => json!({"type": "task_progress", "timestamp": timestamp,
+                "id": update.id, "activity": update.activity, "cost": update.cost,
+                "tokens": update.tokens, "rate_limited": update.rate_limited}),
+            QueueEvent::Ended(result) => json!({"type": "task_result", "timestamp": timestamp,
+                "done": done, "total": total, "result": result}),
+        }
+    }
+}
+
+fn shown_time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}

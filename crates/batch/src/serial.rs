@@ -1,0 +1,45 @@
+//! git changes what the worktrees of a repository share only one at a time, in all processes of a
+//! batch.
+
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::error::BatchError;
+use crate::workspace::blocking;
+
+/// A lock within this process and between processes.
+#[derive(Debug)]
+pub struct Serial {
+    own: Mutex<()>,
+    file: PathBuf,
+}
+
+/// Held while it is locked.
+#[derive(Debug)]
+pub(crate) struct SerialGuard<'a> {
+    _own: MutexGuard<'a, ()>,
+    _file: File,
+}
+
+impl Serial {
+    /// One whose processes share `file`.
+    pub fn new(file: PathBuf) -> Self {
+        Self { own: Mutex::new(()), file }
+    }
+
+    pub(crate) async fn lock(&self) -> Result<SerialGuard<'_>, BatchError> {
+        let own = self.own.lock().await;
+        let path = self.file.clone();
+        let file = blocking(move || {
+            let failed = |source| BatchError::Write { file: path.clone(), source };
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+            let file = file.map_err(failed)?;
+            flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+            Ok(file)
+        });
+        Ok(SerialGuard { _own: own, _file: file.await? })
+    }
+}

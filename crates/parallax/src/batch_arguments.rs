@@ -1,0 +1,184 @@
+//! The command line of `parallax batch`.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use parallax_protocol::policy::ApprovalMode;
+
+use crate::arguments::{Format, approval_modes, dollars};
+
+/// `parallax batch`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct BatchArguments {
+    #[command(subcommand)]
+    pub(crate) action: Option<BatchAction>,
+
+    /// The plan: tasks as TOML or JSON Lines
+    #[arg(value_name = "PLAN", required = true)]
+    pub(crate) plan: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+/// How a batch is run.
+#[derive(Debug, Default, Args)]
+pub(crate) struct RunArguments {
+    /// Tasks at a time [default: half of the processors]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+
+    /// Start no task when all have cost this many US dollars together
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// Run tasks again that failed
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
+
+    /// Output format; stream-json prints an object for each change of a task
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output_format: Format,
+
+    #[command(flatten)]
+    pub(crate) task: TaskArguments,
+}
+
+/// What holds for every task.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TaskArguments {
+    /// Directory for results [default: the plan's name with `-results`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Memory that each process of a task may use, such as `2G`
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<NonZeroU64>,
+
+    /// Trust the repositories of the plan for this run
+    #[arg(long)]
+    pub(crate) skip_trust: bool,
+}
+
+/// What else can be done with batches.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BatchAction {
+    /// Print a plan with a task for each line that a command prints
+    Plan(PlanArguments),
+    /// Bring the results home: apply the changes of tasks that succeeded
+    Apply {
+        /// The directory with the results
+        dir: PathBuf,
+
+        /// Only these tasks, also if they failed
+        ids: Vec<String>,
+
+        /// Create a branch for each task and leave the working tree as it is
+        #[arg(long)]
+        branch: bool,
+
+        /// Change the working tree (the default)
+        #[arg(long, conflicts_with = "branch")]
+        patch: bool,
+    },
+    /// Compare the models that worked on the same tasks
+    Compare {
+        /// The directory with the results
+        dir: PathBuf,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run one task of a plan, for schedulers of a cluster
+    RunTask {
+        /// The plan
+        plan: PathBuf,
+
+        /// Number of the task, from 0
+        #[arg(long, value_name = "N")]
+        index: usize,
+
+        #[command(flatten)]
+        task: TaskArguments,
+    },
+    /// Run a command until its batch ends
+    #[command(hide = true)]
+    RunCommand {
+        /// The command
+        line: String,
+    },
+}
+
+/// `parallax batch plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// Shell command that prints one item per line, such as `git ls-files "*.py"`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) for_each: String,
+
+    /// Prompt of each task; `{item}` is replaced
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) prompt: String,
+
+    /// Model of each task
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Approval mode of each task
+    #[arg(long, value_name = "MODE", value_parser = approval_modes())]
+    pub(crate) approval_mode: Option<ApprovalMode>,
+
+    /// US dollars that each task may cost
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// How long each agent may work: `90`, `10m`, `1h`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+
+    /// Command before each agent; `{item}` is replaced; can be repeated
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) setup: Vec<String>,
+
+    /// Command that checks each result; `{item}` is replaced; can be repeated
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) check: Vec<String>,
+
+    /// Write the plan into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Bytes: a number with `K`, `M`, or `G`.
+fn size(text: &str) -> Result<NonZeroU64, String> {
+    let text = text.trim().trim_end_matches(['b', 'B', 'i']);
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let upper = text.to_ascii_uppercase();
+    let unit = units.iter().find_map(|(unit, shift)| Some((upper.strip_suffix(*unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((&upper, 0));
+    let bytes = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .and_then(NonZeroU64::new)
+        .ok_or_else(|| "expected a size such as `512M` or `2G`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        let bytes = |text| size(text).map(NonZeroU64::get).ok();
+        assert_eq!(
+            (bytes("2G"), bytes("512MiB"), bytes("7")),
+            (Some(2 << 30), Some(512 << 20), Some(7))
+        );
+        assert_eq!(
+            (bytes(""), bytes("0"), bytes("x"), bytes("99999999999T")),
+            (None, None, None, None)
+        );
+    }
+}

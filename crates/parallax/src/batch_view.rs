@@ -1,0 +1,110 @@
+//! What `parallax batch` prints while it runs.
+
+use std::io::{self, Write as _};
+
+use parallax_batch::{BatchDirectory, BatchEnd, BatchProgress, QueueEvent, Summary};
+use parallax_headless::{ExitCode, json_document};
+use serde_json::json;
+
+use crate::arguments::Format;
+use crate::batch_command::is_live;
+
+/// Progress on stderr, or objects on stdout.
+pub(crate) struct BatchView {
+    progress: BatchProgress,
+    format: Format,
+    is_live: bool,
+    /// Rows of the view on the terminal.
+    rows: usize,
+}
+
+impl BatchView {
+    /// For so many tasks.
+    pub(crate) fn new(tasks: usize, format: Format) -> Self {
+        Self { progress: BatchProgress::new(tasks), format, is_live: is_live(format), rows: 0 }
+    }
+
+    /// Counts and prints an event.
+    pub(crate) fn event(&mut self, event: &QueueEvent) {
+        self.progress.event(event);
+        if self.format == Format::StreamJson {
+            line(&mut io::stdout(), &self.progress.json(event).to_string());
+        } else if let Some(text) = self.progress.plain(event) {
+            // In a terminal, the bar has what went well.
+            let is_worth_a_line = matches!(event, QueueEvent::Ended(result)
+                if !result.reason.is_empty());
+            if !self.is_live || is_worth_a_line {
+                self.notice(&text);
+            }
+        }
+    }
+
+    /// Prints a line above the view.
+    pub(crate) fn notice(&mut self, text: &str) {
+        self.clear();
+        line(&mut io::stderr(), text);
+        self.draw();
+    }
+
+    /// Draws the view again.
+    pub(crate) fn draw(&mut self) {
+        if !self.is_live {
+            return;
+        }
+        let columns = rustix::termios::tcgetwinsize(io::stderr());
+        let columns = columns.map_or(80, |size| usize::from(size.ws_col).max(20));
+        let rows = self.progress.rows(columns);
+        self.clear();
+        self.rows = rows.len();
+        line(&mut io::stderr(), &rows.join("\n"));
+    }
+
+    /// Removes the view.
+    pub(crate) fn clear(&mut self) {
+        if self.rows > 0 {
+            // A terminal that is gone needs no view.
+            let _ = write!(io::stderr(), "\r\x1b[{}A\x1b[J", self.rows);
+            self.rows = 0;
+        }
+    }
+
+    /// Prints the end of the batch.
+    pub(crate) fn end(
+        &mut self,
+        summary: &Summary,
+        directory: &BatchDirectory,
+        end: &BatchEnd,
+        code: ExitCode,
+    ) {
+        let results = directory.path().display();
+        match self.format {
+            Format::Json => {
+                // It is a whole document.
+                let _ = io::stdout().write_all(json_document(summary).as_bytes());
+            }
+            Format::StreamJson => {
+                let object = json!({"type": "result", "exit_code": code.0, "tasks": summary.tasks,
+                    "states": summary.states, "cost": summary.cost, "tokens": summary.tokens,
+                    "budget_spent": end.budget_spent, "drained": end.drained,
+                    "directory": directory.path()});
+                line(&mut io::stdout(), &object.to_string());
+            }
+            Format::Text => {
+                let mut text = format!("{}\nResults: {results}", summary.line());
+                if end.budget_spent {
+                    text.push_str(
+                        "\nThe budget is spent; use a larger `--max-cost` to run the rest",
+                    );
+                } else if end.drained {
+                    text.push_str("\nStopped; run the same command again to continue");
+                }
+                line(&mut io::stdout(), &text);
+            }
+        }
+    }
+}
+
+/// Writes a line. A closed pipe is not an error here.
+fn line(to: &mut impl io::Write, text: &str) {
+    let _ = to.write_all(format!("{text}\n").as_bytes()).and_then(|()| to.flush());
+}
