@@ -11,7 +11,7 @@ use crate::summary::checks;
 
 /// What models did with the same tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct ModelComparison {
     /// All tasks of a model together.
     pub models: Vec<ModelTotal>,
     /// Tasks that differ only in the model.
@@ -67,7 +67,7 @@ pub struct ComparedResult {
     pub seconds: f64,
 }
 
-impl Comparison {
+impl ModelComparison {
     /// Compares the results of a batch. Blocking.
     pub fn read(directory: &BatchDirectory) -> Self {
         let mut models: BTreeMap<String, ModelTotal> = BTreeMap::new();

@@ -24,7 +24,7 @@ mod summary;
 mod workspace;
 
 pub use apply::{ApplyEnd, ApplyForm, apply_results};
-pub use compare::{ComparedResult, ComparedTask, Comparison, ModelTotal};
+pub use compare::{ComparedResult, ComparedTask, ModelComparison, ModelTotal};
 pub use directory::{BatchDirectory, BatchLock, TaskDirectory};
 pub use error::BatchError;
 pub use for_each::{PlanTemplate, items, plan_lines};

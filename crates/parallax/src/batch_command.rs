@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_batch::{
-    ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, BatchLock, Comparison, Plan,
+    ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, BatchLock, ModelComparison, Plan,
     PlanTemplate, QueueEvent, QueueOptions, Serial, Summary, TaskRunner, TaskState, apply_results,
     items, plan_lines, run_queue,
 };
@@ -207,7 +207,7 @@ fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
             apply(&dir, &ids, form)
         }
         BatchAction::Compare { dir, json } => {
-            let comparison = Comparison::read(&BatchDirectory::open(&dir)?);
+            let comparison = ModelComparison::read(&BatchDirectory::open(&dir)?);
             print(&if json { json_document(&comparison) } else { comparison.text() });
             Ok(ExitCode::SUCCESS)
         }
