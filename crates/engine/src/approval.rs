@@ -1,11 +1,14 @@
 //! Approval requests and the handling of their responses.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Question};
 use parallax_protocol::ids::AskId;
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
+use parallax_protocol::policy::{ApprovalMode, Judge, RuleDraft, RuleKeeper, RuleScope, Taint};
 use parallax_protocol::tool::{Outcome, Preview, ToolError, ToolErrorKind, ToolKind};
 
 use crate::checkpointed_call::{changes_files, irreversible_changes};
@@ -28,6 +31,24 @@ impl Default for Approvals {
     fn default() -> Self {
         Self { lasting: true, permanent: false }
     }
+}
+
+/// Who decides about calls, and what was decided so far.
+pub(crate) struct ApprovalState {
+    pub(crate) judge: Arc<dyn Judge>,
+    /// How long approvals may apply.
+    pub(crate) approvals: Approvals,
+    /// Saves rules on disk.
+    pub(crate) rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    /// Whether the session started in `yolo`.
+    pub(crate) began_in_yolo: bool,
+    /// Whether `yolo` is active because a rule approved a plan, not because the user set it.
+    pub(crate) yolo_by_rule: bool,
+    /// Number of requests to the user, for ids.
+    pub(crate) asks: u64,
+    /// Changed tools that the user was warned about.
+    pub(crate) warned_tools: HashSet<String>,
+    pub(crate) taint: Taint,
 }
 
 /// The reason shown when a command that the sandbox denied something is offered to run again.
@@ -70,7 +91,7 @@ impl Session {
         if is_expansion {
             prepared.verdict.why = sandbox_denial_reason(&prepared.effects.permissions);
         }
-        let irreversible_changes = match &self.checkpoints {
+        let irreversible_changes = match &self.checkpoints.store {
             Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
                 let looking =
                     irreversible_changes(std::sync::Arc::clone(checkpoints), &prepared.effects);
@@ -79,10 +100,10 @@ impl Session {
             _ => Vec::new(),
         };
         // A call may need approval more than once.
-        self.asks += 1;
+        self.approval.asks += 1;
         let ask = match (prepared.again.runs, &prepared.again.arguments) {
             (0, None) => AskId::new(format!("ask-{}", call.id)),
-            _ => AskId::new(format!("ask-{}-{}", call.id, self.asks)),
+            _ => AskId::new(format!("ask-{}-{}", call.id, self.approval.asks)),
         };
         let mut asked = Ask {
             id: ask.clone(),
@@ -102,20 +123,21 @@ impl Session {
             not_undoable: irreversible_changes,
         };
         self.notify_hooks_of_approval(&asked);
-        if !self.keeps_file_texts
+        if !self.environment.keeps_file_texts
             && let Some(Preview::Diff(diff)) = &mut asked.preview
         {
             diff.texts = None;
         }
         self.hub.send(EventBody::Ask(Box::new(asked)));
         self.emit_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
-        board.exclusive = self.is_exclusive(call);
+        board.exclusive = self.registry.runs_alone(call);
         board.awaiting_approval.insert(ask, prepared);
     }
 
     fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<AskOutcome> {
-        let lasting =
-            self.approvals.lasting && !prepared.verdict.each_time && question != Question::AskUser;
+        let lasting = self.approval.approvals.lasting
+            && !prepared.verdict.each_time
+            && question != Question::AskUser;
         let has_rule = !prepared.rules.is_empty();
         let mut outcomes = vec![AskOutcome::ProceedOnce];
         let mut offer = |outcome, holds: bool| {
@@ -127,18 +149,21 @@ impl Session {
         let is_mcp = question == Question::Mcp;
         if question == Question::ExitPlanMode {
             // "Always" also allows the edits that carry out the plan.
-            offer(AskOutcome::ProceedAlways, self.approvals.lasting && self.trusted);
+            offer(
+                AskOutcome::ProceedAlways,
+                self.approval.approvals.lasting && self.environment.trusted,
+            );
             offer(AskOutcome::ModifyWithEditor, true);
             offer(AskOutcome::Cancel, true);
             return outcomes;
         }
         offer(
             AskOutcome::ProceedAlways,
-            lasting && (has_rule || (is_edit && self.trusted)) && !is_mcp,
+            lasting && (has_rule || (is_edit && self.environment.trusted)) && !is_mcp,
         );
         offer(AskOutcome::ProceedAlwaysTool, lasting && has_rule && is_mcp);
         offer(AskOutcome::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
-        let permanent = lasting && has_rule && self.approvals.permanent;
+        let permanent = lasting && has_rule && self.approval.approvals.permanent;
         offer(AskOutcome::ProceedAlwaysAndSave, permanent);
         offer(AskOutcome::ModifyWithEditor, is_edit);
         offer(AskOutcome::Cancel, true);
@@ -216,7 +241,11 @@ impl Session {
             _ => RuleScope::Session,
         };
         let scope = decide.scope.unwrap_or(asked_for);
-        if is_edit && self.trusted && decide.rule.is_none() && scope == RuleScope::Session {
+        if is_edit
+            && self.environment.trusted
+            && decide.rule.is_none()
+            && scope == RuleScope::Session
+        {
             self.inbox.mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
             self.inbox.emit_state();
             return None;
@@ -232,8 +261,8 @@ impl Session {
         if rule.modes.is_empty() {
             rule.modes = offered.map(|offered| offered.modes.clone()).unwrap_or_default();
         }
-        match self.judge.with_rule(&rule) {
-            Ok(judge) => self.judge = judge,
+        match self.approval.judge.with_rule(&rule) {
+            Ok(judge) => self.approval.judge = judge,
             Err(why) => {
                 self.inbox.notice(Level::Error, format!("Failed to apply the rule: {why}"));
                 return None;
@@ -248,7 +277,9 @@ impl Session {
     }
 
     async fn save(&mut self, rule: RuleDraft, scope: RuleScope) {
-        let Some(keeper) = self.rule_keeper.clone().filter(|_| self.approvals.permanent) else {
+        let Some(keeper) =
+            self.approval.rule_keeper.clone().filter(|_| self.approval.approvals.permanent)
+        else {
             let text = "The rule applies to this session only. Set \
                 `security.enablePermanentToolApproval` to save rules on disk";
             self.inbox.notice(Level::Warning, text);

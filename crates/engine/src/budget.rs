@@ -158,11 +158,11 @@ impl Drop for TurnTimer {
 impl Session {
     /// Starts the timer of the turn. In a nested session the outer timer ends both.
     fn start_timer(&mut self, cancel: &CancellationToken) -> Option<TurnTimer> {
-        self.timed_out = Arc::default();
+        self.current.timed_out = Arc::default();
         if self.budget.inner {
             return None;
         }
-        let (timed_out, cancel) = (Arc::clone(&self.timed_out), cancel.clone());
+        let (timed_out, cancel) = (Arc::clone(&self.current.timed_out), cancel.clone());
         let ledger = self.budget.ledger();
         Some(TurnTimer(tokio::spawn(async move {
             // The cell is new, so the turn has not timed out before.
@@ -174,21 +174,21 @@ impl Session {
     /// Saves limits that the user set, so that a resumed session has them. A session without a
     /// prompt has no journal yet; its limits wait.
     pub(crate) fn save_budgets(&mut self) {
-        if self.history.len() == 0 {
+        if self.conversation.history.len() == 0 {
             return;
         }
         for record in std::mem::take(&mut self.inbox.set_budgets) {
-            self.history.record(&Record::Budget(record));
+            self.conversation.history.record(&Record::Budget(record));
         }
     }
 
     /// Saves the requests that ended. A session without a prompt has no journal yet.
     pub(crate) fn save_requests(&mut self) {
-        if self.budget.inner || self.history.len() == 0 {
+        if self.budget.inner || self.conversation.history.len() == 0 {
             return;
         }
         for record in self.budget.ledger.take_unrecorded() {
-            self.history.record(&Record::Request(record));
+            self.conversation.history.record(&Record::Request(record));
         }
     }
 
@@ -197,18 +197,21 @@ impl Session {
     pub(crate) fn save_spending(&mut self) {
         self.save_requests();
         let requests = self.budget.ledger.requests();
-        if self.budget.inner || requests == self.budget.saved_requests || self.history.len() == 0 {
+        if self.budget.inner
+            || requests == self.budget.saved_requests
+            || self.conversation.history.len() == 0
+        {
             return;
         }
         self.budget.saved_requests.clone_from(&requests);
         let Spending { cost, tokens, .. } = self.budget.ledger.total();
         let record = SpentRecord { time: now(), cost, tokens, requests };
-        self.history.record(&Record::Spent(record));
+        self.conversation.history.record(&Record::Spent(record));
     }
 
     /// Whether the price of the model is known, if cost is limited.
     pub(crate) fn can_enforce_cost(&self, model: &str) -> bool {
-        !self.budget.ledger.limits_cost() || self.model.catalog().price(model).is_some()
+        !self.budget.ledger.limits_cost() || self.client.model.catalog().price(model).is_some()
     }
 
     /// Checks that another request may be sent to the model. Asks the user to raise a spent budget

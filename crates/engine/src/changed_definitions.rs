@@ -7,8 +7,8 @@ use crate::session::Session;
 impl Session {
     /// Reloads the definitions and reports changes. `turn` counts the turns of this process.
     pub(crate) async fn refresh_definitions(&mut self, turn: u64) {
-        let agents = self.subagents.as_ref().map(|subagents| {
-            subagents.begin_turn(self.turn);
+        let agents = self.agents.subagents.as_ref().map(|subagents| {
+            subagents.begin_turn(self.conversation.turn);
             Arc::clone(&subagents.agents)
         });
         let tools = self.registry.source();
@@ -16,7 +16,7 @@ impl Session {
             return;
         }
         // Runs left by an earlier process; runs interrupted in this one were already reported.
-        let left = turn == 1 && self.history.len() > 0;
+        let left = turn == 1 && self.conversation.history.len() > 0;
         let looking = tokio::task::spawn_blocking(move || {
             let mut told = agents.as_ref().map(|agents| agents.refresh()).unwrap_or_default();
             told.extend(tools.iter().flat_map(|tools| tools.refresh()));
@@ -25,7 +25,7 @@ impl Session {
         });
         match self.inbox.while_receiving(looking).await {
             Ok((kept, told)) => {
-                self.interrupted_work = kept;
+                self.conversation.interrupted_work = kept;
                 for (level, text) in told {
                     self.inbox.notice(level, text);
                 }

@@ -38,6 +38,8 @@ use self::masking::MaskingLimits;
 use self::split::Split;
 use self::summary::{HistoryFacts, PinnedResults};
 use self::thresholds::{SummaryUsefulness, goal, is_gain};
+use crate::context_manager::ContextManager;
+use crate::conversation::Conversation;
 use crate::inbox::ContextEdit;
 use crate::invariants;
 use crate::session::Session;
@@ -169,18 +171,20 @@ impl Session {
         self.warn_low_threshold(mark, window);
         if tokens > window {
             self.compact(CompactionCause::Overflow, None, cancel).await;
-        } else if tokens >= mark.max(self.compacting.next_threshold) && !self.compacting.is_paused {
+        } else if tokens >= mark.max(self.context.compacting.next_threshold)
+            && !self.context.compacting.is_paused
+        {
             // Slightly above the threshold, do not wait for a summary that is still being written.
             let patient = tokens < (mark + mark / 4).min(window - window / 10);
-            if !(patient && self.is_summary_running()) {
+            if !(patient && self.context.is_summary_running()) {
                 self.compact(CompactionCause::Threshold, None, cancel).await;
             }
-        } else if tokens >= (mark / 2).min(self.compacting.room.masking_threshold()) {
-            if self.compacting.should_scan(tokens) {
-                self.mask_old_results(mark.max(self.compacting.next_threshold)).await;
+        } else if tokens >= (mark / 2).min(self.context.compacting.room.masking_threshold()) {
+            if self.context.compacting.should_scan(tokens) {
+                self.mask_old_results(mark.max(self.context.compacting.next_threshold)).await;
             }
-            if tokens >= mark.max(self.compacting.next_threshold) / 5 * 4
-                && !self.compacting.is_paused
+            if tokens >= mark.max(self.context.compacting.next_threshold) / 5 * 4
+                && !self.context.compacting.is_paused
             {
                 self.start_background_summary(&model, mark).await;
             }
@@ -193,7 +197,7 @@ impl Session {
         let ContextUsed { tokens, window } = self.context(model);
         let mark = self.mark(window);
         self.inbox.compactions.is_empty()
-            && tokens < (mark / 2).min(self.compacting.room.masking_threshold())
+            && tokens < (mark / 2).min(self.context.compacting.room.masking_threshold())
     }
 
     /// Compacts after the service rejected the request as too long. Returns whether the history is
@@ -210,10 +214,10 @@ impl Session {
             self.apply_edit(wanted, &cancel).await;
             self.inbox.compacting = None;
             self.save_spending();
-            let store = self.history.store();
+            let store = self.conversation.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
             if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
-                self.history.record_storage_error(error.message);
+                self.conversation.history.record_storage_error(error.message);
             }
             self.report_storage_error();
         }
@@ -222,7 +226,7 @@ impl Session {
     async fn apply_edit(&mut self, wanted: ContextEdit, cancel: &CancellationToken) {
         match wanted {
             ContextEdit::Compact { focus } => {
-                self.compacting.is_paused = false;
+                self.context.compacting.is_paused = false;
                 self.compact(CompactionCause::Manual, focus, cancel).await;
             }
             ContextEdit::DropResults(places) => self.drop_results(places).await,
@@ -230,13 +234,13 @@ impl Session {
             ContextEdit::Pin(place, on) => self.pin(place, on),
             ContextEdit::UndoCompaction => {
                 let before = self.current_tokens();
-                let undone = self.history.undo_compaction();
-                self.compacting.is_paused |= undone;
-                self.compacting.job = None;
-                if let (true, Some(context)) = (undone, &self.folder_context) {
-                    context.resume(&contents_of(self.history.view()));
+                let undone = self.conversation.history.undo_compaction();
+                self.context.compacting.is_paused |= undone;
+                self.context.compacting.job = None;
+                if let (true, Some(context)) = (undone, &self.context.folder_context) {
+                    context.resume(&contents_of(self.conversation.history.view()));
                 }
-                self.forget_editor_context();
+                self.context.forget_editor_context();
                 let remark = (!undone).then(|| "there is no compaction to undo".to_owned());
                 let after = self.current_tokens();
                 self.emit_compaction(Compaction {
@@ -272,8 +276,11 @@ impl Session {
         let model = self.main_model();
         let window = self.context(&model).window;
         let mark = self.mark(window);
-        let mut reach =
-            MaskingLimits { min_masked: 0, notes: true, ..self.compacting.room.reach(mark) };
+        let mut reach = MaskingLimits {
+            min_masked: 0,
+            notes: true,
+            ..self.context.compacting.room.reach(mark)
+        };
         let mut material = self.material(reach).await;
         let before = material.before;
         // A request that the service refused although it fits our window must shrink a lot, since
@@ -293,7 +300,8 @@ impl Session {
             let split = Split::by_size(&material.short, material.active, budget, ANSWERS);
             let pays = split.is_some_and(|split| material.pays(split));
             let asks = cause != CompactionCause::Threshold
-                || (pays || self.compacting.job.is_some()) && self.compacting.accounts.is_due();
+                || (pays || self.context.compacting.job.is_some())
+                    && self.context.compacting.accounts.is_due();
             if asks
                 && let Some((view, made, why)) =
                     self.summarized_view(&material, split, focus, &model, cancel).await
@@ -331,7 +339,7 @@ impl Session {
             material = self.material(reach).await;
             let split = Split::by_size(&material.short, material.active, 0, 1);
             if let Some(split) = split {
-                let view = self.mechanical_view(&material, split);
+                let view = self.conversation.mechanical_view(&material, split);
                 if material.estimate(&view) < material.estimate(&shorter) {
                     (shorter, how) = (view, Some(CompactionHow::Mechanical));
                 }
@@ -343,7 +351,7 @@ impl Session {
         let after = material.estimate(&shorter);
         let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
         else {
-            self.compacting.next_threshold = before + mark / 4;
+            self.context.compacting.next_threshold = before + mark / 4;
             let why =
                 format!("{NOTHING_TO_COMPRESS} The history is short, or all of it is recent.");
             self.emit_compaction(unchanged(cause, before, &why));
@@ -357,42 +365,36 @@ impl Session {
             ));
         }
         self.take(shorter, how, before, after);
-        self.compacting.learn(cause, (before, after), mark, window);
+        self.context.compacting.learn(cause, (before, after), mark, window);
         self.warn_above_threshold(cause, after, mark);
         self.emit_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
 
     fn take(&mut self, view: Vec<ViewEntry>, how: CompactionHow, before: u64, after: u64) {
-        let job = self.compacting.job.take();
-        self.history.compact(view, how, before, after);
+        let job = self.context.compacting.job.take();
+        self.conversation.history.compact(view, how, before, after);
         // A background summary stays valid if only results were masked.
-        self.compacting.job = job.filter(|_| how == CompactionHow::Results).map(|mut job| {
-            job.epoch = self.history.epoch();
-            job
-        });
+        self.context.compacting.job =
+            job.filter(|_| how == CompactionHow::Results).map(|mut job| {
+                job.epoch = self.conversation.history.epoch();
+                job
+            });
         self.drop_lost_context();
         self.report_storage_error();
     }
 
     /// Lets directory context that the history no longer contains be added again.
     pub(crate) fn drop_lost_context(&self) {
-        if let Some(context) = &self.folder_context {
-            context.keep_what_is_in(&contents_of(self.history.view()));
+        if let Some(context) = &self.context.folder_context {
+            context.keep_what_is_in(&contents_of(self.conversation.history.view()));
         }
-        self.forget_editor_context();
-    }
-
-    /// The history may not contain what was said about the editor any more.
-    pub(crate) fn forget_editor_context(&self) {
-        if let Some(context) = &self.editor_context {
-            context.reset();
-        }
+        self.context.forget_editor_context();
     }
 
     /// Masks old results alone once there are enough of them.
     async fn mask_old_results(&mut self, mark: u64) {
-        let reach = self.compacting.room.reach(mark);
+        let reach = self.context.compacting.room.reach(mark);
         let material = self.material(reach).await;
         let (before, after) = (material.before, material.estimate(&material.short));
         if !is_gain(before, after) {
@@ -419,11 +421,11 @@ impl Session {
         let model = self.main_model();
         let ContextUsed { tokens: before, window } = self.context(&model);
         let fixed = self.fixed_tokens();
-        let view = self.history.view().to_vec();
+        let view = self.conversation.history.view().to_vec();
         let kinds = self.registry.kinds();
         let short = self.shortened(&view, reach).await;
         let active =
-            self.prompts.marks().last().and_then(|mark| {
+            self.conversation.prompts.marks().last().and_then(|mark| {
                 view.iter().position(|entry| entry.origin.place() == Some(mark.at))
             });
         CompactionInput {
@@ -443,9 +445,9 @@ impl Session {
         view: &[ViewEntry],
         reach: MaskingLimits,
     ) -> Option<Vec<ViewEntry>> {
-        let keep_output = self.compacting.room.keep_output.clone();
+        let keep_output = self.context.compacting.room.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.registry.kinds());
-        let pins = self.history.pins().clone();
+        let pins = self.conversation.history.pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             masking::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
         });
@@ -455,9 +457,9 @@ impl Session {
     /// The view with the newest results reduced by `over` tokens; `None` when there is nothing to
     /// mask.
     async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
-        let keep_output = self.compacting.room.keep_output.clone();
+        let keep_output = self.context.compacting.room.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.registry.kinds());
-        let pins = self.history.pins().clone();
+        let pins = self.conversation.history.pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             masking::mask_newest_results(&entries, over, &kinds, &pins, keep_output.as_ref())
         });
@@ -473,9 +475,9 @@ impl Session {
         model: &str,
         cancel: &CancellationToken,
     ) -> Option<(Vec<ViewEntry>, CompactionHow, Option<String>)> {
-        let ahead = match self.compacting.job.take() {
-            Some(job) if focus.is_none() && job.epoch == self.history.epoch() => {
-                self.written(job, material, cancel).await
+        let ahead = match self.context.compacting.job.take() {
+            Some(job) if focus.is_none() && job.epoch == self.conversation.history.epoch() => {
+                self.inbox.written(job, material, cancel).await
             }
             _ => None,
         };
@@ -490,7 +492,7 @@ impl Session {
         };
         match snapshot {
             Ok(snapshot) => {
-                let facts = self.facts(material, split);
+                let facts = self.conversation.facts(material, split);
                 let view = summary::replace(&material.short, split, &facts, &snapshot);
                 Some((view, CompactionHow::Snapshot, None))
             }
@@ -498,7 +500,7 @@ impl Session {
             Err(why) => {
                 let remark = format!("the model wrote no summary ({why}), so the program did");
                 Some((
-                    self.mechanical_view(material, split),
+                    self.conversation.mechanical_view(material, split),
                     CompactionHow::Mechanical,
                     Some(remark),
                 ))
@@ -514,24 +516,35 @@ impl Session {
         focus: Option<String>,
         model: &str,
     ) -> model_summary::SummaryRequest {
-        let name = self.model.catalog().utility(model_summary::ROLE, model);
-        let window = self.model.catalog().limits(&name).context;
+        let name = self.client.model.catalog().utility(model_summary::ROLE, model);
+        let window = self.client.model.catalog().limits(&name).context;
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
         let whole = material.view.iter().take(split.tail);
         model_summary::SummaryRequest {
             model: Arc::new(
-                UsageTrackingModel::new(Arc::clone(&self.model), self.hub.clone())
+                UsageTrackingModel::new(Arc::clone(&self.client.model), self.hub.clone())
                     .counted(self.budget.ledger()),
             ),
             name,
-            alias: self.model.catalog().utility_alias(model_summary::ROLE, model),
+            alias: self.client.model.catalog().utility_alias(model_summary::ROLE, model),
             transcript: transcript::transcript(whole, characters),
             limit: material.summary_limit(split),
             focus,
-            probe: self.compacting.room.probe,
+            probe: self.context.compacting.room.probe,
         }
     }
+}
 
+impl ContextManager {
+    /// The history may not contain what was said about the editor any more.
+    pub(crate) fn forget_editor_context(&self) {
+        if let Some(context) = &self.editor_context {
+            context.reset();
+        }
+    }
+}
+
+impl Conversation {
     fn mechanical_view(&self, material: &CompactionInput, split: Split) -> Vec<ViewEntry> {
         let calls = call_results::answered(material.view.iter().map(|entry| &entry.content));
         let characters = usize::try_from(material.summary_limit(split)).unwrap_or(usize::MAX);

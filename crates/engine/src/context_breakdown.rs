@@ -9,6 +9,7 @@ use parallax_protocol::context::{
 use parallax_protocol::event::{ContextUsed, EventBody};
 
 use crate::compaction::{CallResult, answered, call_title, result_place};
+use crate::conversation::Conversation;
 use crate::session::Session;
 use crate::tokens;
 use crate::view::{EntryOrigin, ViewEntry};
@@ -55,14 +56,14 @@ impl Session {
         let mut sums = TokenSums::default();
         let mut in_system = 0;
         let mut in_preface = 0;
-        for source in &self.sources {
+        for source in &self.context.sources {
             *(if source.in_system { &mut in_system } else { &mut in_preface }) += source.tokens;
             sums.add(BlockKind::Memory, Some(source.name.clone()), source.tokens);
         }
         let (system, tools) = self.fixed_token_parts();
         sums.add(BlockKind::System, None, system.saturating_sub(in_system));
         sums.add(BlockKind::Tools, None, tools);
-        let view = self.history.view();
+        let view = self.conversation.history.view();
         let mut environment = 0;
         for entry in view {
             environment += add_entry(entry, &mut sums);
@@ -78,12 +79,18 @@ impl Session {
             window,
             mark,
             blocks: sums.blocks(),
-            items: self.context_items(view, &results),
+            items: self.conversation.context_items(view, &results),
         }
     }
+}
 
+impl Conversation {
     /// The results, newest first; summarized ones only when pinned.
-    fn context_items(&self, view: &[ViewEntry], results: &[CallResult]) -> Vec<ContextItem> {
+    pub(crate) fn context_items(
+        &self,
+        view: &[ViewEntry],
+        results: &[CallResult],
+    ) -> Vec<ContextItem> {
         let pins = self.history.pins();
         let originals = answered(self.history.contents().iter());
         let mut shown: BTreeMap<ResultPlace, &CallResult> = BTreeMap::new();

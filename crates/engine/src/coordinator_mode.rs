@@ -4,6 +4,7 @@
 use parallax_protocol::agent::COORDINATION;
 use parallax_protocol::tool::{ToolError, ToolErrorKind, ToolKind, ToolSpec};
 
+use crate::current_turn::CurrentTurn;
 use crate::session::Session;
 
 /// Whether a coordinator may use the tool.
@@ -24,13 +25,15 @@ pub(crate) fn has(spec: &ToolSpec) -> bool {
 impl Session {
     /// Enables coordinator mode if the prompt starts with its marker.
     pub(crate) fn update_coordinator_mode(&mut self, prompt: &str) {
-        let coordinates = self.role.is_none() && prompt.starts_with(COORDINATION);
-        if self.is_coordinator != coordinates {
-            self.is_coordinator = coordinates;
-            self.declared = None;
+        let coordinates = self.agents.role.is_none() && prompt.starts_with(COORDINATION);
+        if self.current.is_coordinator != coordinates {
+            self.current.is_coordinator = coordinates;
+            self.client.declared = None;
         }
     }
+}
 
+impl CurrentTurn {
     /// The error for a tool that a coordinator may not use.
     pub(crate) fn coordinator_denial(&self, spec: &ToolSpec) -> Option<ToolError> {
         (self.is_coordinator && !has(spec)).then(|| {

@@ -13,12 +13,12 @@ impl Session {
         if added.is_empty() {
             return;
         }
-        let describe = std::sync::Arc::clone(&self.describe_directories);
+        let describe = std::sync::Arc::clone(&self.environment.describe_directories);
         let describing = tokio::task::spawn_blocking(move || describe(&added));
         // A panic there is a bug; tools find the directory anyway.
         let text = self.inbox.while_receiving(describing).await.unwrap_or_default();
         if !text.is_empty() {
-            self.preface = Some(match self.preface.take() {
+            self.conversation.preface = Some(match self.conversation.preface.take() {
                 Some(preface) => format!("{preface}\n\n{text}"),
                 None => text,
             });
@@ -28,13 +28,14 @@ impl Session {
     /// Records the directories in the journal if they changed. A session without a prompt is not on
     /// disk yet, so this follows one.
     pub(crate) fn record_directories(&mut self) {
-        if self.role.is_some() {
+        if self.agents.role.is_some() {
             return;
         }
-        let directories: Vec<_> = (self.workspace)().into_iter().skip(1).collect();
-        if directories != self.directories {
-            self.directories.clone_from(&directories);
-            self.history
+        let directories: Vec<_> = (self.environment.workspace)().into_iter().skip(1).collect();
+        if directories != self.conversation.directories {
+            self.conversation.directories.clone_from(&directories);
+            self.conversation
+                .history
                 .record(&Record::Directories(DirectoriesRecord { time: now(), directories }));
         }
     }

@@ -44,7 +44,7 @@ impl Session {
         // Each model is left at most once.
         for _ in 0..4 {
             let model = self.main_model();
-            let Some((cause, message)) = self.models.outage(&model) else { return Ok(()) };
+            let Some((cause, message)) = self.router.models.outage(&model) else { return Ok(()) };
             match self.replace(&model, cause, &message, cancel).await? {
                 FallbackResult::Switched => {}
                 // It may respond again; if not, that is reported.
@@ -63,12 +63,12 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<FallbackResult, EndReason> {
         let model = self.main_model();
-        let retried = self.model.catalog().retries_next_prompt(&model, self.chooses());
-        self.models.mark_failed(&model, cause, &failure.message, retried);
+        let retried = self.client.model.catalog().retries_next_prompt(&model, self.chooses());
+        self.router.models.mark_failed(&model, cause, &failure.message, retried);
         let message = failure.message.clone();
         let result = self.replace(&model, cause, &message, cancel).await?;
         if matches!(result, FallbackResult::NoModel)
-            && self.routing.fallback == FallbackPolicy::Ask
+            && self.router.routing.fallback == FallbackPolicy::Ask
             && let Some(other) = self.fallback_model(&model, Some(cause))
         {
             failure
@@ -84,14 +84,14 @@ impl Session {
         model: &str,
         cause: Option<FallbackCause>,
     ) -> Option<FallbackModel> {
-        let mut chain = self.model.catalog().fallback_models(model, self.chooses());
+        let mut chain = self.client.model.catalog().fallback_models(model, self.chooses());
         chain.retain(|other| other.only.is_none() || other.only == cause);
-        let ready = chain.iter().find(|other| self.models.is_ready(&other.model));
+        let ready = chain.iter().find(|other| self.router.models.is_ready(&other.model));
         // The last resort is tried once per turn, whatever is known about it.
         let last = || {
-            chain
-                .iter()
-                .find(|other| other.last_resort && !self.models.failed_this_turn(&other.model))
+            chain.iter().find(|other| {
+                other.last_resort && !self.router.models.failed_this_turn(&other.model)
+            })
         };
         ready.or_else(last).cloned()
     }
@@ -118,16 +118,18 @@ impl Session {
         };
         // A plan changes nothing, so it is enough to report the model.
         let free = auto_fallback.covers(cause) || self.inbox.mode == ApprovalMode::Plan;
-        match self.routing.fallback {
+        match self.router.routing.fallback {
             FallbackPolicy::Off => return Ok(FallbackResult::NoModel),
             FallbackPolicy::Auto => {}
             FallbackPolicy::Ask if free => {}
-            FallbackPolicy::Ask if !self.interactive => return Ok(FallbackResult::NoModel),
+            FallbackPolicy::Ask if !self.environment.interactive => {
+                return Ok(FallbackResult::NoModel);
+            }
             FallbackPolicy::Ask => match self.request_switch(&fallback, cancel).await? {
                 AskOutcome::ProceedOnce => fallback.agreed = true,
                 AskOutcome::ProceedAlways => (fallback.agreed, fallback.lasting) = (true, true),
                 AskOutcome::Retry => {
-                    self.models.mark_available(model);
+                    self.router.models.mark_available(model);
                     return Ok(FallbackResult::Retry);
                 }
                 _ => return Ok(FallbackResult::NoModel),
@@ -164,10 +166,10 @@ impl Session {
         fallback: &Fallback,
         cancel: &CancellationToken,
     ) -> Result<AskOutcome, EndReason> {
-        self.asks += 1;
+        self.approval.asks += 1;
         let why = fallback.message.clone();
         let ask = Ask::of_session(
-            AskId::new(format!("ask-model-{}", self.asks)),
+            AskId::new(format!("ask-model-{}", self.approval.asks)),
             "model",
             format!(
                 "`{}` {}. Use `{}` instead?",

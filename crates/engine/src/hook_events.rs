@@ -2,25 +2,29 @@
 //! requests. Model requests are in `model_hooks`.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::content::{Part, Role};
 use parallax_protocol::event::{
     Ask, CompactionCause, EndReason, EventBody, Failure, FailureKind, ItemDone, Level,
 };
-use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
+use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
 use parallax_protocol::tool::{FileDiff, Outcome, ToolError, ToolErrorKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinSet};
 
+use crate::conversation::Conversation;
 use crate::event_bus::EventBus;
 use crate::hook_views::{asked, tool_response};
 use crate::inbox::TurnInput;
+use crate::registry::Registry;
 use crate::scheduler::add_note;
 use crate::session::Session;
+use crate::session::SessionEnvironment;
 use crate::tool_batch::{CallSummary, ToolBatch, ToolCall};
 
 /// How often hooks may send the agent back to work within one turn.
@@ -32,6 +36,31 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Prefix of the reason in the result of a call that ends the run.
 pub(crate) const STOP_PREFIX: &str = "Agent execution stopped by hook: ";
+
+/// The user's hooks and what they did.
+pub(crate) struct HookRunner {
+    pub(crate) user: Option<Arc<dyn Hooks>>,
+    /// The tools that hooks selected for the newest response; `None`: all.
+    pub(crate) chosen_tools: Option<Vec<String>>,
+    /// The running session-start hooks.
+    pub(crate) starting: JoinSet<HookOutcome>,
+    /// The running notification hooks.
+    notified: JoinSet<()>,
+    /// The context that session-start hooks add to the first prompt.
+    pub(crate) hook_context: Option<String>,
+}
+
+impl HookRunner {
+    pub(crate) fn new(user: Option<Arc<dyn Hooks>>) -> Self {
+        Self {
+            user,
+            chosen_tools: None,
+            starting: JoinSet::new(),
+            notified: JoinSet::new(),
+            hook_context: None,
+        }
+    }
+}
 
 /// What `BeforeTool` hooks changed about a call.
 #[derive(Default)]
@@ -45,7 +74,7 @@ pub(crate) struct BeforeToolResult {
 impl Session {
     /// Runs the hooks of an event and shows their messages to the user.
     pub(crate) async fn hook(&mut self, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
-        let Some(hooks) = self.hooks.clone() else { return HookOutcome::default() };
+        let Some(hooks) = self.hooks.user.clone() else { return HookOutcome::default() };
         if !hooks.listens(call.event, call.chunk) {
             return HookOutcome::default();
         }
@@ -68,11 +97,11 @@ impl Session {
     /// Runs the session-start hooks in the background; the first prompt waits for them and includes
     /// the context they add.
     pub(crate) fn run_start_hooks(&mut self) {
-        let Some(hooks) = self.hooks.clone() else { return };
+        let Some(hooks) = self.hooks.user.clone() else { return };
         if !hooks.listens(HookEvent::SessionStart, false) {
             return;
         }
-        let source = match (self.history.len() > 0, self.replaces) {
+        let source = match (self.conversation.history.len() > 0, self.environment.replaces) {
             (true, _) => "resume",
             (false, true) => "clear",
             (false, false) => "startup",
@@ -82,7 +111,7 @@ impl Session {
         let call = HookCall::new(HookEvent::SessionStart, source, input);
         let names = hooks.titles(&call);
         let hub = self.hub.clone();
-        self.starting.spawn(async move {
+        self.hooks.starting.spawn(async move {
             told(&hub, names, hooks.run(call, CancellationToken::new())).await
         });
     }
@@ -91,16 +120,16 @@ impl Session {
     pub(crate) fn started(&mut self, joined: Option<Result<HookOutcome, JoinError>>) {
         if let Some(Ok(outcome)) = joined {
             self.emit_hook_messages(&outcome);
-            self.hook_context = outcome.context;
+            self.hooks.hook_context = outcome.context;
         }
     }
 
     /// Waits for the session-start hooks.
     async fn wait_for_start_hooks(&mut self, cancel: &CancellationToken) {
-        if self.starting.is_empty() {
+        if self.hooks.starting.is_empty() {
             return;
         }
-        let starting = &mut self.starting;
+        let starting = &mut self.hooks.starting;
         let waiting = async {
             tokio::select! {
                 biased;
@@ -128,7 +157,7 @@ impl Session {
 
     /// Runs the session-end hooks.
     pub(crate) async fn run_end_hooks(&mut self) {
-        self.starting.abort_all();
+        self.hooks.starting.abort_all();
         let mut input = Object::new();
         let reason = if self.inbox.cleared { "clear" } else { "exit" };
         input.insert("reason".to_owned(), reason.into());
@@ -151,7 +180,7 @@ impl Session {
             );
             self.inbox.notice(Level::Warning, text);
         }
-        let notified = &mut self.notified;
+        let notified = &mut self.hooks.notified;
         let ended = async { while notified.join_next().await.is_some() {} };
         tokio::select! {
             ended = tokio::time::timeout(SHUTDOWN_TIMEOUT, ended) => drop(ended),
@@ -178,15 +207,15 @@ impl Session {
                 return reason;
             }
             let input = object(json!({
-                "prompt": text, "prompt_response": self.answered(), "stop_hook_active": number > 0,
+                "prompt": text, "prompt_response": self.conversation.answered(), "stop_hook_active": number > 0,
             }));
             let after = self.hook(HookCall::new(HookEvent::AfterAgent, "", input), cancel).await;
             if after.given("clearContext") == Some(&Value::Bool(true)) {
                 self.save_spending();
                 // The next prompt includes the session context again.
-                self.preface = self.context_of_dropped_prompts(0);
-                self.history.truncate(0);
-                self.prompts.truncate(0);
+                self.conversation.preface = self.conversation.context_of_dropped_prompts(0);
+                self.conversation.history.truncate(0);
+                self.conversation.prompts.truncate(0);
                 self.drop_lost_context();
             }
             match (after.stop.clone(), after.denial()) {
@@ -244,15 +273,6 @@ impl Session {
         self.run_prompt(prompt, cancel).await
     }
 
-    /// The model's text since the newest prompt, over all continuations.
-    fn answered(&self) -> String {
-        let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
-        let contents = self.history.contents().get(at..).unwrap_or_default();
-        let said = contents.iter().filter(|content| content.role() == Role::Model);
-        let texts = said.filter_map(|content| Some(content.open().ok()?.visible_text()));
-        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
-    }
-
     /// Runs the `BeforeTool` hooks. `None`: they rejected the call, and it is finished.
     pub(crate) async fn run_before_tool_hooks(
         &mut self,
@@ -261,9 +281,9 @@ impl Session {
         index: usize,
         cancel: &CancellationToken,
     ) -> Option<BeforeToolResult> {
-        let mut input = self.tool_input(call);
+        let mut input = self.registry.tool_input(call);
         input.insert("tool_input".to_owned(), Value::Object(call.args.clone().unwrap_or_default()));
-        let subject = self.tool_name(call);
+        let subject = self.registry.tool_name(call);
         let outcome = self.hook(HookCall::new(HookEvent::BeforeTool, subject, input), cancel).await;
         let refused = match (&outcome.stop, outcome.denial()) {
             (Some(stop), _) => Some((
@@ -295,20 +315,6 @@ impl Session {
         Some(BeforeToolResult { arguments, asks })
     }
 
-    /// Requires approval because a hook asked for it.
-    pub(crate) fn require_approval_for_hook(&self, verdict: &mut Verdict, why: &str) {
-        if verdict.decision == Decision::Deny {
-            return;
-        }
-        verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
-        verdict.each_time = true;
-        "hook".clone_into(&mut verdict.rule);
-        why.clone_into(&mut verdict.why);
-        if !self.interactive {
-            verdict.why.push_str(" (a hook requires approval, but no user is present)");
-        }
-    }
-
     /// Runs the `AfterTool` hooks, which may change the result or request a replacement call.
     pub(crate) async fn run_after_tool_hooks(
         &mut self,
@@ -320,14 +326,14 @@ impl Session {
         let wants = |hooks: &std::sync::Arc<dyn parallax_protocol::hooks::Hooks>| {
             hooks.listens(HookEvent::AfterTool, false)
         };
-        if !self.hooks.as_ref().is_some_and(wants) {
+        if !self.hooks.user.as_ref().is_some_and(wants) {
             return None;
         }
-        let mut input = self.tool_input(call);
+        let mut input = self.registry.tool_input(call);
         let used = arguments.or(call.args.as_ref()).cloned().unwrap_or_default();
         input.insert("tool_input".to_owned(), Value::Object(used));
-        let subject = self.tool_name(call);
-        let response = tool_response(outcome, &subject, self.is_build_file);
+        let subject = self.registry.tool_name(call);
+        let response = tool_response(outcome, &subject, self.checkpoints.is_build_file);
         input.insert("tool_response".to_owned(), Value::Object(response));
         let hooked = self.hook(HookCall::new(HookEvent::AfterTool, subject, input), cancel).await;
         if let Some(stop) = &hooked.stop {
@@ -356,7 +362,7 @@ impl Session {
 
     /// Notifies hooks of an approval request, without waiting for them.
     pub(crate) fn notify_hooks_of_approval(&mut self, ask: &Ask) {
-        let Some(hooks) = self.hooks.clone() else { return };
+        let Some(hooks) = self.hooks.user.clone() else { return };
         if !hooks.listens(HookEvent::Notification, false) {
             return;
         }
@@ -387,37 +393,64 @@ impl Session {
 
     /// Runs hooks in the background.
     fn spawn_hooks(&mut self, call: HookCall) {
-        let Some(hooks) = self.hooks.clone().filter(|hooks| hooks.listens(call.event, false))
+        let Some(hooks) = self.hooks.user.clone().filter(|hooks| hooks.listens(call.event, false))
         else {
             return;
         };
         // They may outlive the turn, but not their own time limit.
-        while self.notified.try_join_next().is_some() {}
+        while self.hooks.notified.try_join_next().is_some() {}
         let cancel = CancellationToken::new();
         let (hub, ids) = (self.hub.clone(), self.inbox.notice_ids());
-        self.notified.spawn(async move {
+        self.hooks.notified.spawn(async move {
             let outcome = hooks.run(call, cancel).await;
             for ((level, text), item) in outcome.messages.into_iter().zip(ids) {
                 hub.send(EventBody::ItemDone { item, done: ItemDone::Notice { level, text } });
             }
         });
     }
+}
 
-    fn tool_name(&self, call: &ToolCall) -> String {
-        self.registry
-            .get(&call.name)
-            .map_or_else(|| call.name.clone(), |tool| tool.spec().name.clone())
+impl Conversation {
+    /// The model's text since the newest prompt, over all continuations.
+    pub(crate) fn answered(&self) -> String {
+        let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
+        let contents = self.history.contents().get(at..).unwrap_or_default();
+        let said = contents.iter().filter(|content| content.role() == Role::Model);
+        let texts = said.filter_map(|content| Some(content.open().ok()?.visible_text()));
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl SessionEnvironment {
+    /// Requires approval because a hook asked for it.
+    pub(crate) fn require_approval_for_hook(&self, verdict: &mut Verdict, why: &str) {
+        if verdict.decision == Decision::Deny {
+            return;
+        }
+        verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
+        verdict.each_time = true;
+        "hook".clone_into(&mut verdict.rule);
+        why.clone_into(&mut verdict.why);
+        if !self.interactive {
+            verdict.why.push_str(" (a hook requires approval, but no user is present)");
+        }
+    }
+}
+
+impl Registry {
+    pub(crate) fn tool_name(&self, call: &ToolCall) -> String {
+        self.get(&call.name).map_or_else(|| call.name.clone(), |tool| tool.spec().name.clone())
     }
 
     /// The hook input that describes the tool.
-    fn tool_input(&self, call: &ToolCall) -> Object {
+    pub(crate) fn tool_input(&self, call: &ToolCall) -> Object {
         let name = self.tool_name(call);
         let mut input = object(json!({"tool_name": name}));
         let asked = call.replaces.as_ref().unwrap_or(&call.name);
         if name != *asked {
             input.insert("original_request_name".to_owned(), asked.clone().into());
         }
-        if let Some(served) = self.registry.get(&call.name).and_then(|tool| tool.served()) {
+        if let Some(served) = self.get(&call.name).and_then(|tool| tool.served()) {
             let mut context =
                 object(json!({"server_name": served.server, "tool_name": served.tool}));
             context.extend(served.endpoint.clone());

@@ -23,12 +23,12 @@ impl Session {
         detail: String,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        if !self.interactive || !self.budget.asks || self.role.is_some() {
+        if !self.environment.interactive || !self.budget.asks || self.agents.role.is_some() {
             return Err(EndReason::Loop { detail });
         }
-        self.asks += 1;
+        self.approval.asks += 1;
         let ask = Ask::of_session(
-            AskId::new(format!("ask-loop-{}", self.asks)),
+            AskId::new(format!("ask-loop-{}", self.approval.asks)),
             "loop",
             detail.clone(),
             Verdict::new(Decision::Ask, "model.disableLoopDetection", detail.clone()),
@@ -37,7 +37,7 @@ impl Session {
         );
         match self.request_decision(ask, cancel).await?.outcome {
             AskOutcome::ProceedAlways => {
-                self.loop_detection = false;
+                self.current.loop_detection = false;
                 Ok(())
             }
             _ => Err(EndReason::Loop { detail }),

@@ -9,21 +9,12 @@ use parallax_protocol::model::{Chunk, Finish, FinishReason, Model, Request, Tool
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
+use crate::hook_events::HookRunner;
 use crate::hook_events::object;
+use crate::registry::Registry;
 use crate::session::Session;
 
 impl Session {
-    fn listens(&self, event: HookEvent, chunk: bool) -> bool {
-        self.hooks.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
-    }
-
-    /// Whether hooks inspect requests before they are sent.
-    pub(crate) fn has_request_hooks(&self) -> bool {
-        [HookEvent::BeforeModel, HookEvent::BeforeToolSelection]
-            .into_iter()
-            .any(|event| self.listens(event, false))
-    }
-
     /// Lets hooks inspect and change a request, and select its tools. Returns a chunk if a hook
     /// responded in place of the model.
     pub(crate) async fn run_before_model_hooks(
@@ -31,14 +22,14 @@ impl Session {
         mut request: Request,
         cancel: &CancellationToken,
     ) -> Result<(Request, Option<Chunk>), EndReason> {
-        let model = self.model.clone();
+        let model = self.client.model.clone();
         let call = |event, request: &Request| {
             let input = object(json!({"llm_request": view(&*model, request)}));
             HookCall::new(event, "", input)
         };
         let mut answer = None;
-        self.chosen_tools = None;
-        if self.listens(HookEvent::BeforeModel, false) {
+        self.hooks.chosen_tools = None;
+        if self.hooks.listens(HookEvent::BeforeModel, false) {
             let outcome = self.hook(call(HookEvent::BeforeModel, &request), cancel).await;
             if let Some(reason) = &outcome.stop {
                 return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
@@ -51,7 +42,7 @@ impl Session {
                 change(&mut request, changed);
             }
         }
-        if answer.is_none() && self.listens(HookEvent::BeforeToolSelection, false) {
+        if answer.is_none() && self.hooks.listens(HookEvent::BeforeToolSelection, false) {
             let outcome = self.hook(call(HookEvent::BeforeToolSelection, &request), cancel).await;
             if let Some(reason) = &outcome.stop {
                 return Err(EndReason::Stopped { reason: outcome.named(reason), blocked: false });
@@ -72,8 +63,9 @@ impl Session {
         let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
         let wanted = config.get("allowedFunctionNames").and_then(Value::as_array).map(|names| {
             let names = names.iter().filter_map(Value::as_str);
-            let mut wanted: Vec<String> = names.map(|name| self.declared_name(name)).collect();
-            if self.role.is_some() {
+            let mut wanted: Vec<String> =
+                names.map(|name| self.registry.declared_name(name)).collect();
+            if self.agents.role.is_some() {
                 // A subagent needs it to finish.
                 wanted.push(COMPLETE_TASK.to_owned());
             }
@@ -92,7 +84,7 @@ impl Session {
                 if let Ok(raw) = serde_json::value::to_raw_value(&tools) {
                     request.tools = ToolSet::Functions(raw.into());
                 }
-                self.chosen_tools = Some(wanted.clone());
+                self.hooks.chosen_tools = Some(wanted.clone());
                 return;
             }
         };
@@ -105,31 +97,20 @@ impl Session {
         }
         let config = json!({"functionCallingConfig": choice});
         request.generation.insert("toolConfig".to_owned(), config);
-        self.chosen_tools = wanted;
-    }
-
-    /// The name under which a tool is declared.
-    fn declared_name(&self, name: &str) -> String {
-        let tool = self.registry.get(name);
-        tool.map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
+        self.hooks.chosen_tools = wanted;
     }
 
     /// Whether hooks excluded the tool from the current response.
     pub(crate) fn is_excluded_by_hook(&self, name: &str) -> bool {
-        let unchosen = |chosen: &Vec<String>| !chosen.contains(&self.declared_name(name));
-        self.chosen_tools.as_ref().is_some_and(unchosen)
-    }
-
-    /// Whether text is held back until hooks have seen the full response.
-    pub(crate) fn delays_text(&self) -> bool {
-        self.listens(HookEvent::AfterModel, false)
+        let unchosen = |chosen: &Vec<String>| !chosen.contains(&self.registry.declared_name(name));
+        self.hooks.chosen_tools.as_ref().is_some_and(unchosen)
     }
 
     /// The request as `AfterModel` hooks see it, if there are any.
     pub(crate) fn request_view(&self, request: &Request) -> Option<Value> {
         let wanted =
-            [true, false].into_iter().any(|chunk| self.listens(HookEvent::AfterModel, chunk));
-        wanted.then(|| view(&*self.model, request))
+            [true, false].into_iter().any(|chunk| self.hooks.listens(HookEvent::AfterModel, chunk));
+        wanted.then(|| view(&*self.client.model, request))
     }
 
     /// Lets hooks inspect a response or a chunk. Returns the replacement text, if any.
@@ -140,7 +121,7 @@ impl Session {
         chunk: bool,
         cancel: &CancellationToken,
     ) -> Result<Option<String>, EndReason> {
-        if !self.listens(HookEvent::AfterModel, chunk) {
+        if !self.hooks.listens(HookEvent::AfterModel, chunk) {
             return Ok(None);
         }
         let input = object(json!({"llm_request": request, "llm_response": answer.view()}));
@@ -155,6 +136,32 @@ impl Session {
             }
             (None, None) => Ok(outcome.given("llm_response").and_then(text_of)),
         }
+    }
+}
+
+impl HookRunner {
+    pub(crate) fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+        self.user.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
+    }
+
+    /// Whether hooks inspect requests before they are sent.
+    pub(crate) fn has_request_hooks(&self) -> bool {
+        [HookEvent::BeforeModel, HookEvent::BeforeToolSelection]
+            .into_iter()
+            .any(|event| self.listens(event, false))
+    }
+
+    /// Whether text is held back until hooks have seen the full response.
+    pub(crate) fn delays_text(&self) -> bool {
+        self.listens(HookEvent::AfterModel, false)
+    }
+}
+
+impl Registry {
+    /// The name under which a tool is declared.
+    pub(crate) fn declared_name(&self, name: &str) -> String {
+        let tool = self.get(name);
+        tool.map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
     }
 }
 

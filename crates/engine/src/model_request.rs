@@ -11,6 +11,7 @@ use self::rejected_content::{RejectedContent, is_rejection};
 use self::retry_action::{RetryAction, blocked, classify, context_full};
 use self::stream::{Attempt, StreamEnd, StreamSource, only};
 use crate::fallback::{self, FallbackResult};
+use crate::hook_events::HookRunner;
 use crate::loop_detection::LoopDetector;
 use crate::response_validation::{ATTEMPTS, InvalidResponse};
 use crate::routing::{Events, SpeculativeRequest};
@@ -44,14 +45,6 @@ struct PendingRequest {
 }
 
 impl Session {
-    /// Uses the response to a speculative request. Hooks did not select its tools: with such hooks
-    /// no speculative request is sent.
-    fn use_speculative(&mut self, ahead: SpeculativeRequest) -> PendingRequest {
-        self.chosen_tools = None;
-        let (request, begun, events) = ahead.take();
-        PendingRequest { request, begun, given: Some(events) }
-    }
-
     /// Requests the next step from the model and commits the response.
     pub(crate) async fn request_model(
         &mut self,
@@ -84,7 +77,7 @@ impl Session {
         guard: &mut LoopDetector,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, EndReason> {
-        let after_tool = self.history.ends_with_results();
+        let after_tool = self.conversation.history.ends_with_results();
         self.compact_if_needed(cancel).await?;
         let mut has_nudged = false;
         let mut foreign_signature = 0u8;
@@ -95,7 +88,7 @@ impl Session {
             number += 1;
             let PendingRequest { mut request, begun, given } =
                 match ahead.take().filter(|it| it.is_to(&model)) {
-                    Some(ahead) => self.use_speculative(ahead),
+                    Some(ahead) => self.hooks.use_speculative(ahead),
                     None => {
                         let request = self.request(&model, has_nudged, after_tool, number > 1)?;
                         let (request, hooked) =
@@ -104,7 +97,7 @@ impl Session {
                     }
                 };
             let seen = self.request_view(&request);
-            let sent = self.history.len();
+            let sent = self.conversation.history.len();
             let mut attempt = Attempt::new(begun, request.bytes());
             if let Some(unfinished) = &resumed {
                 request.continuation = Some(unfinished.token.clone());
@@ -123,7 +116,7 @@ impl Session {
             if let Some(usage) = attempt.answer.usage
                 && !has_nudged
             {
-                self.history.counted(sent, usage.prompt);
+                self.conversation.history.counted(sent, usage.prompt);
             }
             let trouble = match &ended {
                 StreamEnd::Failed(error) => fallback::cause(error),
@@ -134,7 +127,7 @@ impl Session {
             let again = match ended {
                 StreamEnd::Cancelled => {
                     // No hook has seen this text, so it is discarded.
-                    match self.delays_text() {
+                    match self.hooks.delays_text() {
                         true => self.discard_shown(&mut attempt),
                         false => {
                             *resumed = None;
@@ -158,7 +151,7 @@ impl Session {
                     None if attempt.answer.is_out_of_context() => context_full(),
                     None => match InvalidResponse::of(&attempt.answer, after_tool) {
                         None => {
-                            self.models.mark_available(&model);
+                            self.router.models.mark_available(&model);
                             self.commit_removals(rejected);
                             *resumed = None;
                             return Ok(self.keep(attempt, &model));
@@ -182,7 +175,7 @@ impl Session {
             self.forget_pieces(&mut attempt, &model, resumed.as_ref());
             if rejects && let Some(unfinished) = resumed.take() {
                 // The token is too old, or the request is not what it was.
-                self.give_up_continuation(&unfinished);
+                self.conversation.give_up_continuation(&unfinished);
                 number = 0;
                 continue;
             }
@@ -191,7 +184,9 @@ impl Session {
                     if !self.exclude_named_tool(&failure)
                         && !self.remove_suspect_content(&mut rejected, &failure)
                     {
-                        return Err(EndReason::Failed(self.rejection_failure(rejected, failure)));
+                        return Err(EndReason::Failed(
+                            self.conversation.rejection_failure(rejected, failure),
+                        ));
                     }
                     number = 0;
                 }
@@ -204,7 +199,7 @@ impl Session {
                     }
                     model = self.main_model();
                     if let Some(unfinished) = resumed.take_if(|it| it.model != model) {
-                        self.give_up_continuation(&unfinished);
+                        self.conversation.give_up_continuation(&unfinished);
                     }
                     self.check_budget(&model, cancel).await?;
                     number = 0;
@@ -228,5 +223,15 @@ impl Session {
                 }
             }
         }
+    }
+}
+
+impl HookRunner {
+    /// Uses the response to a speculative request. Hooks did not select its tools: with such hooks
+    /// no speculative request is sent.
+    fn use_speculative(&mut self, ahead: SpeculativeRequest) -> PendingRequest {
+        self.chosen_tools = None;
+        let (request, begun, events) = ahead.take();
+        PendingRequest { request, begun, given: Some(events) }
     }
 }

@@ -7,7 +7,9 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::{PlanRecord, Record};
 use parallax_protocol::tool::SessionChange;
 
+use crate::conversation::Conversation;
 use crate::history::now;
+use crate::inbox::Inbox;
 use crate::session::Session;
 
 /// A plan that the user or a rule approved.
@@ -43,15 +45,18 @@ impl Session {
         let record =
             |plan, approved| PlanRecord { time: now(), plan, approved, mode: None, feedback: None };
         match change {
-            SessionChange::Planning => self.set_mode(ApprovalMode::Plan),
+            SessionChange::Planning => self.inbox.set_mode(ApprovalMode::Plan),
             SessionChange::PlanApproved { plan, mode } => {
-                let mode = if self.trusted { mode } else { mode.min(ApprovalMode::Default) };
+                let mode =
+                    if self.environment.trusted { mode } else { mode.min(ApprovalMode::Default) };
                 let record = PlanRecord { mode: Some(mode), ..record(plan.clone(), true) };
-                self.history.record(&Record::Plan(record));
+                self.conversation.history.record(&Record::Plan(record));
                 self.notify_hooks_of_plan(&plan, mode);
-                self.plan = Some(ApprovedPlan { path: plan, at: self.history.len() });
-                self.set_mode(mode);
-                self.yolo_by_rule = !self.interactive && !self.began_in_yolo;
+                self.conversation.plan =
+                    Some(ApprovedPlan { path: plan, at: self.conversation.history.len() });
+                self.inbox.set_mode(mode);
+                self.approval.yolo_by_rule =
+                    !self.environment.interactive && !self.approval.began_in_yolo;
                 if mode == ApprovalMode::Yolo {
                     let text = "A rule approved the plan because no user is present. YOLO mode: \
                         all actions are auto-approved from now on";
@@ -60,19 +65,23 @@ impl Session {
             }
             SessionChange::PlanRejected { plan, feedback } => {
                 let record = PlanRecord { feedback, ..record(plan, false) };
-                self.history.record(&Record::Plan(record));
+                self.conversation.history.record(&Record::Plan(record));
             }
         }
     }
+}
 
+impl Conversation {
     /// The approved plan that the work follows, if any.
     pub(crate) fn plan(&self) -> Option<&Path> {
         let plan = self.plan.as_ref().filter(|plan| plan.at < self.history.len());
         plan.map(|plan| plan.path.as_path())
     }
+}
 
-    fn set_mode(&mut self, mode: ApprovalMode) {
-        self.inbox.mode = mode;
-        self.inbox.emit_state();
+impl Inbox {
+    pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
+        self.mode = mode;
+        self.emit_state();
     }
 }

@@ -10,12 +10,14 @@ use parallax_protocol::op::Restore;
 use parallax_protocol::store::{Record, ResultRecord};
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::conversation::Conversation;
 use crate::function_response::FunctionResponse;
 use crate::history::now;
 use crate::inbox::{QueuedInput, TurnInput};
 use crate::loop_detection::LoopDetector;
 use crate::session::Session;
 use crate::tool_batch::{FinishedResults, ToolCall};
+use crate::turn::TurnStep;
 
 /// Follows a response that the end of the program interrupted.
 pub(crate) const PARTIAL_NOTE: &str =
@@ -24,10 +26,13 @@ pub(crate) const PARTIAL_NOTE: &str =
 impl Session {
     /// Whether a turn can start this way; otherwise notifies the user.
     pub(crate) fn can_start_turn(&mut self, beginning: &TurnInput) -> bool {
-        let is_open = match self.history.last_role() {
+        let is_open = match self.conversation.history.last_role() {
             // The model has not responded yet.
             Some(Role::User) => true,
-            Some(Role::Model) => self.is_last_answer_partial || !self.open_calls().is_empty(),
+            Some(Role::Model) => {
+                self.conversation.is_last_answer_partial
+                    || !self.conversation.open_calls().is_empty()
+            }
             None => false,
         };
         if matches!(beginning, TurnInput::Prompt(_)) || is_open {
@@ -47,42 +52,75 @@ impl Session {
     ) -> EndReason {
         self.wait_for_tools(cancel).await;
         let mut guard = LoopDetector::default();
-        let open = match self.history.last_role() {
-            Some(Role::Model) => self.open_calls(),
+        let open = match self.conversation.history.last_role() {
+            Some(Role::Model) => self.conversation.open_calls(),
             _ => Vec::new(),
         };
-        let is_last_answer_partial = std::mem::take(&mut self.is_last_answer_partial);
-        let mut step = Ok(());
+        let is_last_answer_partial = std::mem::take(&mut self.conversation.is_last_answer_partial);
+        let mut step = Ok(TurnStep::NextRequest);
         if runs && !open.is_empty() {
-            let finished = std::mem::take(&mut self.pending);
+            let finished = std::mem::take(&mut self.conversation.pending);
             let finished: FinishedResults = finished
                 .into_iter()
                 .filter_map(|(index, wire)| Some((index, response_of(&wire)?)))
                 .collect();
-            let calls = self.last_calls();
-            self.is_rerun = true;
-            step = self.run_open_calls(calls, finished, &mut guard, cancel).await;
-            self.is_rerun = false;
+            let calls = self.conversation.last_calls();
+            self.current.is_rerun = true;
+            step = self.run_calls(calls, finished, &mut guard, cancel).await;
+            self.current.is_rerun = false;
         } else if !open.is_empty() {
-            self.answer_lost_calls(&open);
-        } else if self.unfinished.is_none()
+            self.conversation.answer_lost_calls(&open);
+        } else if self.client.unfinished.is_none()
             && is_last_answer_partial
-            && self.history.last_role() == Some(Role::Model)
+            && self.conversation.history.last_role() == Some(Role::Model)
         {
-            self.history.push_note(PARTIAL_NOTE);
+            self.conversation.history.push_note(PARTIAL_NOTE);
         }
-        loop {
-            if let Err(reason) = step {
-                if matches!(reason, EndReason::Cancelled) {
-                    self.close_interrupted_turn();
+        self.run_steps(step, &mut guard, cancel).await
+    }
+
+    /// Restores the requested checkpoints. Only between turns.
+    pub(crate) async fn restore(&mut self) {
+        for order in std::mem::take(&mut self.inbox.restores) {
+            let Some(earlier) = self.conversation.results_before(order) else {
+                let text = "Cannot restore: the call of that change is no longer in the \
+                    conversation";
+                self.inbox.notice(Level::Error, text);
+                continue;
+            };
+            let undone = self.restore_checkpoint(order).await;
+            if undone.problem.is_none() {
+                self.rewind_conversation(order.keep).await;
+                for result in &earlier {
+                    self.conversation.history.record(&Record::Result(result.clone()));
                 }
-                return reason;
+                let results = earlier.into_iter().map(|result| (result.index, result.wire));
+                self.conversation.pending = results.collect::<BTreeMap<_, _>>();
+                self.inbox.prompts.push_front(QueuedInput::new(TurnInput::Rerun));
             }
-            step = self.step(&mut guard, cancel).await;
+            self.hub.send(EventBody::Restored(undone));
         }
     }
 
-    fn last_calls(&mut self) -> Vec<ToolCall> {
+    async fn restore_checkpoint(&mut self, order: Restore) -> Undone {
+        let problem = |why: &str| Undone { problem: Some(why.to_owned()), ..Undone::default() };
+        let Some(checkpoints) = self.checkpoints.store.clone() else {
+            return problem("checkpoints are disabled in this session");
+        };
+        // A turn of its own, so that an undo reverts the restore.
+        self.conversation.turn += 1;
+        let turn = self.conversation.turn;
+        let restore = move || checkpoints.restore(order.moment, turn, order.force);
+        match self.inbox.while_receiving(tokio::task::spawn_blocking(restore)).await {
+            Ok(Ok(undone)) => undone,
+            Ok(Err(why)) => problem(&why),
+            Err(_) => problem("the restore crashed (this is a bug)"),
+        }
+    }
+}
+
+impl Conversation {
+    pub(crate) fn last_calls(&mut self) -> Vec<ToolCall> {
         let last = self.history.contents().last().and_then(|content| content.open().ok());
         let calls: Vec<_> = last.iter().flat_map(Content::calls).collect();
         let calls = calls.into_iter().map(|call| {
@@ -93,54 +131,15 @@ impl Session {
         let calls = calls.into_iter().map(|(wire_id, name, args)| {
             // Missing arguments are an empty object.
             let (id, args) =
-                (self.call_id(wire_id.as_deref(), &name), Some(args.unwrap_or_default()));
+                (self.ids.call(wire_id.as_deref(), &name), Some(args.unwrap_or_default()));
             ToolCall { id, wire_id, name, args, replaces: None }
         });
         calls.collect()
     }
 
-    /// Restores the requested checkpoints. Only between turns.
-    pub(crate) async fn restore(&mut self) {
-        for order in std::mem::take(&mut self.inbox.restores) {
-            let Some(earlier) = self.results_before(order) else {
-                let text = "Cannot restore: the call of that change is no longer in the \
-                    conversation";
-                self.inbox.notice(Level::Error, text);
-                continue;
-            };
-            let undone = self.restore_checkpoint(order).await;
-            if undone.problem.is_none() {
-                self.rewind_conversation(order.keep).await;
-                for result in &earlier {
-                    self.history.record(&Record::Result(result.clone()));
-                }
-                let results = earlier.into_iter().map(|result| (result.index, result.wire));
-                self.pending = results.collect::<BTreeMap<_, _>>();
-                self.inbox.prompts.push_front(QueuedInput::new(TurnInput::Rerun));
-            }
-            self.hub.send(EventBody::Restored(undone));
-        }
-    }
-
-    async fn restore_checkpoint(&mut self, order: Restore) -> Undone {
-        let problem = |why: &str| Undone { problem: Some(why.to_owned()), ..Undone::default() };
-        let Some(checkpoints) = self.checkpoints.clone() else {
-            return problem("checkpoints are disabled in this session");
-        };
-        // A turn of its own, so that an undo reverts the restore.
-        self.turn += 1;
-        let turn = self.turn;
-        let restore = move || checkpoints.restore(order.moment, turn, order.force);
-        match self.inbox.while_receiving(tokio::task::spawn_blocking(restore)).await {
-            Ok(Ok(undone)) => undone,
-            Ok(Err(why)) => problem(&why),
-            Err(_) => problem("the restore crashed (this is a bug)"),
-        }
-    }
-
     /// The results of the calls before the one that is run again; `None` when there is no such call
     /// at that position.
-    fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
+    pub(crate) fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
         let contents = self.history.contents();
         let content = contents.get(order.keep.checked_sub(1)?)?.open().ok()?;
         let calls: Vec<_> = content.calls().collect();

@@ -8,6 +8,7 @@ use parallax_protocol::content::PartView;
 use parallax_protocol::event::{EventBody, Level, PromptEntry, Rewound, Undone};
 use parallax_protocol::op::Rewind;
 
+use crate::conversation::Conversation;
 use crate::session::Session;
 
 /// Maximum number of files named to the model.
@@ -23,7 +24,7 @@ impl Session {
     /// Carries out requested rewinds. Only between turns.
     pub(crate) async fn rewind(&mut self) {
         for order in std::mem::take(&mut self.inbox.rewinds) {
-            let marks = self.prompts.marks().iter();
+            let marks = self.conversation.prompts.marks().iter();
             let found = (1..).zip(marks).find(|(_, mark)| mark.turn == order.turn);
             let Some((number, mark)) = found.map(|(number, mark)| (number, mark.clone())) else {
                 let text = "Cannot rewind: that prompt was already removed";
@@ -34,7 +35,7 @@ impl Session {
             if order.chat {
                 self.rewind_conversation(mark.at).await;
             } else if let Some(undone) = &files {
-                self.record_restored_files(undone);
+                self.conversation.record_restored_files(undone);
             }
             let (chat, prompt) = (order.chat, mark.text);
             self.hub.send(EventBody::Rewound(Rewound { number, prompt, chat, files }));
@@ -43,7 +44,7 @@ impl Session {
 
     /// Undoes the turns from the last one back to the given one.
     async fn rewind_files(&mut self, order: Rewind) -> Undone {
-        let Some(checkpoints) = self.checkpoints.clone() else {
+        let Some(checkpoints) = self.checkpoints.store.clone() else {
             let problem = Some("checkpoints are disabled in this session".to_owned());
             return Undone { turn: order.turn, problem, ..Undone::default() };
         };
@@ -55,6 +56,48 @@ impl Session {
         })
     }
 
+    /// Removes the contents after the first `keep`. The journal keeps them, marked as removed.
+    pub(crate) async fn rewind_conversation(&mut self, keep: usize) {
+        self.conversation.preface = self.conversation.context_of_dropped_prompts(keep);
+        self.conversation.pending.clear();
+        self.save_spending();
+        self.conversation.history.truncate(keep);
+        self.conversation.prompts.truncate(keep);
+        self.drop_lost_context();
+        let store = self.conversation.history.store();
+        let synced = tokio::task::spawn_blocking(move || store.sync());
+        if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
+            self.conversation.history.record_storage_error(error.message);
+        }
+        self.report_storage_error();
+    }
+
+    /// Emits the prompts that can be rewound to, if requested.
+    pub(crate) async fn list_prompts(&mut self) {
+        if !std::mem::take(&mut self.inbox.list_prompts) {
+            return;
+        }
+        let mut changes: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+        if let Some(checkpoints) = self.checkpoints.store.clone() {
+            let looking = tokio::task::spawn_blocking(move || checkpoints.changes());
+            changes.extend(self.inbox.while_receiving(looking).await.unwrap_or_default());
+        }
+        let marks = self.conversation.prompts.marks().iter();
+        let prompts = marks.zip(1..).map(|(mark, number)| PromptEntry {
+            turn: mark.turn,
+            number,
+            time: mark.time.clone(),
+            text: mark.text.clone(),
+            lines_added: mark.lines_added,
+            lines_removed: mark.lines_removed,
+            files: changes.remove(&mark.turn).unwrap_or_default(),
+        });
+        let prompts = prompts.collect();
+        self.hub.send(EventBody::Prompts { prompts });
+    }
+}
+
+impl Conversation {
     /// Tells the model with the next prompt that files were reverted.
     pub(crate) fn record_restored_files(&mut self, undone: &Undone) {
         if undone.restored.is_empty() {
@@ -78,22 +121,6 @@ impl Session {
         });
     }
 
-    /// Removes the contents after the first `keep`. The journal keeps them, marked as removed.
-    pub(crate) async fn rewind_conversation(&mut self, keep: usize) {
-        self.preface = self.context_of_dropped_prompts(keep);
-        self.pending.clear();
-        self.save_spending();
-        self.history.truncate(keep);
-        self.prompts.truncate(keep);
-        self.drop_lost_context();
-        let store = self.history.store();
-        let synced = tokio::task::spawn_blocking(move || store.sync());
-        if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
-            self.history.record_storage_error(error.message);
-        }
-        self.report_storage_error();
-    }
-
     /// The session context of removed prompts, to be sent with the next prompt.
     pub(crate) fn context_of_dropped_prompts(&self, keep: usize) -> Option<String> {
         let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
@@ -109,30 +136,6 @@ impl Session {
             .collect();
         prefaces.extend(self.preface.clone());
         (!prefaces.is_empty()).then(|| prefaces.join("\n\n"))
-    }
-
-    /// Emits the prompts that can be rewound to, if requested.
-    pub(crate) async fn list_prompts(&mut self) {
-        if !std::mem::take(&mut self.inbox.list_prompts) {
-            return;
-        }
-        let mut changes: HashMap<u64, Vec<PathBuf>> = HashMap::new();
-        if let Some(checkpoints) = self.checkpoints.clone() {
-            let looking = tokio::task::spawn_blocking(move || checkpoints.changes());
-            changes.extend(self.inbox.while_receiving(looking).await.unwrap_or_default());
-        }
-        let marks = self.prompts.marks().iter();
-        let prompts = marks.zip(1..).map(|(mark, number)| PromptEntry {
-            turn: mark.turn,
-            number,
-            time: mark.time.clone(),
-            text: mark.text.clone(),
-            lines_added: mark.lines_added,
-            lines_removed: mark.lines_removed,
-            files: changes.remove(&mark.turn).unwrap_or_default(),
-        });
-        let prompts = prompts.collect();
-        self.hub.send(EventBody::Prompts { prompts });
     }
 }
 

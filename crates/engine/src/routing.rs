@@ -20,6 +20,7 @@ use parallax_protocol::store::{Record, RouteRecord};
 use self::classifier::ClassifierResult;
 use self::prompt_rules::PromptSize;
 pub(crate) use self::speculative_request::{Events, SpeculativeRequest};
+use crate::availability::ModelAvailability;
 use crate::history::now;
 use crate::session::Session;
 use crate::usage_tracking::{UsageTrackingModel, millis};
@@ -66,6 +67,34 @@ impl Default for RoutingOptions {
     }
 }
 
+/// Which model answers, and why.
+pub(crate) struct ModelRouter {
+    pub(crate) routing: RoutingOptions,
+    /// The availability of models.
+    pub(crate) models: ModelAvailability,
+    /// The route of the running prompt, once selected.
+    pub(crate) route: Option<Route>,
+    /// Whether that happened in plan mode.
+    routed_in_plan_mode: bool,
+    /// The model of the previous prompt.
+    last_model: Option<String>,
+    /// The fast model failed at the previous prompt.
+    fast_model_failed: bool,
+}
+
+impl ModelRouter {
+    pub(crate) fn new(routing: RoutingOptions) -> Self {
+        Self {
+            routing,
+            models: ModelAvailability::default(),
+            route: None,
+            routed_in_plan_mode: false,
+            last_model: None,
+            fast_model_failed: false,
+        }
+    }
+}
+
 /// A routing decision before it is reported.
 struct RouteDecision {
     strong: bool,
@@ -85,9 +114,9 @@ impl RouteDecision {
 impl Session {
     /// The model in use: the routed one, or the one that the configured name resolves to.
     pub(crate) fn main_model(&self) -> String {
-        match &self.route {
+        match &self.router.route {
             Some(route) => route.model.clone(),
-            None => self.model.catalog().resolve(&self.inbox.model),
+            None => self.client.model.catalog().resolve(&self.inbox.model),
         }
     }
 
@@ -102,10 +131,10 @@ impl Session {
     }
 
     fn routes_for(&self, model: &str) -> Option<Routes> {
-        match self.routing.router {
+        match self.router.routing.router {
             // The name then means the strong model.
             Router::Off => None,
-            Router::On | Router::Rules => self.model.catalog().routes(model),
+            Router::On | Router::Rules => self.client.model.catalog().routes(model),
         }
     }
 
@@ -113,8 +142,8 @@ impl Session {
     /// model is kept.
     fn plan_mode_changed(&self, route: &Route) -> bool {
         let is_planning = self.inbox.mode == ApprovalMode::Plan;
-        self.routing.plan
-            && self.routed_in_plan_mode != is_planning
+        self.router.routing.plan
+            && self.router.routed_in_plan_mode != is_planning
             && route.source != RouteSource::Override
     }
 
@@ -125,18 +154,18 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<Option<SpeculativeRequest>, EndReason> {
         // A model that the user sets applies from the next request on.
-        let same = self.route.as_ref().filter(|route| route.asked == self.inbox.model);
+        let same = self.router.route.as_ref().filter(|route| route.asked == self.inbox.model);
         let is_again = same.is_some();
         if same.is_some_and(|route| !self.plan_mode_changed(route)) {
             return Ok(None);
         }
         let begun = Instant::now();
         let asked = self.inbox.model.clone();
-        let overridden_model = self.take_model_override();
+        let overridden_model = self.current.take_model_override();
         let named = overridden_model.clone().unwrap_or_else(|| asked.clone());
         let (model, choice) = match self.routes_for(&named) {
             None => {
-                let model = self.model.catalog().resolve(&named);
+                let model = self.client.model.catalog().resolve(&named);
                 let reason = match overridden_model {
                     Some(_) => format!("the prompt's command selects `{named}`"),
                     None if model == asked => format!("`{asked}` is set"),
@@ -175,10 +204,10 @@ impl Session {
         // For later processes; the user's own choice needs no record.
         if route.source != RouteSource::Override {
             let record = RouteRecord { time: now(), route: route.clone() };
-            self.history.record(&Record::Route(record));
+            self.conversation.history.record(&Record::Route(record));
         }
-        self.routed_in_plan_mode = self.inbox.mode == ApprovalMode::Plan;
-        self.route = Some(route);
+        self.router.routed_in_plan_mode = self.inbox.mode == ApprovalMode::Plan;
+        self.router.route = Some(route);
     }
 
     /// Within a prompt (`is_again`), the classifier is not used.
@@ -188,24 +217,30 @@ impl Session {
         is_again: bool,
         cancel: &CancellationToken,
     ) -> RouteDecision {
-        if self.routing.plan {
+        if self.router.routing.plan {
             if self.inbox.mode == ApprovalMode::Plan {
                 return RouteDecision::new(true, RouteSource::ApprovalMode, "plan mode is active");
             }
-            if let Some(plan) = self.plan() {
+            if let Some(plan) = self.conversation.plan() {
                 let reason = format!("the work follows the plan `{}`", plan.display());
                 return RouteDecision::new(false, RouteSource::ApprovalMode, reason);
             }
         }
-        let prompt = self.prompts.marks().last().map(|mark| mark.text.clone()).unwrap_or_default();
+        let prompt = self
+            .conversation
+            .prompts
+            .marks()
+            .last()
+            .map(|mark| mark.text.clone())
+            .unwrap_or_default();
         let rule = |strong, reason: &str| RouteDecision::new(strong, RouteSource::Rules, reason);
-        if self.fast_model_failed {
+        if self.router.fast_model_failed {
             return rule(true, "the fast model failed at the previous prompt");
         }
         match prompt_rules::look(&prompt) {
             PromptSize::Large(why) => rule(true, why),
             PromptSize::Small => rule(false, "the prompt is short and clear"),
-            PromptSize::Continuation => match &self.last_model {
+            PromptSize::Continuation => match &self.router.last_model {
                 Some(last) => rule(*last != routes.fast, "it continues the previous task"),
                 None => RouteDecision::new(true, RouteSource::Default, "there is no previous task"),
             },
@@ -214,11 +249,13 @@ impl Session {
                 RouteSource::Default,
                 "it is too short for a classifier request",
             ),
-            PromptSize::Unclear if self.routing.router == Router::Rules => RouteDecision::new(
-                true,
-                RouteSource::Default,
-                "no rule matches, and the classifier is disabled (`model.routing`)",
-            ),
+            PromptSize::Unclear if self.router.routing.router == Router::Rules => {
+                RouteDecision::new(
+                    true,
+                    RouteSource::Default,
+                    "no rule matches, and the classifier is disabled (`model.routing`)",
+                )
+            }
             PromptSize::Unclear if is_again => RouteDecision::new(
                 true,
                 RouteSource::Default,
@@ -234,15 +271,15 @@ impl Session {
         prompt: &str,
         cancel: &CancellationToken,
     ) -> RouteDecision {
-        let metered = UsageTrackingModel::new(Arc::clone(&self.model), self.hub.clone())
+        let metered = UsageTrackingModel::new(Arc::clone(&self.client.model), self.hub.clone())
             .counted(self.budget.ledger());
         let question = classifier::ClassifierRequest {
             model: Arc::new(metered),
             name: routes.classifier.clone(),
             scale: routes.scale,
-            threshold: self.routing.threshold,
-            patience: self.routing.patience,
-            text: classifier::text(self.history.contents(), prompt, routes.scale),
+            threshold: self.router.routing.threshold,
+            patience: self.router.routing.patience,
+            text: classifier::text(self.conversation.history.contents(), prompt, routes.scale),
         };
         let source = match routes.scale {
             Scale::Choice => RouteSource::Classifier,
@@ -277,7 +314,7 @@ impl Session {
                 biased;
                 () = cancel.cancelled() => Some(stopped()),
                 said = &mut classification => Some(said),
-                () = tokio::time::sleep(self.routing.head_start), if self.routing.ahead => None,
+                () = tokio::time::sleep(self.router.routing.head_start), if self.router.routing.ahead => None,
             }
         };
         if let Some(said) = self.inbox.while_receiving(head_start_only).await {
@@ -298,10 +335,10 @@ impl Session {
 
     /// Ends the route of a prompt and remembers what the next one needs.
     pub(crate) fn end_route(&mut self, reason: &EndReason) {
-        self.models.start_turn();
-        let Some(route) = self.route.take() else { return };
+        self.router.models.start_turn();
+        let Some(route) = self.router.route.take() else { return };
         let was_fast = self.routes().is_some_and(|routes| routes.fast == route.model);
-        self.fast_model_failed = was_fast && matches!(reason, EndReason::Loop { .. });
-        self.last_model = Some(route.model);
+        self.router.fast_model_failed = was_fast && matches!(reason, EndReason::Loop { .. });
+        self.router.last_model = Some(route.model);
     }
 }

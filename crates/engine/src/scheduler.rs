@@ -19,6 +19,7 @@ use tokio::task::Id;
 use tokio::time::Instant;
 
 use crate::checkpointed_call::{CheckpointedCall, is_command};
+use crate::registry::Registry;
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::session::Session;
 use crate::taint;
@@ -82,7 +83,7 @@ impl Session {
             }
             while let Some(next) = board.queued_replacements.front().copied()
                 && !cancel.is_cancelled()
-                && self.may_start(&board, next)
+                && self.registry.may_start(&board, next)
             {
                 board.queued_replacements.pop_front();
                 self.begin(&mut board, next, RerunContext::default(), cancel).await;
@@ -90,7 +91,7 @@ impl Session {
             while let Some(next) = waiting.front().copied()
                 && board.queued_replacements.is_empty()
                 && !cancel.is_cancelled()
-                && self.may_start(&board, next)
+                && self.registry.may_start(&board, next)
             {
                 waiting.pop_front();
                 self.begin(&mut board, next, RerunContext::default(), cancel).await;
@@ -118,18 +119,6 @@ impl Session {
             self.cancel_batch(&mut board).await;
         }
         self.collect(board)
-    }
-
-    fn may_start(&self, board: &ToolBatch<'_>, index: usize) -> bool {
-        if board.exclusive || board.running.len() + board.awaiting_approval.len() >= PARALLEL {
-            return false;
-        }
-        !board.call(index).is_some_and(|call| self.is_exclusive(call)) || !board.is_busy()
-    }
-
-    pub(crate) fn is_exclusive(&self, call: &ToolCall) -> bool {
-        let waits = call.args.as_ref().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
-        waits.and_then(Value::as_bool) == Some(true) || self.registry.is_exclusive(&call.name)
     }
 
     /// Prepares a call and gets the decision; then starts, asks, or denies.
@@ -177,10 +166,10 @@ impl Session {
             return;
         }
         if let Some(why) = asks {
-            self.require_approval_for_hook(&mut prepared.verdict, &why);
+            self.environment.require_approval_for_hook(&mut prepared.verdict, &why);
         }
         match prepared.verdict.decision {
-            Decision::Allow if self.interactive && is_user_question(&prepared) => {
+            Decision::Allow if self.environment.interactive && is_user_question(&prepared) => {
                 self.put(board, &call, prepared).await;
             }
             Decision::Allow => self.start(board, prepared, CallDecision::Accept, None, cancel),
@@ -218,7 +207,7 @@ impl Session {
         // The user saw the command: programs that git runs in a trusted repository, and agents that
         // git may need, are part of the approval.
         if verdict.decision == Decision::Ask && kind == ToolKind::Execute && is_command(&effects) {
-            permissions.repository_programs |= self.trusted;
+            permissions.repository_programs |= self.environment.trusted;
             permissions.agents = true;
         }
         let reach = self.inbox.reach.clone();
@@ -233,13 +222,13 @@ impl Session {
             decided,
             answers,
         };
-        board.exclusive = self.is_exclusive(&call);
+        board.exclusive = self.registry.runs_alone(&call);
         let guarded = CheckpointedCall {
             invocation,
             run,
             effects: effects.clone(),
-            checkpoints: self.checkpoints.clone(),
-            turn: self.turn,
+            checkpoints: self.checkpoints.store.clone(),
+            turn: self.conversation.turn,
         };
         let handle = board.tasks.spawn(guarded.run());
         board.running.insert(
@@ -348,18 +337,34 @@ impl Session {
     /// Records what makes later commands suspicious.
     fn learn(&mut self, name: &str, running: &RunningCall, outcome: &Outcome) {
         if taint::is_untrusted(name, Some(running.kind)) {
-            taint::add_words(&mut self.taint, &outcome.for_model.output);
+            taint::add_words(&mut self.approval.taint, &outcome.for_model.output);
             // Only the quoted part of a failure is untrusted.
             let quoted = outcome.error.as_ref().and_then(|error| {
                 error.message.split_once("<untrusted_context>").map(|(_, quoted)| quoted)
             });
-            taint::add_words(&mut self.taint, quoted.unwrap_or_default());
+            taint::add_words(&mut self.approval.taint, quoted.unwrap_or_default());
         }
         if outcome.error.is_none() {
-            for path in running.effects.writes.iter().filter(|path| (self.is_build_file)(path)) {
-                taint::add_build_file(&mut self.taint, path.clone());
+            for path in
+                running.effects.writes.iter().filter(|path| (self.checkpoints.is_build_file)(path))
+            {
+                taint::add_build_file(&mut self.approval.taint, path.clone());
             }
         }
+    }
+}
+
+impl Registry {
+    pub(crate) fn may_start(&self, board: &ToolBatch<'_>, index: usize) -> bool {
+        if board.exclusive || board.running.len() + board.awaiting_approval.len() >= PARALLEL {
+            return false;
+        }
+        !board.call(index).is_some_and(|call| self.runs_alone(call)) || !board.is_busy()
+    }
+
+    pub(crate) fn runs_alone(&self, call: &ToolCall) -> bool {
+        let waits = call.args.as_ref().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
+        waits.and_then(Value::as_bool) == Some(true) || self.is_exclusive(&call.name)
     }
 }
 

@@ -2,44 +2,45 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::agent::{Agents, KeptWork};
+use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Content;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::{EditorContext, FolderContext, ResultPlace, Source};
-use parallax_protocol::event::{
-    BudgetSpent, ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
-};
-use parallax_protocol::hooks::{HookOutcome, Hooks};
+use parallax_protocol::event::{EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone};
+use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
-use parallax_protocol::op::{Op, TurnOverrides};
+use parallax_protocol::op::Op;
 use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
-use parallax_protocol::routing::Route;
 use parallax_protocol::shell::Shell;
 use parallax_protocol::store::{CompactionRecord, PromptMark, Record, Store, UnfinishedAnswer};
 use parallax_protocol::tool::{Tool, ToolSource};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::agents::{AgentRole, InvokeAgent, SubagentManager};
-use crate::approval::Approvals;
-use crate::availability::ModelAvailability;
+use crate::approval::{ApprovalState, Approvals};
 use crate::budget::Budget;
 use crate::compaction::{CompactionOptions, CompactionState};
+use crate::context_manager::ContextManager;
+use crate::conversation::{Conversation, IdGenerator};
+use crate::current_turn::CurrentTurn;
 use crate::event_bus::EventBus;
 use crate::history::{History, now};
+use crate::hook_events::HookRunner;
 use crate::inbox::{AddDirectory, Inbox, ModelChanged, QueuedInput, TurnInput};
+use crate::model_client::ModelClient;
 use crate::planning::ApprovedPlan;
 use crate::prompts::Prompts;
-use crate::registry::{Registry, ToolDeclarations};
-use crate::routing::RoutingOptions;
+use crate::registry::Registry;
+use crate::routing::{ModelRouter, RoutingOptions};
 use crate::view::contents_of;
 
 /// Capacity of the operation queue; a front end that floods it waits.
@@ -170,112 +171,82 @@ impl SessionHandle {
     }
 }
 
-/// The actor's state.
-pub(crate) struct Session {
-    pub(crate) hub: EventBus,
-    pub(crate) inbox: Inbox,
-    pub(crate) history: History,
-    pub(crate) registry: Registry,
-    pub(crate) model: Arc<dyn Model>,
-    pub(crate) judge: Arc<dyn Judge>,
+/// Facts of the session that do not change.
+pub(crate) struct SessionEnvironment {
     pub(crate) interactive: bool,
     pub(crate) keeps_file_texts: bool,
     pub(crate) replaces: bool,
     pub(crate) trusted: bool,
     pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     pub(crate) describe_directories: DescribeDirectories,
-    /// The additional directories that the journal has recorded.
-    pub(crate) directories: Vec<PathBuf>,
-    pub(crate) system: SystemPrompt,
-    pub(crate) preface: Option<String>,
-    pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
-    /// Whether the newest response may be partial.
-    pub(crate) is_last_answer_partial: bool,
-    /// The answer of an earlier process that the next request continues.
-    pub(crate) unfinished: Option<UnfinishedAnswer>,
-    pub(crate) generation: Object,
-    pub(crate) max_turns: Option<u32>,
-    pub(crate) routing: RoutingOptions,
-    /// The availability of models.
-    pub(crate) models: ModelAvailability,
-    /// The route of the running prompt, once selected.
-    pub(crate) route: Option<Route>,
-    /// Whether that happened in plan mode.
-    pub(crate) routed_in_plan_mode: bool,
-    /// The model of the previous prompt.
-    pub(crate) last_model: Option<String>,
-    /// The fast model failed at the previous prompt.
-    pub(crate) fast_model_failed: bool,
-    pub(crate) budget: Budget,
-    /// The prompt of the running turn was removed from the history.
-    pub(crate) taken_back: bool,
-    /// The time limit that ended the running turn.
-    pub(crate) timed_out: Arc<OnceLock<BudgetSpent>>,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) loop_detection: bool,
-    pub(crate) retry_base: Duration,
-    pub(crate) approvals: Approvals,
-    pub(crate) rule_keeper: Option<Arc<dyn RuleKeeper>>,
-    pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
-    pub(crate) is_build_file: fn(&Path) -> bool,
-    pub(crate) hooks: Option<Arc<dyn Hooks>>,
-    /// The tools that hooks selected for the newest response; `None`: all.
-    pub(crate) chosen_tools: Option<Vec<String>>,
-    /// The overrides of the running turn.
-    pub(crate) overrides: Option<TurnOverrides>,
-    /// Whether `yolo` is active because a rule approved a plan, not because the user set it.
-    pub(crate) yolo_by_rule: bool,
-    /// Whether the session started in `yolo`.
-    pub(crate) began_in_yolo: bool,
-    /// Changed tools that the user was warned about.
-    pub(crate) warned_tools: HashSet<String>,
-    /// Whether calls are run again after a restore.
-    pub(crate) is_rerun: bool,
-    /// The mode to return to after a prompt that overrides it.
-    pub(crate) mode_before_override: Option<ApprovalMode>,
-    /// The running session-start hooks.
-    pub(crate) starting: JoinSet<HookOutcome>,
-    /// The running notification hooks.
-    pub(crate) notified: JoinSet<()>,
-    /// The context that session-start hooks add to the first prompt.
-    pub(crate) hook_context: Option<String>,
     pub(crate) secrets: Vec<String>,
-    pub(crate) taint: Taint,
-    pub(crate) prompts: Prompts,
-    pub(crate) compacting: CompactionState,
-    /// The last approved plan.
-    pub(crate) plan: Option<ApprovedPlan>,
-    pub(crate) sources: Vec<Source>,
-    pub(crate) folder_context: Option<Arc<dyn FolderContext>>,
-    pub(crate) editor_context: Option<Arc<dyn EditorContext>>,
-    /// The context usage reported last.
-    pub(crate) reported_context: Option<ContextUsed>,
-    /// The turn, counted over all processes of the session.
-    pub(crate) turn: u64,
-    /// Number of requests to the user, for ids.
-    pub(crate) asks: u64,
-    /// Whether the current prompt runs in coordinator mode.
-    pub(crate) is_coordinator: bool,
-    /// The tool declarations for the mode of the last request.
-    pub(crate) declared: Option<(ApprovalMode, ToolDeclarations)>,
-    /// Tools that are excluded because the service rejects their schemas.
-    pub(crate) rejected_tools: HashSet<String>,
-    /// Number of model requests.
-    pub(crate) requests: u32,
-    /// The same before the running turn.
-    pub(crate) requests_at_prompt: u32,
-    /// Number of calls, for generated ids.
-    pub(crate) calls: u64,
-    /// Number of items, for their ids.
-    pub(crate) items: u64,
+}
+
+impl SessionEnvironment {
+    /// Redacts the program's keys in a text.
+    pub(crate) fn redact(&self, text: &mut String) {
+        for secret in self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
+            if text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), "[key removed]");
+            }
+        }
+    }
+
+    /// The same for model contents; parts without a key keep their bytes.
+    pub(crate) fn redact_parts(&self, content: &mut Content) {
+        let change = |text: &str| {
+            let holds =
+                |secret: &String| secret.len() >= SHORTEST_SECRET && text.contains(secret.as_str());
+            self.secrets.iter().any(holds).then(|| {
+                let mut text = text.to_owned();
+                self.redact(&mut text);
+                text
+            })
+        };
+        for part in &mut content.parts {
+            if let Some(other) = part.with_texts(&change) {
+                *part = other;
+            }
+            // The provider accepts its data unchanged only.
+            if part.opaque().is_some_and(|data| change(data.get()).is_some()) {
+                *part = part.clone().with_opaque(None);
+            }
+        }
+    }
+}
+
+/// The checkpoints of the files that the agent changes.
+pub(crate) struct SessionCheckpoints {
+    pub(crate) store: Option<Arc<dyn Checkpoints>>,
+    /// Whether changing the file changes what the next build runs.
+    pub(crate) is_build_file: fn(&Path) -> bool,
+}
+
+/// The subagents of the session, and what it is itself.
+pub(crate) struct AgentState {
     /// Its role, if it is a subagent.
     pub(crate) role: Option<AgentRole>,
     /// The manager of its subagents.
     pub(crate) subagents: Option<Arc<SubagentManager>>,
-    /// Subagent runs that an earlier process left interrupted.
-    pub(crate) interrupted_work: Vec<KeptWork>,
-    /// Call ids from the server, to detect duplicates.
-    pub(crate) known_ids: HashSet<String>,
+}
+
+/// The actor: it receives operations in order, owns the parts of the session, and runs one turn at a
+/// time.
+pub(crate) struct Session {
+    pub(crate) hub: EventBus,
+    pub(crate) inbox: Inbox,
+    pub(crate) registry: Registry,
+    pub(crate) environment: SessionEnvironment,
+    pub(crate) conversation: Conversation,
+    pub(crate) context: ContextManager,
+    pub(crate) client: ModelClient,
+    pub(crate) router: ModelRouter,
+    pub(crate) budget: Budget,
+    pub(crate) approval: ApprovalState,
+    pub(crate) hooks: HookRunner,
+    pub(crate) checkpoints: SessionCheckpoints,
+    pub(crate) agents: AgentState,
+    pub(crate) current: CurrentTurn,
 }
 
 /// Starts the actor on the current runtime. Subscribe to the bus before, so that no event is
@@ -314,75 +285,74 @@ pub(crate) fn launch(
             options.shell,
         ),
         hub: hub.clone(),
-        history: History::new(options.history, options.compactions, options.pins, options.store),
         registry: Registry::new(options.tools, options.more_tools),
-        model: options.model,
-        judge: options.judge,
-        interactive: options.interactive,
-        keeps_file_texts: options.keeps_file_texts,
-        replaces: options.replaces,
-        trusted: options.trusted,
-        workspace: options.workspace,
-        describe_directories: options.describe_directories,
-        directories: options.directories,
-        system: options.system,
-        preface: options.preface,
-        pending: options.pending,
-        is_last_answer_partial: options.cut_off,
-        unfinished: options.unfinished,
-        generation: options.generation,
-        max_turns: options.max_turns,
-        routing: options.routing,
-        models: ModelAvailability::default(),
-        route: None,
-        routed_in_plan_mode: false,
-        last_model: None,
-        fast_model_failed: false,
+        environment: SessionEnvironment {
+            interactive: options.interactive,
+            keeps_file_texts: options.keeps_file_texts,
+            replaces: options.replaces,
+            trusted: options.trusted,
+            workspace: options.workspace,
+            describe_directories: options.describe_directories,
+            secrets: options.secrets,
+        },
+        conversation: Conversation {
+            history: History::new(
+                options.history,
+                options.compactions,
+                options.pins,
+                options.store,
+            ),
+            prompts: Prompts::new(options.prompts),
+            turn: options.turns,
+            preface: options.preface,
+            pending: options.pending,
+            is_last_answer_partial: options.cut_off,
+            plan: options.plan,
+            directories: options.directories,
+            interrupted_work: Vec::new(),
+            ids: IdGenerator::default(),
+        },
+        context: ContextManager {
+            compacting: CompactionState::new(options.room),
+            sources: options.sources,
+            folder_context: options.folder_context,
+            editor_context: options.editor_context,
+            reported_context: None,
+            system: options.system,
+        },
+        client: ModelClient {
+            model: options.model,
+            generation: options.generation,
+            max_attempts: options.max_attempts,
+            retry_base: options.retry_base,
+            max_turns: options.max_turns,
+            unfinished: options.unfinished,
+            rejected_tools: HashSet::new(),
+            declared: None,
+            requests: 0,
+            requests_at_prompt: 0,
+        },
+        router: ModelRouter::new(options.routing),
         budget: options.budget,
-        taken_back: false,
-        timed_out: Arc::default(),
-        max_attempts: options.max_attempts,
-        loop_detection: options.loop_detection,
-        retry_base: options.retry_base,
-        approvals: options.approvals,
-        rule_keeper: options.rule_keeper,
-        checkpoints: options.checkpoints,
-        is_build_file: options.is_build_file,
-        hooks: options.hooks,
-        chosen_tools: None,
-        overrides: None,
-        yolo_by_rule: false,
-        began_in_yolo: options.mode == ApprovalMode::Yolo,
-        warned_tools: HashSet::new(),
-        is_rerun: false,
-        mode_before_override: None,
-        starting: JoinSet::new(),
-        notified: JoinSet::new(),
-        hook_context: None,
-        secrets: options.secrets,
-        taint: Taint::default(),
-        prompts: Prompts::new(options.prompts),
-        reported_context: None,
-        compacting: CompactionState::new(options.room),
-        plan: options.plan,
-        sources: options.sources,
-        folder_context: options.folder_context,
-        editor_context: options.editor_context,
-        turn: options.turns,
-        asks: 0,
-        is_coordinator: false,
-        declared: None,
-        rejected_tools: HashSet::new(),
-        requests: 0,
-        requests_at_prompt: 0,
-        calls: 0,
-        items: 0,
-        role,
-        subagents,
-        interrupted_work: Vec::new(),
-        known_ids: std::collections::HashSet::new(),
+        approval: ApprovalState {
+            judge: options.judge,
+            approvals: options.approvals,
+            rule_keeper: options.rule_keeper,
+            began_in_yolo: options.mode == ApprovalMode::Yolo,
+            yolo_by_rule: false,
+            asks: 0,
+            warned_tools: HashSet::new(),
+            taint: Taint::default(),
+        },
+        hooks: HookRunner::new(options.hooks),
+        checkpoints: SessionCheckpoints {
+            store: options.checkpoints,
+            is_build_file: options.is_build_file,
+        },
+        agents: AgentState { role, subagents },
+        current: CurrentTurn::new(options.loop_detection),
     };
-    session.inbox.subagents.clone_from(&session.subagents);
+    session.inbox.subagents.clone_from(&session.agents.subagents);
     session.inbox.ledger = session.budget.ledger();
     hub.send(EventBody::SessionReady(ready));
     let task = tokio::spawn(session.run(hub));
@@ -403,8 +373,8 @@ impl Session {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
         self.run_start_hooks();
-        if let Some(context) = &self.folder_context {
-            context.resume(&contents_of(self.history.view()));
+        if let Some(context) = &self.context.folder_context {
+            context.resume(&contents_of(self.conversation.history.view()));
         }
         loop {
             self.undo().await;
@@ -415,7 +385,7 @@ impl Session {
             self.emit_context_breakdown();
             self.commit_reports();
             self.save_budgets();
-            if self.history.len() > 0 {
+            if self.conversation.history.len() > 0 {
                 self.emit_context_usage();
             }
             let Some(queued) = self.inbox.prompts.pop_front() else {
@@ -427,7 +397,7 @@ impl Session {
                     let joined = tokio::select! {
                         biased;
                         () = self.inbox.receive() => None,
-                        joined = self.starting.join_next(), if !self.starting.is_empty() => joined,
+                        joined = self.hooks.starting.join_next(), if !self.hooks.starting.is_empty() => joined,
                     };
                     self.started(joined);
                 }
@@ -442,11 +412,11 @@ impl Session {
             }
             turn += 1;
             // A resumed turn keeps its number.
-            self.turn += u64::from(matches!(beginning, TurnInput::Prompt(_)));
+            self.conversation.turn += u64::from(matches!(beginning, TurnInput::Prompt(_)));
             self.hub.set_turn(turn);
             let (begun, waited) = (Instant::now(), self.hub.user_wait());
             self.refresh_definitions(turn).await;
-            let cancel = match &self.role {
+            let cancel = match &self.agents.role {
                 Some(role) => role.cancel.child_token(),
                 None => CancellationToken::new(),
             };
@@ -472,27 +442,27 @@ impl Session {
             let detail = detail(&reason).map(str::to_owned);
             // A prompt that was abandoned before it started leaves no journal: there would be
             // nothing to resume.
-            if self.history.len() > 0 || self.taken_back {
+            if self.conversation.history.len() > 0 || self.current.taken_back {
                 let (time, reason) = (now(), word.to_owned());
-                self.history.record(&Record::TurnEnd { time, reason, detail });
+                self.conversation.history.record(&Record::TurnEnd { time, reason, detail });
             }
-            let store = self.history.store();
+            let store = self.conversation.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
             if let Ok(Err(error)) = self.inbox.while_receiving(synced).await {
-                self.history.record_storage_error(error.message);
+                self.conversation.history.record_storage_error(error.message);
             }
             self.report_storage_error();
             // A late steering message becomes a prompt. A subagent has one prompt only; the session
             // has the message too.
             let late = std::mem::take(&mut self.inbox.steers);
-            if self.role.is_none() && !self.inbox.shutdown {
+            if self.agents.role.is_none() && !self.inbox.shutdown {
                 self.inbox.prompts.extend(late.into_iter().map(QueuedInput::steer_input));
             }
             // The user's time does not count for the agent.
             let waited = self.hub.user_wait().saturating_sub(waited);
             let worked = begun.elapsed().saturating_sub(waited);
             let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);
-            let taken_back = std::mem::take(&mut self.taken_back);
+            let taken_back = std::mem::take(&mut self.current.taken_back);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
         }
         // Requests made outside turns.
@@ -504,10 +474,10 @@ impl Session {
     /// complete.
     async fn undo(&mut self) {
         for (prompt, force) in std::mem::take(&mut self.inbox.undos) {
-            let marks = self.prompts.marks();
+            let marks = self.conversation.prompts.marks();
             let turn = prompt.map(|number| PromptMark::numbered(marks, number)).transpose();
             let turn = turn.map(|mark| mark.map(|mark| mark.turn));
-            let undone = match (self.checkpoints.clone(), turn) {
+            let undone = match (self.checkpoints.store.clone(), turn) {
                 (_, Err(problem)) => Err(problem),
                 (Some(checkpoints), Ok(turn)) => {
                     let undo = move || checkpoints.undo(turn, force);
@@ -519,60 +489,29 @@ impl Session {
             };
             let undone = match undone {
                 Ok(undone) => {
-                    let prompt = PromptMark::number(self.prompts.marks(), undone.turn);
+                    let prompt = PromptMark::number(self.conversation.prompts.marks(), undone.turn);
                     Undone { prompt, ..undone }
                 }
                 Err(why) => Undone { prompt, problem: Some(why), ..Undone::default() },
             };
-            self.record_restored_files(&undone);
+            self.conversation.record_restored_files(&undone);
             self.hub.send(EventBody::Undone(undone));
-        }
-    }
-
-    /// Redacts the program's keys in a text.
-    pub(crate) fn redact(&self, text: &mut String) {
-        for secret in self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
-            if text.contains(secret.as_str()) {
-                *text = text.replace(secret.as_str(), "[key removed]");
-            }
-        }
-    }
-
-    /// The same for model contents; parts without a key keep their bytes.
-    pub(crate) fn redact_parts(&self, content: &mut Content) {
-        let change = |text: &str| {
-            let holds =
-                |secret: &String| secret.len() >= SHORTEST_SECRET && text.contains(secret.as_str());
-            self.secrets.iter().any(holds).then(|| {
-                let mut text = text.to_owned();
-                self.redact(&mut text);
-                text
-            })
-        };
-        for part in &mut content.parts {
-            if let Some(other) = part.with_texts(&change) {
-                *part = other;
-            }
-            // The provider accepts its data unchanged only.
-            if part.opaque().is_some_and(|data| change(data.get()).is_some()) {
-                *part = part.clone().with_opaque(None);
-            }
         }
     }
 
     /// Reports a journal that cannot be written once; the session continues.
     pub(crate) fn report_storage_error(&mut self) {
-        if let Some(notice) = self.history.store().notice() {
+        if let Some(notice) = self.conversation.history.store().notice() {
             self.inbox.notice(parallax_protocol::event::Level::Warning, notice);
         }
-        if let Some(trouble) = self.history.take_storage_error() {
+        if let Some(trouble) = self.conversation.history.take_storage_error() {
             let text = format!("This session is no longer saved: {trouble}");
             self.inbox.notice(parallax_protocol::event::Level::Warning, text);
         }
     }
 
     pub(crate) fn nested_media(&self) -> bool {
-        self.model.catalog().limits(&self.main_model()).multimodal_tool_results
+        self.client.model.catalog().limits(&self.main_model()).multimodal_tool_results
     }
 }
 

@@ -61,7 +61,7 @@ impl Session {
         effects: &Effects,
         outcome: &mut Outcome,
     ) {
-        let Some(context) = self.folder_context.clone() else { return };
+        let Some(context) = self.context.folder_context.clone() else { return };
         if outcome.error.is_some() || !PATH_TOOLS.contains(&name) {
             return;
         }
@@ -80,6 +80,7 @@ impl Session {
         let left =
             self.remaining_tokens(pending.tokens).min(pending.share(self.batch_token_limit()));
         let setting = self
+            .context
             .compacting
             .room
             .max_result_characters
@@ -99,7 +100,7 @@ impl Session {
                 Some(file) => {
                     Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as KeepOutput)
                 }
-                None => self.compacting.room.keep_output.clone(),
+                None => self.context.compacting.room.keep_output.clone(),
             };
             let cutting =
                 tokio::task::spawn_blocking(move || cut(&tool, &whole, most, keep_output.as_ref()));

@@ -240,7 +240,7 @@ impl Session {
         let reports = self.inbox.user_commands.take_reports();
         let mut parts = Vec::with_capacity(reports.len());
         for CommandReport { mut text, .. } in reports {
-            self.redact(&mut text);
+            self.environment.redact(&mut text);
             parts.push(Part::text(text));
         }
         parts
@@ -249,13 +249,13 @@ impl Session {
     /// Between turns: adds the reports to the history.
     pub(crate) fn commit_reports(&mut self) {
         for CommandReport { command, mut text } in self.inbox.user_commands.take_reports() {
-            self.close_open_calls(UNANSWERED);
-            self.redact(&mut text);
+            self.conversation.close_open_calls(UNANSWERED);
+            self.environment.redact(&mut text);
             let content = Content::user(vec![Part::text(text)]);
             let remarks = ContentMetadata { command, ..ContentMetadata::synthetic() };
-            self.history.push(&content, remarks);
+            self.conversation.history.push(&content, remarks);
             let answer = Content::model(vec![Part::text(ACKNOWLEDGED)]);
-            self.history.push(&answer, ContentMetadata::synthetic());
+            self.conversation.history.push(&answer, ContentMetadata::synthetic());
             self.report_storage_error();
         }
     }

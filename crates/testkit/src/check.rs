@@ -22,7 +22,7 @@ use parts::{Shape, compare_reply, shape_of};
 #[derive(Debug, Default)]
 pub struct Checker {
     ignore: BTreeSet<String>,
-    conversations: HashMap<u64, Conversation>,
+    conversations: HashMap<u64, CheckedConversation>,
     /// The conversation of each checked request.
     of_request: HashMap<usize, u64>,
     shapes: HashMap<u64, Shape>,
@@ -32,7 +32,7 @@ pub struct Checker {
 
 /// All requests with the same first content.
 #[derive(Debug, Default)]
-struct Conversation {
+struct CheckedConversation {
     /// Contents (by hash) that the next request may extend: those of the last
     /// request, and of failed ones before it.
     bases: Vec<Vec<u64>>,

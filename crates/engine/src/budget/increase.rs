@@ -10,6 +10,7 @@ use parallax_protocol::policy::{Decision, Verdict};
 use parallax_protocol::store::BudgetRecord;
 use parallax_protocol::tool::Preview;
 
+use crate::approval::ApprovalState;
 use crate::history::now;
 use crate::inbox::TurnInput;
 use crate::session::Session;
@@ -32,7 +33,7 @@ impl Session {
             let reason = self.run_turn(beginning, &cancel).await;
             drop(timer);
             self.budget.pause_clock();
-            let spent = match (reason, self.timed_out.get()) {
+            let spent = match (reason, self.current.timed_out.get()) {
                 (EndReason::Cancelled, Some(spent)) => *spent,
                 (reason, _) => return reason,
             };
@@ -48,16 +49,18 @@ impl Session {
             match self.request_increase(spent, &cancel).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.close_open_calls(TIMED_OUT);
+                    self.conversation.close_open_calls(TIMED_OUT);
                     return EndReason::Budget(spent);
                 }
                 Err(reason) => {
-                    self.close_open_calls(INTERRUPTED);
+                    self.conversation.close_open_calls(INTERRUPTED);
                     return reason;
                 }
             }
-            if self.history.last_role() == Some(Role::Model) && self.open_calls().is_empty() {
-                self.history.push_note(GO_ON);
+            if self.conversation.history.last_role() == Some(Role::Model)
+                && self.conversation.open_calls().is_empty()
+            {
+                self.conversation.history.push_note(GO_ON);
             }
             self.budget.resume_clock();
             beginning = TurnInput::Continue;
@@ -66,18 +69,18 @@ impl Session {
 
     /// Closes the history of an interrupted turn, unless the turn may be continued.
     pub(crate) fn close_interrupted_turn(&mut self) {
-        match self.timed_out.get() {
+        match self.current.timed_out.get() {
             // If the program ends, the next process can resume the turn.
             None if self.inbox.shutdown => {}
             Some(_) if self.can_extend_time() => {}
-            Some(_) => self.close_open_calls(TIMED_OUT),
-            None => self.close_open_calls(INTERRUPTED),
+            Some(_) => self.conversation.close_open_calls(TIMED_OUT),
+            None => self.conversation.close_open_calls(INTERRUPTED),
         }
     }
 
     /// Whether a turn whose time is up may continue.
     fn can_extend_time(&self) -> bool {
-        self.budget.asks && self.role.is_none()
+        self.budget.asks && self.agents.role.is_none()
     }
 
     /// Asks the user to raise a budget, if a user is present.
@@ -95,7 +98,7 @@ impl Session {
         }
         // The time in which the user decides does not count, even when a subagent asks.
         self.budget.pause_clock();
-        let ask = self.increase_request(spent);
+        let ask = self.approval.increase_request(spent);
         let id = ask.id.clone();
         let decided = tokio::select! {
             biased;
@@ -123,8 +126,10 @@ impl Session {
         self.budget.resume_clock();
         Ok(true)
     }
+}
 
-    fn increase_request(&mut self, spent: BudgetSpent) -> Ask {
+impl ApprovalState {
+    pub(crate) fn increase_request(&mut self, spent: BudgetSpent) -> Ask {
         self.asks += 1;
         let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
         let scope_name = scope_name(spent.scope);

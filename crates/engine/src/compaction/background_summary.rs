@@ -8,6 +8,8 @@ use super::masking::MaskingLimits;
 use super::split::Split;
 use super::thresholds::goal;
 use super::{ANSWERS, CompactionInput, model_summary};
+use crate::context_manager::ContextManager;
+use crate::inbox::Inbox;
 use crate::session::Session;
 use crate::view::tokens_of;
 
@@ -28,37 +30,22 @@ impl Drop for BackgroundSummary {
 }
 
 impl Session {
-    /// The finished background summary with its split.
-    pub(super) async fn written(
-        &mut self,
-        mut job: BackgroundSummary,
-        material: &CompactionInput,
-        cancel: &CancellationToken,
-    ) -> Option<(Split, String)> {
-        let split = Split::by_place(&material.short, material.active, job.covers)?;
-        let writing =
-            async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
-        let snapshot = self.inbox.while_receiving(until(writing, cancel)).await.ok()?;
-        Some((split, snapshot))
-    }
-
-    pub(super) fn is_summary_running(&self) -> bool {
-        self.compacting.job.as_ref().is_some_and(|job| !job.writing.is_finished())
-    }
-
     /// Starts writing a summary in the background.
     pub(super) async fn start_background_summary(&mut self, model: &str, mark: u64) {
-        let epoch = self.history.epoch();
-        let written = self.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
-        if written || !self.compacting.accounts.is_enabled() {
+        let epoch = self.conversation.history.epoch();
+        let written = self.context.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
+        if written || !self.context.compacting.accounts.is_enabled() {
             return;
         }
-        let reach =
-            MaskingLimits { min_masked: 0, notes: true, ..self.compacting.room.reach(mark) };
+        let reach = MaskingLimits {
+            min_masked: 0,
+            notes: true,
+            ..self.context.compacting.room.reach(mark)
+        };
         // Files are only written when the summary is used.
-        let keep_output = self.compacting.room.keep_output.take();
+        let keep_output = self.context.compacting.room.keep_output.take();
         let material = self.material(reach).await;
-        self.compacting.room.keep_output = keep_output;
+        self.context.compacting.room.keep_output = keep_output;
         if material.estimate(&material.short) <= goal(material.before) {
             return;
         }
@@ -77,7 +64,29 @@ impl Session {
         let stop = cancel.clone();
         let writing =
             tokio::spawn(async move { until(model_summary::write(&order, &stop), &stop).await });
-        self.compacting.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
+        self.context.compacting.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
+    }
+}
+
+impl Inbox {
+    /// The finished background summary with its split.
+    pub(super) async fn written(
+        &mut self,
+        mut job: BackgroundSummary,
+        material: &CompactionInput,
+        cancel: &CancellationToken,
+    ) -> Option<(Split, String)> {
+        let split = Split::by_place(&material.short, material.active, job.covers)?;
+        let writing =
+            async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
+        let snapshot = self.while_receiving(until(writing, cancel)).await.ok()?;
+        Some((split, snapshot))
+    }
+}
+
+impl ContextManager {
+    pub(crate) fn is_summary_running(&self) -> bool {
+        self.compacting.job.as_ref().is_some_and(|job| !job.writing.is_finished())
     }
 }
 

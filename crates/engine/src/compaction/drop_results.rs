@@ -22,10 +22,10 @@ impl Session {
     pub(super) async fn drop_results(&mut self, places: Vec<ResultPlace>) {
         for place in &places {
             // A dropped result cannot stay pinned.
-            self.history.pin(*place, false);
+            self.conversation.history.pin(*place, false);
         }
-        let view = self.history.view().to_vec();
-        let keep_output = self.compacting.room.keep_output.clone();
+        let view = self.conversation.history.view().to_vec();
+        let keep_output = self.context.compacting.room.keep_output.clone();
         let noting = tokio::task::spawn_blocking(move || {
             let calls = answered(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
@@ -66,7 +66,7 @@ impl Session {
 
     /// Drops the instructions that activations of a skill added.
     pub(super) async fn unload_skill(&mut self, name: &str) {
-        let view = self.history.view();
+        let view = self.conversation.history.view();
         let is_meant = |text: &str| {
             let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
             rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
@@ -86,12 +86,12 @@ impl Session {
 
     /// Pins or unpins a result.
     pub(super) fn pin(&mut self, place: ResultPlace, on: bool) {
-        let calls = answered(self.history.contents().iter());
+        let calls = answered(self.conversation.history.contents().iter());
         let is_there = |place: ResultPlace| {
             calls.iter().any(|call| call.content == place.content && call.part == place.part)
         };
         if is_there(place) {
-            self.history.pin(place, on);
+            self.conversation.history.pin(place, on);
             self.report_storage_error();
         } else {
             self.inbox.notice(Level::Error, "Cannot pin the result: it does not exist");

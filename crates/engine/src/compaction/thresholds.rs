@@ -96,8 +96,8 @@ impl Session {
     /// configured value, a multiple of their size applies; otherwise every request would be
     /// compacted.
     pub(crate) fn mark(&mut self, window: u64) -> u64 {
-        let most = self.model.catalog().limits(&self.main_model()).prompt();
-        let mark = self.compacting.room.mark(window).min(most);
+        let most = self.client.model.catalog().limits(&self.main_model()).prompt();
+        let mark = self.context.compacting.room.mark(window).min(most);
         let fixed = self.fixed_tokens();
         if fixed < mark {
             return mark;
@@ -107,8 +107,8 @@ impl Session {
 
     /// Warns once that the configured threshold cannot be met.
     pub(super) fn warn_low_threshold(&mut self, raised: u64, window: u64) {
-        let mark = self.compacting.room.mark(window);
-        if raised <= mark || std::mem::replace(&mut self.compacting.warned_low, true) {
+        let mark = self.context.compacting.room.mark(window);
+        if raised <= mark || std::mem::replace(&mut self.context.compacting.warned_low, true) {
             return;
         }
         let fixed = self.fixed_tokens();
@@ -123,7 +123,7 @@ impl Session {
     pub(super) fn warn_above_threshold(&mut self, cause: CompactionCause, after: u64, mark: u64) {
         if cause != CompactionCause::Threshold
             || after < mark
-            || std::mem::replace(&mut self.compacting.warned_above, true)
+            || std::mem::replace(&mut self.context.compacting.warned_above, true)
         {
             return;
         }
@@ -136,7 +136,7 @@ impl Session {
 
     /// Records whether a summary was used, and warns when summaries are requested less often.
     pub(super) fn record_summary_use(&mut self, used: bool) {
-        if self.compacting.accounts.note(used) {
+        if self.context.compacting.accounts.note(used) {
             let text = "Summaries did not shorten the history more than masking, so they were \
                 not used. The next one will be requested later";
             self.inbox.notice(Level::Warning, text.to_owned());

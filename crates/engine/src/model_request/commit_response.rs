@@ -12,6 +12,7 @@ use super::ModelReply;
 use super::stream::Attempt;
 use crate::history::ContentMetadata;
 use crate::session::Session;
+use crate::session::SessionEnvironment;
 use crate::tool_batch::ToolCall;
 impl Session {
     /// Commits a valid response: history and journal first, then the front ends.
@@ -25,7 +26,7 @@ impl Session {
         let remarks = ContentMetadata {
             model: Some(model.to_owned()),
             usage: answer.usage,
-            thoughts: self.redact_all(std::mem::take(&mut answer.thoughts)),
+            thoughts: self.environment.redact_all(std::mem::take(&mut answer.thoughts)),
             ..ContentMetadata::default()
         };
         if answer.is_empty() {
@@ -33,15 +34,15 @@ impl Session {
             return ModelReply::Final;
         }
         let mut content = answer.into_content();
-        self.redact_parts(&mut content);
-        self.history.push(&content, remarks);
+        self.environment.redact_parts(&mut content);
+        self.conversation.history.push(&content, remarks);
         let calls: Vec<ToolCall> = content
             .calls()
             .map(|call| (call.id.map(str::to_owned), call.name.to_owned(), call_arguments(&call)))
             .collect::<Vec<_>>()
             .into_iter()
             .map(|(wire_id, name, args)| ToolCall {
-                id: self.call_id(wire_id.as_deref(), &name),
+                id: self.conversation.ids.call(wire_id.as_deref(), &name),
                 wire_id,
                 name,
                 args,
@@ -67,11 +68,6 @@ impl Session {
         if calls.is_empty() { ModelReply::Final } else { ModelReply::ToolCalls(calls) }
     }
 
-    fn redact_all(&self, mut thoughts: Vec<String>) -> Vec<String> {
-        thoughts.iter_mut().for_each(|thought| self.redact(thought));
-        thoughts
-    }
-
     /// Commits the text of an interrupted response.
     pub(super) fn commit_partial(&mut self, mut attempt: Attempt, model: &str) {
         self.finish_thought(&mut attempt);
@@ -80,20 +76,27 @@ impl Session {
         let remarks = ContentMetadata {
             model: Some(model.to_owned()),
             usage: answer.usage,
-            thoughts: self.redact_all(std::mem::take(&mut answer.thoughts)),
+            thoughts: self.environment.redact_all(std::mem::take(&mut answer.thoughts)),
             partial: true,
             ..ContentMetadata::default()
         };
         let mut content = answer.into_partial();
-        self.redact_parts(&mut content);
+        self.environment.redact_parts(&mut content);
         if !content.parts.is_empty() {
-            self.history.push(&content, remarks);
+            self.conversation.history.push(&content, remarks);
         }
         if let Some(item) = item {
             let text = Arc::new(attempt.not_shown_before(text_of(content)));
             self.hub
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
+    }
+}
+
+impl SessionEnvironment {
+    pub(crate) fn redact_all(&self, mut thoughts: Vec<String>) -> Vec<String> {
+        thoughts.iter_mut().for_each(|thought| self.redact(thought));
+        thoughts
     }
 }
 

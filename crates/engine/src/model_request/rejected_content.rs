@@ -9,6 +9,7 @@ use parallax_protocol::event::{CompactionHow, Failure, Level};
 use parallax_protocol::model::ModelError;
 use serde_json::Value;
 
+use crate::conversation::Conversation;
 use crate::session::Session;
 use crate::turn::{INTERRUPTED, TIMED_OUT, UNANSWERED};
 use crate::view::{EntryOrigin, ViewEntry};
@@ -53,10 +54,11 @@ impl Session {
         rejected: &mut RejectedContent,
         failure: &Failure,
     ) -> bool {
-        let first =
-            rejected.first.get_or_insert_with(|| (self.history.view().to_vec(), failure.clone()));
+        let first = rejected
+            .first
+            .get_or_insert_with(|| (self.conversation.history.view().to_vec(), failure.clone()));
         let reason: String = first.1.message.chars().take(MAX_REASON).collect();
-        let accepted = accepted(self.history.contents());
+        let accepted = accepted(self.conversation.history.contents());
         let tried = rejected.tried;
         let steps = [RemovalStep::NewMedia, RemovalStep::AllMedia, RemovalStep::NewResults];
         for step in steps.into_iter().filter(|step| tried.is_none_or(|tried| *step > tried)) {
@@ -70,12 +72,12 @@ impl Session {
             // Without a difference from the previous step, the service would reject it again.
             if removed.len() > rejected.removed.len() {
                 rejected.removed = removed;
-                self.history.show(view);
+                self.conversation.history.show(view);
                 return true;
             }
         }
         rejected.removed.clear();
-        self.history.show(first.0.clone());
+        self.conversation.history.show(first.0.clone());
         self.exclude_servers(rejected)
     }
 
@@ -84,19 +86,19 @@ impl Session {
         if rejected.servers.is_empty() {
             let (tools, servers): (Vec<_>, BTreeSet<_>) = self.mcp_tools().into_iter().unzip();
             rejected.servers = servers.into_iter().collect();
-            rejected.hidden.clone_from(&self.rejected_tools);
-            self.rejected_tools.extend(tools);
-            self.declared = None;
+            rejected.hidden.clone_from(&self.client.rejected_tools);
+            self.client.rejected_tools.extend(tools);
+            self.client.declared = None;
             return !rejected.servers.is_empty();
         }
-        self.rejected_tools = std::mem::take(&mut rejected.hidden);
-        self.declared = None;
+        self.client.rejected_tools = std::mem::take(&mut rejected.hidden);
+        self.client.declared = None;
         false
     }
 
     /// The declared tools of MCP servers: name, server.
     fn mcp_tools(&self) -> Vec<(String, String)> {
-        let names = self.declared.iter().flat_map(|(_, declared)| declared.names.iter());
+        let names = self.client.declared.iter().flat_map(|(_, declared)| declared.names.iter());
         let served = names.filter_map(|name| {
             Some((name.clone(), self.registry.get(name)?.served()?.server.clone()))
         });
@@ -105,7 +107,7 @@ impl Session {
 
     /// Excludes the MCP tool that the service's message names, by index or by name.
     pub(super) fn exclude_named_tool(&mut self, failure: &Failure) -> bool {
-        let Some((_, declared)) = &self.declared else { return false };
+        let Some((_, declared)) = &self.client.declared else { return false };
         let place = declaration_index(&failure.message);
         let by_place = place.and_then(|place| declared.names.get(place)).cloned();
         let tools = self.mcp_tools();
@@ -125,24 +127,8 @@ impl Session {
                     ({reason}). The tool is disabled for this session"
             ),
         );
-        self.declared = None;
-        self.rejected_tools.insert(tool)
-    }
-
-    /// The failure when no removal helped, with what the user can do.
-    pub(super) fn rejection_failure(&self, rejected: RejectedContent, failure: Failure) -> Failure {
-        let mut failure = rejected.first.map_or(failure, |(_, first)| first);
-        if !rejected.servers.is_empty() {
-            failure.message.push_str(&format!(
-                " (the request included tools of the MCP servers {}; run `parallax mcp disable \
-                    NAME` to disable a server)",
-                quoted(&rejected.servers)
-            ));
-        }
-        if self.history.ends_with_results() {
-            failure.message.push_str("; run `/rewind` to go back to before the last tool results");
-        }
-        failure
+        self.client.declared = None;
+        self.client.rejected_tools.insert(tool)
     }
 
     /// Makes the removals permanent: the service accepted the request.
@@ -161,10 +147,10 @@ impl Session {
             );
             return;
         }
-        let view = self.history.view().to_vec();
+        let view = self.conversation.history.view().to_vec();
         let tokens = |view: &[ViewEntry]| crate::view::tokens_of(view);
         let counts = (tokens(&before), tokens(&view));
-        self.history.compact(view, CompactionHow::Results, counts.0, counts.1);
+        self.conversation.history.compact(view, CompactionHow::Results, counts.0, counts.1);
         self.inbox.notice(
             Level::Warning,
             format!(
@@ -172,6 +158,24 @@ impl Session {
                 rejected.removed.join(", ")
             ),
         );
+    }
+}
+
+impl Conversation {
+    /// The failure when no removal helped, with what the user can do.
+    pub(super) fn rejection_failure(&self, rejected: RejectedContent, failure: Failure) -> Failure {
+        let mut failure = rejected.first.map_or(failure, |(_, first)| first);
+        if !rejected.servers.is_empty() {
+            failure.message.push_str(&format!(
+                " (the request included tools of the MCP servers {}; run `parallax mcp disable \
+                    NAME` to disable a server)",
+                quoted(&rejected.servers)
+            ));
+        }
+        if self.history.ends_with_results() {
+            failure.message.push_str("; run `/rewind` to go back to before the last tool results");
+        }
+        failure
     }
 }
 

@@ -22,7 +22,7 @@ impl Session {
     ) -> Result<Request, EndReason> {
         let mode = self.inbox.mode;
         let tools = self.declarations(mode);
-        let system = (self.system)(mode, &tools.names);
+        let system = (self.context.system)(mode, &tools.names);
         let ContextUsed { tokens: estimate, window: limit } = self.context(model);
         if estimate > limit {
             return Err(EndReason::Failed(Failure {
@@ -34,7 +34,7 @@ impl Session {
                 status: None,
             }));
         }
-        let mut contents = crate::view::contents_of(self.history.view());
+        let mut contents = crate::view::contents_of(self.conversation.history.view());
         if has_nudged {
             nudge(&mut contents, after_tool);
         }
@@ -44,18 +44,19 @@ impl Session {
             system,
             contents,
             tools: tools.json.map_or(ToolSet::None, ToolSet::Functions),
-            generation: self.generation.clone(),
-            role: self.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
+            generation: self.client.generation.clone(),
+            role: self.agents.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
             alias: self.settings_alias(model),
             has_fallback: self.has_fallback(model),
             is_retry,
             adopted: None,
             continuation: None,
-            max_attempts: match self.models.is_limited_to_one_attempt(model) {
+            max_attempts: match self.router.models.is_limited_to_one_attempt(model) {
                 true => Some(1),
                 false => self
+                    .client
                     .max_attempts
-                    .or_else(|| self.model.catalog().attempts(model, self.chooses())),
+                    .or_else(|| self.client.model.catalog().attempts(model, self.chooses())),
             },
         })
     }
@@ -63,9 +64,9 @@ impl Session {
     /// The name that settings use for the model: the requested one, unless another model replaces
     /// it.
     fn settings_alias(&self, model: &str) -> String {
-        let asked = self.route.as_ref().map_or(&self.inbox.model, |route| &route.asked);
+        let asked = self.router.route.as_ref().map_or(&self.inbox.model, |route| &route.asked);
         let chosen = self.chooses() && *asked == self.inbox.model;
-        match chosen || self.model.catalog().resolve(asked) == model {
+        match chosen || self.client.model.catalog().resolve(asked) == model {
             true => asked.clone(),
             false => model.to_owned(),
         }
@@ -73,8 +74,8 @@ impl Session {
 
     /// Whether the user could be asked, or has agreed, to use a fallback model.
     fn has_fallback(&self, model: &str) -> bool {
-        self.interactive
-            && self.routing.fallback != FallbackPolicy::Off
+        self.environment.interactive
+            && self.router.routing.fallback != FallbackPolicy::Off
             && self.fallback_model(model, None).is_some()
     }
 
@@ -87,7 +88,9 @@ impl Session {
             () = self.inbox.while_receiving(settled) => {}
             () = cancel.cancelled() => return,
         }
-        if let (Some(preface), Some(context)) = (&mut self.preface, self.registry.context()) {
+        if let (Some(preface), Some(context)) =
+            (&mut self.conversation.preface, self.registry.context())
+        {
             preface.push_str("\n\n");
             preface.push_str(&context);
         }
@@ -96,15 +99,15 @@ impl Session {
     /// Updates the tools that were added or removed since the last request.
     pub(super) fn refresh_tools(&mut self) {
         if self.registry.refresh() {
-            self.declared = None;
+            self.client.declared = None;
         }
     }
 
     /// The context usage of the next request.
     pub(crate) fn context(&mut self, model: &str) -> ContextUsed {
         let fixed = self.fixed_tokens();
-        let window = self.model.catalog().limits(model).context;
-        ContextUsed { tokens: self.history.estimate(fixed), window }
+        let window = self.client.model.catalog().limits(model).context;
+        ContextUsed { tokens: self.conversation.history.estimate(fixed), window }
     }
 
     /// Estimates the fixed tokens of every request: system prompt and tools.
@@ -117,7 +120,7 @@ impl Session {
     pub(crate) fn fixed_token_parts(&mut self) -> (u64, u64) {
         let mode = self.inbox.mode;
         let tools = self.declarations(mode);
-        let system = tokens::of_text(&(self.system)(mode, &tools.names));
+        let system = tokens::of_text(&(self.context.system)(mode, &tools.names));
         (system, tools.json.map_or(0, |tools| tokens::of_text(tools.get())))
     }
 
@@ -125,25 +128,29 @@ impl Session {
     pub(crate) fn emit_context_usage(&mut self) {
         let model = self.main_model();
         let used = self.context(&model);
-        if self.reported_context.replace(used) != Some(used) {
+        if self.context.reported_context.replace(used) != Some(used) {
             self.hub.send(EventBody::ContextUsed(used));
         }
     }
 
     /// The tool declarations, cached per mode.
     fn declarations(&mut self, mode: ApprovalMode) -> ToolDeclarations {
-        if let Some((known, declared)) = &self.declared
+        if let Some((known, declared)) = &self.client.declared
             && *known == mode
         {
             return declared.clone();
         }
-        let declared =
-            self.registry.declarations(self.judge.as_ref(), mode, self.interactive, |spec| {
-                (!self.is_coordinator || coordinator_mode::has(spec))
+        let declared = self.registry.declarations(
+            self.approval.judge.as_ref(),
+            mode,
+            self.environment.interactive,
+            |spec| {
+                (!self.current.is_coordinator || coordinator_mode::has(spec))
                     && self.is_tool_enabled(&spec.name)
-                    && !self.rejected_tools.contains(&spec.name)
-            });
-        self.declared = Some((mode, declared.clone()));
+                    && !self.client.rejected_tools.contains(&spec.name)
+            },
+        );
+        self.client.declared = Some((mode, declared.clone()));
         declared
     }
 }

@@ -7,6 +7,7 @@ use parallax_protocol::content::{SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::event::{EndReason, EventBody, Failure, FailureKind, Level};
 use parallax_protocol::model::{ModelError, Retry};
 
+use crate::inbox::Inbox;
 use crate::response_builder::ResponseBuilder;
 use crate::response_validation::ATTEMPTS;
 use crate::session::Session;
@@ -107,7 +108,8 @@ impl Session {
         model: &str,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let backoff = self.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
+        let backoff =
+            self.client.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
         let delay = backoff.max(asked.unwrap_or_default());
         self.hub.send(EventBody::Retry(Retry {
             attempt: number,
@@ -118,10 +120,22 @@ impl Session {
             message: failure.message.clone(),
             model: model.to_owned(),
         }));
-        self.pause(delay, cancel).await
+        self.inbox.pause(delay, cancel).await
     }
 
-    async fn pause(
+    /// Replaces every signature in the history with the synthetic one.
+    pub(super) fn replace_signatures(&mut self) {
+        let text = "The service rejected thought signatures of this session (from another model, \
+            key, or endpoint), so they were replaced";
+        self.inbox.notice(Level::Warning, text);
+        let contents =
+            self.conversation.history.contents().iter().map(with_synthetic_signatures).collect();
+        self.conversation.history.replace(contents);
+    }
+}
+
+impl Inbox {
+    pub(crate) async fn pause(
         &mut self,
         delay: Duration,
         cancel: &CancellationToken,
@@ -132,16 +146,7 @@ impl Session {
                 () = tokio::time::sleep(delay) => Ok(()),
             }
         };
-        self.inbox.while_receiving(woken).await
-    }
-
-    /// Replaces every signature in the history with the synthetic one.
-    pub(super) fn replace_signatures(&mut self) {
-        let text = "The service rejected thought signatures of this session (from another model, \
-            key, or endpoint), so they were replaced";
-        self.inbox.notice(Level::Warning, text);
-        let contents = self.history.contents().iter().map(with_synthetic_signatures).collect();
-        self.history.replace(contents);
+        self.while_receiving(woken).await
     }
 }
 

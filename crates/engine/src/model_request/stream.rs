@@ -109,9 +109,9 @@ impl Session {
         attempt.observed = self.hub.observe_request(&request, attempt.begun.elapsed());
         let mut stream = match played.given {
             Some(events) => events,
-            None => self.model.stream(request, cancel.clone()),
+            None => self.client.model.stream(request, cancel.clone()),
         };
-        let is_delayed = self.delays_text();
+        let is_delayed = self.hooks.delays_text();
         loop {
             let event = tokio::select! {
                 biased;
@@ -172,7 +172,7 @@ impl Session {
                     self.journal_piece(attempt, &parts, token.as_deref(), &model);
                     for piece in pieces {
                         let is_text = matches!(piece, StreamedText::Text(_));
-                        let chants = self.loop_detection
+                        let chants = self.current.loop_detection
                             && matches!(&piece, StreamedText::Text(text) if guard.text.push(text));
                         if !(is_delayed && is_text) {
                             self.show(attempt, piece);
@@ -193,7 +193,7 @@ impl Session {
         seen: &serde_json::Value,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        if !self.delays_text() {
+        if !self.hooks.delays_text() {
             return Ok(());
         }
         let said = ResponseView {
@@ -246,7 +246,7 @@ impl Session {
     }
 
     fn start_item(&mut self, kind: &str, start: ItemStart) -> ItemId {
-        let item = self.next_item(kind);
+        let item = self.conversation.ids.item(kind);
         self.hub.send(EventBody::ItemStarted { item: item.clone(), start });
         item
     }
@@ -279,8 +279,10 @@ impl Session {
             // A version of a model costs what the requested model costs. A gateway without usage
             // data has still responded if there is a finish reason.
             cost: match answer.finish.is_some() {
-                true => cost(self.model.catalog().price(model), &usage, attempt.request_bytes),
-                false => cost_of(self.model.catalog().price(model), &usage),
+                true => {
+                    cost(self.client.model.catalog().price(model), &usage, attempt.request_bytes)
+                }
+                false => cost_of(self.client.model.catalog().price(model), &usage),
             },
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,
@@ -296,7 +298,7 @@ impl Session {
         };
         let details = RequestRecord {
             first_chunk_ms: attempt.first_chunk_ms,
-            window: Some(self.model.catalog().limits(model).context),
+            window: Some(self.client.model.catalog().limits(model).context),
             status,
             ..RequestRecord::default()
         };
@@ -313,7 +315,7 @@ impl Session {
     /// Counts a request in the budget.
     fn count_request(&self, call: &ModelCall, details: RequestRecord) {
         // A subagent's requests do not count for the session's own model.
-        let role = if self.role.is_some() { SUBAGENT } else { call.role.as_str() };
+        let role = if self.agents.role.is_some() { SUBAGENT } else { call.role.as_str() };
         self.budget.ledger().count_as(call, role, details);
     }
 }

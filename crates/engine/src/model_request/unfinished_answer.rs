@@ -8,6 +8,7 @@ use parallax_protocol::model::Chunk;
 use parallax_protocol::store::{Record, UnfinishedAnswer, UnfinishedRecord};
 
 use super::stream::Attempt;
+use crate::conversation::Conversation;
 use crate::history::{ContentMetadata, now};
 use crate::response_builder::StreamedText;
 use crate::resume_turn::PARTIAL_NOTE;
@@ -29,16 +30,16 @@ impl Session {
     /// Takes the answer of an earlier process that the next request to the model continues.
     /// With another model, a note asks for the rest instead.
     pub(super) fn take_unfinished(&mut self, model: &str) -> Option<UnfinishedAnswer> {
-        let unfinished = self.unfinished.take()?;
-        let has_content = self.history.last_role() == Some(Role::Model);
+        let unfinished = self.client.unfinished.take()?;
+        let has_content = self.conversation.history.last_role() == Some(Role::Model);
         if unfinished.model == model {
             if has_content {
-                self.history.take_last();
+                self.conversation.history.take_last();
             }
             return Some(unfinished);
         }
         if has_content {
-            self.history.push_note(PARTIAL_NOTE);
+            self.conversation.history.push_note(PARTIAL_NOTE);
         }
         None
     }
@@ -49,7 +50,7 @@ impl Session {
         let parts = unfinished.parts.clone();
         attempt.answer.push(Chunk { parts, ..Chunk::default() });
         let text = attempt.answer.text();
-        if self.interactive {
+        if self.environment.interactive {
             attempt.shown_before = text.len();
         } else if !text.is_empty() {
             self.show(attempt, StreamedText::Text(text));
@@ -66,7 +67,7 @@ impl Session {
         model: &str,
     ) {
         // A hook may still replace the text.
-        if self.delays_text() {
+        if self.hooks.delays_text() {
             return;
         }
         let first = attempt.unjournaled.is_none();
@@ -109,9 +110,33 @@ impl Session {
         }
     }
 
+    /// The turn failed: the answer can be continued later.
+    pub(super) fn put_back(&mut self, unfinished: UnfinishedAnswer) {
+        let content = unfinished.content();
+        if !content.parts.is_empty() {
+            self.conversation.history.keep(content.seal_for(&unfinished.model));
+        }
+        self.conversation.is_last_answer_partial = true;
+        self.client.unfinished = Some(unfinished);
+    }
+
+    fn record_piece(&mut self, model: &str, token: Option<&str>, first: bool, parts: Vec<Part>) {
+        let mut content = Content::model(parts);
+        self.environment.redact_parts(&mut content);
+        self.conversation.history.record(&Record::Unfinished(UnfinishedRecord {
+            time: now(),
+            model: model.to_owned(),
+            token: token.map(str::to_owned),
+            first,
+            parts: content.parts,
+        }));
+    }
+}
+
+impl Conversation {
     /// The service does not continue the answer: what was received becomes a content, and a
     /// note asks for the rest.
-    pub(super) fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer) {
+    pub(crate) fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer) {
         let content = unfinished.content();
         if !content.parts.is_empty() {
             let model = Some(unfinished.model.clone());
@@ -119,28 +144,6 @@ impl Session {
             self.history.push(&content, metadata);
             self.history.push_note(PARTIAL_NOTE);
         }
-    }
-
-    /// The turn failed: the answer can be continued later.
-    pub(super) fn put_back(&mut self, unfinished: UnfinishedAnswer) {
-        let content = unfinished.content();
-        if !content.parts.is_empty() {
-            self.history.keep(content.seal_for(&unfinished.model));
-        }
-        self.is_last_answer_partial = true;
-        self.unfinished = Some(unfinished);
-    }
-
-    fn record_piece(&mut self, model: &str, token: Option<&str>, first: bool, parts: Vec<Part>) {
-        let mut content = Content::model(parts);
-        self.redact_parts(&mut content);
-        self.history.record(&Record::Unfinished(UnfinishedRecord {
-            time: now(),
-            model: model.to_owned(),
-            token: token.map(str::to_owned),
-            first,
-            parts: content.parts,
-        }));
     }
 }
 

@@ -135,11 +135,11 @@ impl Session {
         model: &str,
         cancel: &CancellationToken,
     ) -> Option<SpeculativeRequest> {
-        let is_well =
-            self.models.outage(model).is_none() && !self.models.is_limited_to_one_attempt(model);
+        let is_well = self.router.models.outage(model).is_none()
+            && !self.router.models.is_limited_to_one_attempt(model);
         // Hooks run once, for the request that counts; a script has no response to spare.
-        let is_free = !self.has_request_hooks()
-            && !self.model.catalog().is_scripted()
+        let is_free = !self.hooks.has_request_hooks()
+            && !self.client.model.catalog().is_scripted()
             && self.can_enforce_cost(model);
         if !is_well || !is_free || !self.fits_without_compaction(model) {
             return None;
@@ -154,13 +154,13 @@ impl Session {
         Some(SpeculativeRequest {
             mode: self.inbox.mode,
             begun: Instant::now(),
-            events: self.model.stream(request.clone(), cancel.clone()),
+            events: self.client.model.stream(request.clone(), cancel.clone()),
             request,
             buffered: VecDeque::new(),
             bytes: 0,
             is_over: false,
             cancel,
-            counts: Some((self.hub.clone(), self.budget.ledger(), Arc::clone(&self.model))),
+            counts: Some((self.hub.clone(), self.budget.ledger(), Arc::clone(&self.client.model))),
         })
     }
 
@@ -168,7 +168,7 @@ impl Session {
     fn is_too_expensive(&self, request: &Request) -> bool {
         let tokens = estimated_request_tokens(request.bytes());
         let usage = Usage { prompt: tokens, ..Usage::default() };
-        let price = self.model.catalog().price(&request.model);
+        let price = self.client.model.catalog().price(&request.model);
         let dollars = price.map_or(0.0, |price| price.of(&usage).total());
         self.budget.would_approach_limit(tokens.saturating_mul(2), dollars * 2.0)
     }

@@ -18,6 +18,7 @@ use crate::function_response::{ResponseTarget, respond};
 use crate::history::now;
 use crate::hook_events::STOP_PREFIX;
 use crate::session::Session;
+use crate::session::SessionEnvironment;
 use crate::tool_batch::{BatchResult, CallSummary, ToolBatch};
 
 /// How long cancelled tools may take to return what they have.
@@ -65,7 +66,7 @@ impl Session {
             let mut told =
                 "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
             let item = board.calls.get(index).map(|call| call.item());
-            let subagents = self.subagents.as_ref();
+            let subagents = self.agents.subagents.as_ref();
             if let Some(id) = item.and_then(|item| subagents?.take_journal(&item)) {
                 told.push('\n');
                 told.push_str(&resume_hint(&id));
@@ -100,15 +101,15 @@ impl Session {
         let Some(call) = board.calls.get(index) else { return };
         self.inbox.reach.leave(&call.item());
         let mut outcome = outcome;
-        self.redact(&mut outcome.for_model.output);
+        self.environment.redact(&mut outcome.for_model.output);
         match &mut outcome.for_user {
-            Some(Display::Text { text }) => self.redact(text),
+            Some(Display::Text { text }) => self.environment.redact(text),
             // Hooks have read them; full files are not kept.
-            Some(Display::Diff(diff)) if !self.keeps_file_texts => diff.texts = None,
+            Some(Display::Diff(diff)) if !self.environment.keeps_file_texts => diff.texts = None,
             _ => {}
         }
         if let Some(error) = &mut outcome.error {
-            self.redact(&mut error.message);
+            self.environment.redact(&mut error.message);
         }
         let status = match (&outcome.error, finish.cancelled) {
             (_, true) => ToolStatus::Cancelled,
@@ -127,12 +128,12 @@ impl Session {
         }
         let display = outcome.for_user.clone();
         if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
-            self.prompts.count_lines(diff);
+            self.conversation.prompts.count_lines(diff);
             let tool = call.name.clone();
             self.notify_hooks_of_file(&tool, diff);
         }
         let data = outcome.data.clone();
-        let mut told = self.told(&finish, data.as_ref());
+        let mut told = self.environment.told(&finish, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
@@ -151,7 +152,7 @@ impl Session {
             },
             outcome,
         );
-        self.history.record(&Record::Result(ResultRecord {
+        self.conversation.history.record(&Record::Result(ResultRecord {
             time: now(),
             call: call.id.clone(),
             index,
@@ -202,24 +203,6 @@ impl Session {
         }
     }
 
-    /// The display data of a call for later processes.
-    fn told(&self, finish: &CallSummary, data: Option<&Value>) -> CallTold {
-        let mut title = finish.title.clone();
-        self.redact(&mut title);
-        title.truncate(title.floor_char_boundary(MAX_TITLE));
-        let denied = finish.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
-        CallTold {
-            title,
-            duration_ms: finish.duration_ms,
-            exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
-            refused: finish.decision == Some(CallDecision::Reject),
-            decision: finish.decision,
-            denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
-            rule: finish.verdict.as_ref().map(|verdict| verdict.rule.clone()),
-            server: None,
-        }
-    }
-
     pub(super) fn collect(&self, board: ToolBatch<'_>) -> BatchResult {
         let mut round = BatchResult {
             results: Vec::with_capacity(board.slots.len()),
@@ -235,6 +218,26 @@ impl Session {
             round.injected.extend(response.injected);
         }
         round
+    }
+}
+
+impl SessionEnvironment {
+    /// The display data of a call for later processes.
+    pub(crate) fn told(&self, finish: &CallSummary, data: Option<&Value>) -> CallTold {
+        let mut title = finish.title.clone();
+        self.redact(&mut title);
+        title.truncate(title.floor_char_boundary(MAX_TITLE));
+        let denied = finish.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
+        CallTold {
+            title,
+            duration_ms: finish.duration_ms,
+            exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
+            refused: finish.decision == Some(CallDecision::Reject),
+            decision: finish.decision,
+            denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
+            rule: finish.verdict.as_ref().map(|verdict| verdict.rule.clone()),
+            server: None,
+        }
     }
 }
 

@@ -34,18 +34,24 @@ impl Session {
         {
             self.inbox.while_receiving(looking).await;
             if self.registry.refresh() {
-                self.declared = None;
+                self.client.declared = None;
             }
         }
-        if call.name != COMPLETE_TASK && self.role.as_ref().is_some_and(AgentRole::is_final_turn) {
+        if call.name != COMPLETE_TASK
+            && self.agents.role.as_ref().is_some_and(AgentRole::is_final_turn)
+        {
             let message = format!("Only `{COMPLETE_TASK}` can be called now");
             let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
             return Err((error, without_decision(None), again.refused));
         }
         let Some(tool) = self.registry.get(&call.name).cloned() else {
-            let (judge, mode) = (self.judge.as_ref(), self.inbox.mode);
-            let message =
-                self.registry.unknown_tool_message(&call.name, judge, mode, self.interactive);
+            let (judge, mode) = (self.approval.judge.as_ref(), self.inbox.mode);
+            let message = self.registry.unknown_tool_message(
+                &call.name,
+                judge,
+                mode,
+                self.environment.interactive,
+            );
             let error = ToolError::new(ToolErrorKind::ToolNotRegistered, message);
             return Err((error, without_decision(None), again.refused));
         };
@@ -57,7 +63,7 @@ impl Session {
             let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
             return Err((error, without_decision(Some(kind)), again.refused));
         }
-        if let Some(error) = self.coordinator_denial(tool.spec()) {
+        if let Some(error) = self.current.coordinator_denial(tool.spec()) {
             return Err((error, without_decision(Some(kind)), again.refused));
         }
         let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
@@ -72,11 +78,11 @@ impl Session {
             call: call.id.clone(),
             name: call.name.clone(),
             mode: self.inbox.mode,
-            interactive: self.interactive,
+            interactive: self.environment.interactive,
         };
         let preparing = {
             let (tool, args) = (Arc::clone(&tool), args.clone());
-            let checkpoints = self.checkpoints.clone().filter(|_| kind == ToolKind::Execute);
+            let checkpoints = self.checkpoints.store.clone().filter(|_| kind == ToolKind::Execute);
             tokio::task::spawn_blocking(move || {
                 let invocation = tool.prepare(args, &scope)?;
                 let made = checkpoints.map(|checkpoints| checkpoints.made()).unwrap_or_default();
@@ -93,9 +99,9 @@ impl Session {
         };
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.and(&again.permissions);
-        let asked = PolicyInput { args, workspace: (self.workspace)(), made };
+        let asked = PolicyInput { args, workspace: (self.environment.workspace)(), made };
         let query = self.query(tool.as_ref(), &effects, &asked);
-        let mut verdict = self.judge.judge(&query);
+        let mut verdict = self.approval.judge.judge(&query);
         if verdict.decision != Decision::Allow
             && !verdict.each_time
             && let Some(overridden) = self.override_verdict(&query)
@@ -106,13 +112,14 @@ impl Session {
         if !self.allows_everything()
             && let Some(doubt) = doubt.take()
         {
-            verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
+            verdict.decision =
+                if self.environment.interactive { Decision::Ask } else { Decision::Deny };
             verdict.why = doubt;
             verdict.each_time = true;
         }
         // After a restore, changes need approval, even in modes that allow them.
-        if self.is_rerun
-            && self.interactive
+        if self.current.is_rerun
+            && self.environment.interactive
             && verdict.decision == Decision::Allow
             && changes_files(&effects)
         {
@@ -123,19 +130,19 @@ impl Session {
         // Permission to run without the sandbox applies to one call.
         let lasting =
             verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
-        let rules = match lasting && self.approvals.lasting {
-            true => self.judge.drafts(&query, &effects.permissions),
+        let rules = match lasting && self.approval.approvals.lasting {
+            true => self.approval.judge.drafts(&query, &effects.permissions),
             false => Vec::new(),
         };
         let no_rule = (verdict.decision == Decision::Ask && rules.is_empty()).then(|| {
-            if !self.approvals.lasting {
+            if !self.approval.approvals.lasting {
                 "`security.disableAlwaysAllow` is set".to_owned()
             } else if verdict.each_time {
                 "this always requires approval".to_owned()
             } else if effects.permissions.outside {
                 "permission to run without the sandbox applies to one call".to_owned()
             } else {
-                self.judge.why_no_drafts(&query, &effects.permissions)
+                self.approval.judge.why_no_drafts(&query, &effects.permissions)
             }
         });
         if let Some(doubt) = doubt {
@@ -173,13 +180,13 @@ impl Session {
             args: &asked.args,
             effects,
             mode: self.inbox.mode,
-            interactive: self.interactive,
+            interactive: self.environment.interactive,
             workspace: &asked.workspace,
-            trusted: self.trusted,
+            trusted: self.environment.trusted,
             made: &asked.made,
-            taint: &self.taint,
+            taint: &self.approval.taint,
             origin: Origin {
-                agent: self.role.as_ref().map(|role| role.name.as_ref()),
+                agent: self.agents.role.as_ref().map(|role| role.name.as_ref()),
                 server: served.map(|served| served.server.as_str()),
                 annotations: served.map(|served| &served.annotations),
             },
@@ -189,17 +196,17 @@ impl Session {
     /// Whether the current rules allow the call.
     pub(crate) fn is_allowed_now(&self, prepared: &PreparedCall) -> bool {
         let query = self.query(prepared.tool.as_ref(), &prepared.effects, &prepared.asked);
-        self.judge.judge(&query).decision == Decision::Allow
+        self.approval.judge.judge(&query).decision == Decision::Allow
     }
 
     /// Whether the user enabled `yolo`.
     fn allows_everything(&self) -> bool {
-        self.inbox.mode == ApprovalMode::Yolo && !self.yolo_by_rule
+        self.inbox.mode == ApprovalMode::Yolo && !self.approval.yolo_by_rule
     }
 
     /// Warns, once per tool, that a changed tool is called without approval.
     fn warn_changed_tool(&mut self, tool: &ToolSpec, doubt: &str) {
-        if self.warned_tools.insert(tool.name.clone()) {
+        if self.approval.warned_tools.insert(tool.name.clone()) {
             let text = format!("{doubt}; it runs anyway in `yolo` mode");
             self.inbox.notice(Level::Warning, text);
         }
