@@ -190,12 +190,6 @@ pub const KEYS: &[Key] = &[
         "How `auto` chooses: rules and in doubt a small model, rules only, not at all (ours)",
     ),
     key("model.routingTimeoutMs", Num, "1500", "How long the small model that is asked has (ours)"),
-    key(
-        "model.routingAhead",
-        Flag,
-        "true",
-        "Whether the strong model is asked while the small one thinks, in vain at times (ours)",
-    ),
     key("model.routingThreshold", Num, "90", "Of 100, from which the strong model answers (ours)"),
     key(
         "model.fallback",

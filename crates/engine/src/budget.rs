@@ -110,19 +110,6 @@ impl Budget {
         self.limited().find(|spent| spent.used >= spent.limit)
     }
 
-    /// Whether spending this much more would approach a limit.
-    #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
-    pub(crate) fn would_approach_limit(&self, tokens: u64, dollars: f64) -> bool {
-        self.limited().any(|spent| {
-            let more = match spent.kind {
-                BudgetKind::Tokens => tokens as f64,
-                BudgetKind::Cost => dollars,
-                BudgetKind::Time => 0.0,
-            };
-            spent.used + more >= spent.limit * NEAR_SHARE
-        })
-    }
-
     /// A limit that is nearly reached; returned once per limit.
     pub(crate) fn approaching_limit(&mut self) -> Option<BudgetSpent> {
         let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR_SHARE)?;

@@ -192,14 +192,6 @@ impl Session {
         if cancel.is_cancelled() { Err(EndReason::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether the next request fits without any compaction.
-    pub(crate) fn fits_without_compaction(&mut self, model: &str) -> bool {
-        let ContextUsed { tokens, window } = self.context(model);
-        let mark = self.mark(window);
-        self.inbox.compactions.is_empty()
-            && tokens < (mark / 2).min(self.context.compacting.room.masking_threshold())
-    }
-
     /// Compacts after the service rejected the request as too long. Returns whether the history is
     /// shorter now.
     pub(crate) async fn compact_after_overflow(&mut self, cancel: &CancellationToken) -> bool {

@@ -155,8 +155,8 @@ impl Session {
         let asked = self.inbox.model.clone();
         let source = RouteSource::Fallback;
         let (model, error) = (to.clone(), None);
-        let (latency_ms, ahead) = (0, None);
-        self.set_route(Route { model, asked, source, reason, latency_ms, error, ahead });
+        let latency_ms = 0;
+        self.set_route(Route { model, asked, source, reason, latency_ms, error });
         self.hub.send(EventBody::FellBack(Box::new(fallback)));
         self.inbox.notice(Level::Warning, text);
     }

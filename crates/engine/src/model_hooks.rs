@@ -144,13 +144,6 @@ impl HookRunner {
         self.user.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
     }
 
-    /// Whether hooks inspect requests before they are sent.
-    pub(crate) fn has_request_hooks(&self) -> bool {
-        [HookEvent::BeforeModel, HookEvent::BeforeToolSelection]
-            .into_iter()
-            .any(|event| self.listens(event, false))
-    }
-
     /// Whether text is held back until hooks have seen the full response.
     pub(crate) fn delays_text(&self) -> bool {
         self.listens(HookEvent::AfterModel, false)
@@ -397,7 +390,6 @@ mod tests {
             max_attempts: None,
             has_fallback: false,
             is_retry: false,
-            adopted: None,
             continuation: None,
         }
     }

@@ -4,17 +4,14 @@ use std::time::Instant;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::EndReason;
-use parallax_protocol::model::Request;
 use parallax_protocol::store::UnfinishedAnswer;
 
 use self::rejected_content::{RejectedContent, is_rejection};
 use self::retry_action::{RetryAction, blocked, classify, context_full};
 use self::stream::{Attempt, StreamEnd, StreamSource, only};
 use crate::fallback::{self, FallbackResult};
-use crate::hook_events::HookRunner;
 use crate::loop_detection::LoopDetector;
 use crate::response_validation::{ATTEMPTS, InvalidResponse};
-use crate::routing::{Events, SpeculativeRequest};
 use crate::session::Session;
 use crate::tool_batch::ToolCall;
 
@@ -34,16 +31,6 @@ pub(crate) enum ModelReply {
     RepetitionDetected,
 }
 
-/// A request that is ready to send.
-struct PendingRequest {
-    request: Request,
-    /// When it was sent.
-    begun: Instant,
-    /// A stream that replaces sending the request: a hook's response, or that of a speculative
-    /// request.
-    given: Option<Events>,
-}
-
 impl Session {
     /// Requests the next step from the model and commits the response.
     pub(crate) async fn request_model(
@@ -52,15 +39,12 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, EndReason> {
         self.refresh_tools();
-        let mut ahead = self.choose_model(cancel).await?;
+        self.choose_model(cancel).await?;
         self.avoid_unavailable_model(cancel).await?;
         let model = self.main_model();
         self.check_budget(&model, cancel).await?;
         let mut resumed = self.take_unfinished(&model);
-        if resumed.is_some() {
-            ahead = None;
-        }
-        let reply = self.request_until_answered(model, ahead, &mut resumed, guard, cancel).await;
+        let reply = self.request_until_answered(model, &mut resumed, guard, cancel).await;
         if let (Err(_), Some(unfinished)) = (&reply, resumed) {
             self.put_back(unfinished);
         }
@@ -72,7 +56,6 @@ impl Session {
     async fn request_until_answered(
         &mut self,
         mut model: String,
-        mut ahead: Option<SpeculativeRequest>,
         resumed: &mut Option<UnfinishedAnswer>,
         guard: &mut LoopDetector,
         cancel: &CancellationToken,
@@ -86,16 +69,9 @@ impl Session {
         let mut number = 0;
         loop {
             number += 1;
-            let PendingRequest { mut request, begun, given } =
-                match ahead.take().filter(|it| it.is_to(&model)) {
-                    Some(ahead) => self.hooks.use_speculative(ahead),
-                    None => {
-                        let request = self.request(&model, has_nudged, after_tool, number > 1)?;
-                        let (request, hooked) =
-                            self.run_before_model_hooks(request, cancel).await?;
-                        PendingRequest { request, begun: Instant::now(), given: hooked.map(only) }
-                    }
-                };
+            let request = self.request(&model, has_nudged, after_tool, number > 1)?;
+            let (mut request, hooked) = self.run_before_model_hooks(request, cancel).await?;
+            let begun = Instant::now();
             let seen = self.request_view(&request);
             let sent = self.conversation.history.len();
             let mut attempt = Attempt::new(begun, request.bytes());
@@ -103,7 +79,7 @@ impl Session {
                 request.continuation = Some(unfinished.token.clone());
                 self.begin_with(&mut attempt, unfinished);
             }
-            let played = StreamSource { given, seen: seen.as_ref() };
+            let played = StreamSource { given: hooked.map(only), seen: seen.as_ref() };
             let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
             self.report_request(&model, &attempt, &ended);
             self.save_requests();
@@ -223,15 +199,5 @@ impl Session {
                 }
             }
         }
-    }
-}
-
-impl HookRunner {
-    /// Uses the response to a speculative request. Hooks did not select its tools: with such hooks
-    /// no speculative request is sent.
-    fn use_speculative(&mut self, ahead: SpeculativeRequest) -> PendingRequest {
-        self.chosen_tools = None;
-        let (request, begun, events) = ahead.take();
-        PendingRequest { request, begun, given: Some(events) }
     }
 }

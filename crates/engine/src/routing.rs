@@ -4,7 +4,6 @@
 
 mod classifier;
 mod prompt_rules;
-mod speculative_request;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,14 +11,10 @@ use std::time::{Duration, Instant};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::routing::{
-    FallbackPolicy, Route, RouteSource, Router, Routes, Scale, SentAhead,
-};
+use parallax_protocol::routing::{FallbackPolicy, Route, RouteSource, Router, Routes, Scale};
 use parallax_protocol::store::{Record, RouteRecord};
 
-use self::classifier::ClassifierResult;
 use self::prompt_rules::PromptSize;
-pub(crate) use self::speculative_request::{Events, SpeculativeRequest};
 use crate::availability::ModelAvailability;
 use crate::history::now;
 use crate::session::Session;
@@ -27,9 +22,6 @@ use crate::usage_tracking::{UsageTrackingModel, millis};
 
 /// The user waits for the response meanwhile.
 const TIMEOUT: Duration = Duration::from_millis(1500);
-/// Head start of the classifier before a speculative request: a quick classifier costs no
-/// second request.
-const HEAD_START: Duration = Duration::from_millis(150);
 /// The score from which the strong model is used.
 const THRESHOLD: u64 = 90;
 
@@ -44,10 +36,6 @@ pub struct RoutingOptions {
     pub threshold: u64,
     /// Time limit of the classifier.
     pub patience: Duration,
-    /// Whether a speculative request is sent while the classifier runs.
-    pub ahead: bool,
-    /// Head start of the classifier before that.
-    pub head_start: Duration,
     /// The fallback policy.
     pub fallback: FallbackPolicy,
 }
@@ -59,9 +47,6 @@ impl Default for RoutingOptions {
             plan: true,
             threshold: THRESHOLD,
             patience: TIMEOUT,
-            // Unused requests cost money.
-            ahead: false,
-            head_start: HEAD_START,
             fallback: FallbackPolicy::Ask,
         }
     }
@@ -101,13 +86,11 @@ struct RouteDecision {
     source: RouteSource,
     reason: String,
     error: Option<String>,
-    /// The speculative request to the strong model.
-    ahead: Option<SpeculativeRequest>,
 }
 
 impl RouteDecision {
     fn new(strong: bool, source: RouteSource, reason: impl Into<String>) -> Self {
-        Self { strong, source, reason: reason.into(), error: None, ahead: None }
+        Self { strong, source, reason: reason.into(), error: None }
     }
 }
 
@@ -148,16 +131,16 @@ impl Session {
     }
 
     /// Selects the model at the first request of a prompt, after the user selected another, and
-    /// when plan mode starts or ends. Returns a speculative request to it, if one is running.
+    /// when plan mode starts or ends.
     pub(crate) async fn choose_model(
         &mut self,
         cancel: &CancellationToken,
-    ) -> Result<Option<SpeculativeRequest>, EndReason> {
+    ) -> Result<(), EndReason> {
         // A model that the user sets applies from the next request on.
         let same = self.router.route.as_ref().filter(|route| route.asked == self.inbox.model);
         let is_again = same.is_some();
         if same.is_some_and(|route| !self.plan_mode_changed(route)) {
-            return Ok(None);
+            return Ok(());
         }
         let begun = Instant::now();
         let asked = self.inbox.model.clone();
@@ -181,16 +164,10 @@ impl Session {
                 (if choice.strong { routes.strong } else { routes.fast }, choice)
             }
         };
-        let RouteDecision { source, reason, error, ahead: sent, .. } = choice;
-        let was_sent = sent.is_some();
-        let kept = sent.filter(|sent| sent.is_to(&model) && self.is_still_valid(sent));
-        let ahead = was_sent.then_some(match kept {
-            Some(_) => SentAhead::Used,
-            None => SentAhead::Dropped,
-        });
+        let RouteDecision { source, reason, error, .. } = choice;
         let latency_ms = millis(begun);
-        self.set_route(Route { model, asked, source, reason, latency_ms, error, ahead });
-        Ok(kept)
+        self.set_route(Route { model, asked, source, reason, latency_ms, error });
+        Ok(())
     }
 
     /// Sets the model for the rest of the prompt and reports it.
@@ -286,51 +263,20 @@ impl Session {
             Scale::Score => RouteSource::NumericalClassifier,
         };
         let classification = classifier::ask(question, cancel.child_token());
-        let (said, ahead) = self.await_classifier(classification, &routes.strong, cancel).await;
-        match said {
-            Ok(said) => {
-                RouteDecision { ahead, ..RouteDecision::new(said.strong, source, said.reason) }
+        let said = async {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err("cancelled".to_owned()),
+                said = classification => said,
             }
+        };
+        match self.inbox.while_receiving(said).await {
+            Ok(said) => RouteDecision::new(said.strong, source, said.reason),
             Err(error) => RouteDecision {
                 error: Some(error),
-                ahead,
                 ..RouteDecision::new(true, RouteSource::Default, "the classifier gave no answer")
             },
         }
-    }
-
-    /// Waits for the classifier. If it takes longer, a speculative request to the default model is
-    /// sent.
-    async fn await_classifier(
-        &mut self,
-        classification: impl Future<Output = Result<ClassifierResult, String>>,
-        default: &str,
-        cancel: &CancellationToken,
-    ) -> (Result<ClassifierResult, String>, Option<SpeculativeRequest>) {
-        let stopped = || Err("cancelled".to_owned());
-        let mut classification = std::pin::pin!(classification);
-        let head_start_only = async {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => Some(stopped()),
-                said = &mut classification => Some(said),
-                () = tokio::time::sleep(self.router.routing.head_start), if self.router.routing.ahead => None,
-            }
-        };
-        if let Some(said) = self.inbox.while_receiving(head_start_only).await {
-            return (said, None);
-        }
-        let mut ahead = self.send_speculatively(default, cancel);
-        let both = async {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => stopped(),
-                said = &mut classification => said,
-                never = speculative_request::fill(&mut ahead) => match never {},
-            }
-        };
-        let said = self.inbox.while_receiving(both).await;
-        (said, ahead)
     }
 
     /// Ends the route of a prompt and remembers what the next one needs.

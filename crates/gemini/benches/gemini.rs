@@ -61,7 +61,6 @@ fn request_with_a_thousand_messages(bencher: Bencher<'_, '_>) {
         max_attempts: None,
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     };
     let table = ModelTable::default();

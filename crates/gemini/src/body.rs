@@ -205,7 +205,6 @@ mod tests {
             max_attempts: None,
             has_fallback: false,
             is_retry: false,
-            adopted: None,
             continuation: None,
         }
     }

@@ -239,7 +239,6 @@ fn request(
         max_attempts: None,
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     }
 }

@@ -41,9 +41,6 @@ pub struct Request {
     /// Whether an answer to the same came already and was of no use (empty, cut
     /// off): what settings say of retries holds.
     pub is_retry: bool,
-    /// Set where it is sent before it is known whether its answer is wanted; cancelled
-    /// (as a signal, once) when the answer is taken. What writes answers down waits for that.
-    pub adopted: Option<CancellationToken>,
     /// The token from which the service continues an answer that another process received in
     /// part.
     pub continuation: Option<String>,

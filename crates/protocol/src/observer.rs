@@ -41,7 +41,7 @@ pub enum Observation<'a> {
     RequestStarted {
         /// Its number in the session.
         id: u64,
-        /// When it was sent; a speculative one is reported only when it is used.
+        /// When it was sent.
         time: SystemTime,
         /// What was sent.
         request: &'a Request,

@@ -68,16 +68,6 @@ pub enum RouteSource {
     Default,
 }
 
-/// What became of a request that was sent before the choice was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SentAhead {
-    /// The model was the right one: its answer is the answer.
-    Used,
-    /// It was dropped, and the model that was chosen asked.
-    Dropped,
-}
-
 /// A model that was chosen for a prompt, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -95,10 +85,6 @@ pub struct Route {
     /// Why a classifier that was asked said nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What became of the request that the strong model got while the classifier was asked,
-    /// where one was sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ahead: Option<SentAhead>,
 }
 
 /// A model that stands in for another.

@@ -371,8 +371,6 @@ struct RecordedStream {
     tape: Arc<RecordingFile>,
     /// Taken when the stream is over.
     call: Option<RecordedCall>,
-    /// Signals that a speculative response is used.
-    adopted: Option<CancellationToken>,
 }
 
 impl RecordedStream {
@@ -393,11 +391,6 @@ impl RecordedStream {
             Some(Ok(StreamEvent::Notice(_))) => return next,
             Some(Err(error)) => call.error = Some(RecordedError::from(error)),
             None => {}
-        }
-        // Unused responses are not recorded: they would be replayed instead of the one that was
-        // used.
-        if let Some(adopted) = &self.adopted {
-            adopted.cancelled().await;
         }
         let call = self.call.take()?;
         if call.error.is_some() && !self.tape.is_full() {
@@ -424,9 +417,8 @@ impl Model for Recorder {
             retries: Vec::new(),
             digest: self.tape.digest(&request),
         };
-        let adopted = request.adopted.clone();
         let stream = self.model.stream(request, cancel);
-        let taping = RecordedStream { stream, tape: self.tape.clone(), call: Some(call), adopted };
+        let taping = RecordedStream { stream, tape: self.tape.clone(), call: Some(call) };
         Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
             let next = taping.next().await?;
             Some((next, taping))

@@ -157,7 +157,6 @@ fn request(model: &str, prompt: &str, tool: Option<Box<RawValue>>) -> Result<Req
         max_attempts: Some(2),
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     })
 }

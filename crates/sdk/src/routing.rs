@@ -34,8 +34,6 @@ impl Launch {
                 Some(milliseconds) => Duration::from_millis(milliseconds),
                 None => standard.patience,
             },
-            ahead: settings.flag("model.routingAhead"),
-            head_start: standard.head_start,
             fallback: self.options.fallback.or(fallback).unwrap_or(standard.fallback),
         }
     }

@@ -56,7 +56,6 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
             max_attempts: Some(1),
             has_fallback: false,
             is_retry: false,
-            adopted: None,
             continuation: None,
         };
         let answer = match model.generate(request, CancellationToken::new()).await {

@@ -107,7 +107,6 @@ impl Invocation for Call {
                 max_attempts: None,
                 has_fallback: false,
                 is_retry: false,
-                adopted: None,
                 continuation: None,
             };
             let answer = self.model.generate(request, run.cancel.clone());

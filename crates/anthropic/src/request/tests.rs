@@ -54,7 +54,6 @@ fn sent(contents: Vec<Sealed>) -> Value {
         max_attempts: None,
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     };
     let format = RequestFormat {

@@ -76,7 +76,6 @@ pub(crate) fn request(contents: Vec<Sealed>) -> Request {
         max_attempts: None,
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     }
 }

@@ -103,7 +103,6 @@ impl SummaryRequest {
             max_attempts: Some(3),
             has_fallback: false,
             is_retry: false,
-            adopted: None,
             continuation: None,
         };
         let answer = self.model.generate(request, cancel.child_token());

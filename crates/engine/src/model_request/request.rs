@@ -49,7 +49,6 @@ impl Session {
             alias: self.settings_alias(model),
             has_fallback: self.has_fallback(model),
             is_retry,
-            adopted: None,
             continuation: None,
             max_attempts: match self.router.models.is_limited_to_one_attempt(model) {
                 true => Some(1),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use parallax_protocol::BoxStream;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, ModelCall};
 use parallax_protocol::ids::ItemId;
@@ -18,9 +19,11 @@ use crate::agents::SUBAGENT;
 use crate::loop_detection::LoopDetector;
 use crate::model_hooks::{ResponseView, replace_text, visible};
 use crate::response_builder::{ResponseBuilder, StreamedText};
-use crate::routing::Events;
 use crate::session::Session;
 use crate::usage_tracking::{cost, cost_of, error_class, millis};
+/// A model stream.
+type Events = BoxStream<'static, Result<StreamEvent, ModelError>>;
+
 /// How a stream ended.
 pub(super) enum StreamEnd {
     Complete,
@@ -33,7 +36,7 @@ pub(super) enum StreamEnd {
 
 /// Where the stream comes from, and what hooks need.
 pub(super) struct StreamSource<'a> {
-    /// A stream that replaces a new request.
+    /// The response of a hook, which replaces the request.
     pub(super) given: Option<Events>,
     /// The request as `AfterModel` hooks see it, if there are any.
     pub(super) seen: Option<&'a serde_json::Value>,

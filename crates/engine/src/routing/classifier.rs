@@ -72,7 +72,6 @@ pub(super) async fn ask(
         max_attempts: Some(1),
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     };
     let answer = question.model.generate(request, cancel);

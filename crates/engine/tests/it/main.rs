@@ -15,7 +15,6 @@ mod rejected_content;
 mod resume_turn;
 mod rewind;
 mod routing;
-mod speculative_requests;
 mod steering;
 mod stream;
 mod support;

@@ -93,11 +93,6 @@ impl Script {
         self.written.lock().expect("written").extend(texts);
     }
 
-    /// Sets how long utility calls take.
-    pub fn thinks(&self, time: Duration) {
-        *self.thinks.lock().expect("thinks") = time;
-    }
-
     /// What utility calls were asked.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("asked").clone()

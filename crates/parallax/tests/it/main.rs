@@ -50,7 +50,6 @@ mod protected_names;
 mod providers;
 mod redaction;
 mod routing;
-mod routing_ahead;
 mod safety;
 mod scenarios;
 mod serve;

@@ -29,7 +29,6 @@ pub(crate) fn request() -> Request {
         max_attempts: None,
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     }
 }

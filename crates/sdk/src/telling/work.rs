@@ -2,7 +2,7 @@
 //! done, and which model answered.
 
 use parallax_protocol::content::Role;
-use parallax_protocol::routing::{Route, RouteSource, SentAhead};
+use parallax_protocol::routing::{Route, RouteSource};
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::{Display, Todo, TodoStatus};
 use serde_json::json;
@@ -66,7 +66,6 @@ impl OpenSession {
         if let Some(route) = &route {
             lines.push(format!("Asked for was `{}`.", route.asked));
             lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
-            lines.extend(route.ahead.map(ahead).map(str::to_owned));
             lines.extend(route.error.as_ref().map(|error| format!("A problem: {error}.")));
         }
         Told {
@@ -85,16 +84,6 @@ fn by(source: RouteSource) -> &'static str {
         RouteSource::Rules => "rules, from what the prompt looks like",
         RouteSource::Classifier | RouteSource::NumericalClassifier => "a small model",
         RouteSource::Default => "default",
-    }
-}
-
-/// What became of the request that the strong model got before the choice, in words.
-fn ahead(ahead: SentAhead) -> &'static str {
-    match ahead {
-        SentAhead::Used => "It was asked while the small one thought, and that answer was used.",
-        SentAhead::Dropped => {
-            "The strong model was asked while the small one thought; that answer was dropped."
-        }
     }
 }
 

@@ -108,7 +108,6 @@ async fn ask(
         max_attempts: None,
         has_fallback: false,
         is_retry: false,
-        adopted: None,
         continuation: None,
     };
     shared.model.generate(request, cancel.clone()).await

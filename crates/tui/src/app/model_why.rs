@@ -1,6 +1,6 @@
 //! `/model why`: which model answers, and how it came to that.
 
-use parallax_protocol::routing::{FallbackCause, RouteSource, SentAhead};
+use parallax_protocol::routing::{FallbackCause, RouteSource};
 use parallax_screen::Line;
 
 use super::App;
@@ -40,15 +40,6 @@ impl App {
         ]);
         if route.latency_ms > 0 {
             rows.push(row("took", format!("{} ms", route.latency_ms)));
-        }
-        if let Some(ahead) = route.ahead {
-            let told = match ahead {
-                SentAhead::Used => "requested in advance; the response was used",
-                SentAhead::Dropped => {
-                    "the strong model was requested in advance; its response was dropped"
-                }
-            };
-            rows.push(row("ahead", told.to_owned()));
         }
         if let Some(error) = &route.error {
             rows.push(row("problem", error.clone()));
