@@ -2,9 +2,10 @@
 //! to files, and it leads a process group of its own, so that a Ctrl+C at the terminal reaches
 //! only this process.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -12,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::Child;
 
 use crate::Ending;
+use crate::start::session_helper;
 
 /// What to start. It gets the variables of this process and then `variables`.
 #[derive(Debug)]
@@ -126,6 +128,40 @@ impl Drop for AgentProcess {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Starts a program of ours that outlives this process: in a session of its own, without a
+/// terminal or input, its output in `log`. Blocking.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn start_detached(
+    program: &OsStr,
+    arguments: &[OsString],
+    variables: &[(OsString, OsString)],
+    log: &File,
+) -> io::Result<std::process::Child> {
+    let helper = session_helper();
+    #[expect(clippy::disallowed_methods, reason = "this is where agents are started")]
+    let mut command = match &helper {
+        Some(helper) => {
+            let mut command = std::process::Command::new(helper);
+            command.arg(program);
+            command
+        }
+        None => {
+            let mut command = std::process::Command::new(program);
+            command.process_group(0);
+            command
+        }
+    };
+    command
+        .args(arguments)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(log.try_clone()?))
+        .stderr(Stdio::from(log.try_clone()?))
+        .spawn()
 }
 
 /// Runs a shell line with the streams and the process group of this process. Returns its exit

@@ -79,6 +79,16 @@ pub(crate) enum Command {
     Doctor(crate::doctor_command::DoctorArguments),
     /// Manage the git worktrees that sessions work in
     Worktrees(crate::worktrees_command::WorktreesArguments),
+    /// List background sessions
+    Ps(crate::background_arguments::PsArguments),
+    /// Follow a background session, send it messages, and answer its requests
+    Attach(crate::background_arguments::SessionArgument),
+    /// Show what a background session did
+    Logs(crate::background_arguments::LogsArguments),
+    /// Show and answer the request that a background session waits for
+    Answer(crate::background_arguments::AnswerArguments),
+    /// Stop a background session
+    Stop(crate::background_arguments::SessionArgument),
     /// Run many tasks, each in an agent and a git worktree of its own
     Batch(Box<crate::batch_arguments::BatchArguments>),
     /// Serve sessions over HTTP
@@ -325,6 +335,10 @@ pub(crate) enum TrustAction {
 /// Options of a session.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SessionArguments {
+    /// Answer the prompt in the background and print the id of the session
+    #[arg(long)]
+    pub(crate) bg: bool,
+
     /// Answer this prompt and exit; text piped to stdin is prepended
     // A prompt may begin with a dash, as a list does. A flag that was taken for the prompt
     // by accident is detected afterwards.

@@ -19,6 +19,7 @@ use crate::arguments::{
     SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
+use crate::background_arguments::BackgroundAction;
 use crate::batch_arguments::BatchArguments;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
@@ -80,6 +81,14 @@ pub(crate) enum Invocation {
     Stats(StatsArguments),
     /// Manage worktrees of sessions.
     Worktrees(WorktreesAction),
+    /// Answer one prompt in the background.
+    Background {
+        prompt: Option<String>,
+        settings: Box<Settings>,
+        printing: Printing,
+    },
+    /// See or change background sessions.
+    BackgroundAction(BackgroundAction),
     /// Run a batch, or work with its results.
     Batch(Box<BatchArguments>),
     /// Run evaluation cases.
@@ -290,6 +299,21 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
+        Some(Command::Ps(ps)) => {
+            return Ok(Invocation::BackgroundAction(BackgroundAction::Ps(ps)));
+        }
+        Some(Command::Attach(typed)) => {
+            return Ok(Invocation::BackgroundAction(BackgroundAction::Attach(typed)));
+        }
+        Some(Command::Logs(logs)) => {
+            return Ok(Invocation::BackgroundAction(BackgroundAction::Logs(logs)));
+        }
+        Some(Command::Answer(answer)) => {
+            return Ok(Invocation::BackgroundAction(BackgroundAction::Answer(answer)));
+        }
+        Some(Command::Stop(typed)) => {
+            return Ok(Invocation::BackgroundAction(BackgroundAction::Stop(typed)));
+        }
         Some(Command::Batch(batch)) => return Ok(Invocation::Batch(batch)),
         Some(Command::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
         Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
@@ -373,7 +397,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     let delete = session.delete_session.take();
     let list = session.list_sessions;
     let streams = typed.printing.input_format == Some(InputFormat::StreamJson);
-    let (is_acp, is_setup) = (session.acp, session.setup);
+    let (is_acp, is_setup, is_background) = (session.acp, session.setup, session.bg);
     let mut settings = settings(session, typed.doubles, around)?;
     let mut printing = printing;
     if settings.allowed_tools.is_some() {
@@ -400,6 +424,15 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     if settings.worktree.is_some() && (is_acp || streams) {
         let hint = "Omit it, and start the program in a worktree.";
         return Err(Usage::new("`--worktree` requires a prompt or a terminal", hint).into());
+    }
+    if is_background {
+        if is_acp || streams || first.is_some() {
+            let hint = "Use it as in `parallax --bg -p \"…\"`.";
+            return Err(Usage::new("`--bg` requires a prompt and no other input", hint).into());
+        }
+        settings.interactive = true;
+        settings.waits_for_servers = true;
+        return Ok(Invocation::Background { prompt, settings: Box::new(settings), printing });
     }
     if is_acp {
         if prompt.is_some() {

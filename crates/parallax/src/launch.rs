@@ -1,6 +1,7 @@
 //! Does what an invocation says.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use parallax_headless::{
     ConversationSession, ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions,
@@ -20,9 +21,10 @@ use crate::start::{self, Started, delete_session, format_of, list_sessions, star
 use crate::surroundings::Surroundings;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
-    acp_command, auth_command, batch_command, demo, devtools_command, doctor_command, eval_command,
-    interactive, log, man_command, mcp_command, models_command, policy_command, sandbox_command,
-    serve_command, sessions_command, stats_command, trust_command, undo_command,
+    acp_command, auth_command, background_command, background_session, batch_command, demo,
+    devtools_command, doctor_command, eval_command, interactive, log, man_command, mcp_command,
+    models_command, policy_command, sandbox_command, serve_command, sessions_command,
+    stats_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -158,6 +160,8 @@ enum Prompts {
     Assembled(Option<String>),
     /// Many, as JSON lines on stdin.
     Streamed,
+    /// Many, of other processes: a background session in this directory.
+    Hosted(PathBuf),
 }
 
 async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, Failed> {
@@ -218,6 +222,24 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         Invocation::DevTools(typed) => {
             return devtools_command::run(typed).await.map_err(|failure| early(failure, None));
         }
+        Invocation::BackgroundAction(action) => {
+            let format = action.format();
+            let done = tokio::task::spawn_blocking(move || background_command::run(action)).await;
+            return done.unwrap_or(Ok(ExitCode::GENERAL)).map_err(|failure| early(failure, format));
+        }
+        Invocation::Background { prompt, settings, printing } => {
+            let format = printing.format;
+            match background_session::directory() {
+                Some(directory) => {
+                    let hosted = Prompts::Hosted(directory);
+                    return worktree_run(hosted, *settings, printing, around).await;
+                }
+                None => {
+                    let started = background_session::start(prompt, &settings, format, around);
+                    return started.await.map_err(|failure| early(failure, format));
+                }
+            }
+        }
         Invocation::Batch(typed) => {
             return batch_command::run(*typed).await.map_err(|failure| early(failure, None));
         }
@@ -239,6 +261,16 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         }
         Invocation::StreamInput { settings, printing } => (Prompts::Streamed, settings, printing),
     };
+    worktree_run(prompts, settings, printing, around).await
+}
+
+/// Runs a session without a terminal interface, in the worktree that it asks for.
+async fn worktree_run(
+    prompts: Prompts,
+    settings: Settings,
+    printing: Printing,
+    around: Surroundings,
+) -> Result<ExitCode, Failed> {
     if settings.worktree.is_some() {
         // A folder that is not trusted gets no worktree.
         prepare(&settings).map_err(|failure| early(failure, printing.format))?;
@@ -399,6 +431,11 @@ async fn converse(
             let (ops, stdin) = (session.ops(), tokio::io::stdin());
             let session = ConversationSession { session, expand: start::expand(session) };
             return Ok(run_stream_input(Io::standard(), ops, events, stdin, session, options).await);
+        }
+        Prompts::Hosted(directory) => {
+            let ops = session.ops();
+            let conversation = ConversationSession { session, expand: start::expand(session) };
+            return background_session::host(&directory, conversation, ops, events, options).await;
         }
         Prompts::Assembled(prompt) => prompt,
     };

@@ -13,6 +13,7 @@ mod acp;
 mod administrator;
 mod agents;
 mod agents_resumed;
+mod background;
 mod bash_stubs;
 mod batch;
 mod budget;

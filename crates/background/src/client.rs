@@ -1,0 +1,64 @@
+//! A connection to the process of a background session. Blocking.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::directory::{BackgroundSession, failed};
+use crate::error::BackgroundError;
+use crate::record::SessionRecord;
+
+/// How long the session may take to answer.
+const TIME: Duration = Duration::from_secs(10);
+
+/// A connection.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    session: BackgroundSession,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// A session that does not run.
+    pub fn connect(
+        session: &BackgroundSession,
+        record: &SessionRecord,
+    ) -> Result<Self, BackgroundError> {
+        let path = session.file("socket");
+        let stream = UnixStream::connect(&path)
+            .map_err(|_| BackgroundError::NotRunning(record.id.clone()))?;
+        stream.set_read_timeout(Some(TIME)).map_err(failed(&path))?;
+        Ok(Self { stream: BufReader::new(stream), session: session.clone() })
+    }
+
+    /// Keeps the session running after its turn, until this connection ends.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn attach(&mut self) -> Result<(), BackgroundError> {
+        self.send(&json!({"type": "attach"}))
+    }
+
+    /// Sends a line of the conversation.
+    ///
+    /// # Errors
+    /// A connection that is gone, or a line that the session does not take.
+    pub fn send(&mut self, line: &Value) -> Result<(), BackgroundError> {
+        let path = self.session.file("socket");
+        let text = format!("{line}\n");
+        self.stream.get_mut().write_all(text.as_bytes()).map_err(failed(&path))?;
+        let mut answer = String::new();
+        self.stream.read_line(&mut answer).map_err(failed(&path))?;
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+        if answer.get("ok").and_then(Value::as_bool) == Some(true) {
+            return Ok(());
+        }
+        let why = answer.get("error").and_then(Value::as_str).unwrap_or("the session has ended");
+        Err(BackgroundError::Rejected(why.to_owned()))
+    }
+}

@@ -1,0 +1,171 @@
+//! The directories of background sessions.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::BackgroundError;
+use crate::record::{SessionRecord, SessionState};
+
+/// Bytes of a record that are read.
+const LARGEST_RECORD: u64 = 4 * 1024 * 1024;
+/// Sessions that ended longer ago are forgotten; their journals stay.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The directory of all background sessions.
+#[derive(Debug, Clone)]
+pub struct BackgroundDirectory {
+    root: PathBuf,
+}
+
+/// The directory of one.
+#[derive(Debug, Clone)]
+pub struct BackgroundSession {
+    root: PathBuf,
+}
+
+pub(crate) fn failed(file: &Path) -> impl Fn(std::io::Error) -> BackgroundError + use<'_> {
+    move |source| BackgroundError::File { file: file.to_owned(), source }
+}
+
+impl BackgroundDirectory {
+    /// Below `~/.parallax`.
+    pub fn below(parallax: &Path) -> Self {
+        Self { root: parallax.join("background") }
+    }
+
+    /// Creates the directory of a session, and forgets old ones. The id must be valid as a file
+    /// name. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the session runs already.
+    pub fn create(&self, id: &str) -> Result<BackgroundSession, BackgroundError> {
+        self.forget_old();
+        let session = BackgroundSession { root: self.root.join(id) };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&session.root)
+            .map_err(failed(&session.root))?;
+        if session.is_alive() {
+            return Err(BackgroundError::Rejected(format!("{id} is running already")));
+        }
+        // What an earlier run of the session left.
+        for name in ["state.json", "events.jsonl", "log.txt", "socket"] {
+            let _ = fs::remove_file(session.file(name));
+        }
+        Ok(session)
+    }
+
+    fn forget_old(&self) {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        for entry in entries {
+            let session = BackgroundSession { root: entry.path() };
+            let age = session.file("state.json").metadata().and_then(|data| data.modified());
+            let age = age.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+            if age.is_some_and(|age| age > KEPT) && !session.is_alive() {
+                // Only what this crate wrote is there.
+                let _ = fs::remove_dir_all(&session.root);
+            }
+        }
+    }
+
+    /// All sessions with their records, newest first. Blocking.
+    pub fn list(&self) -> Vec<(BackgroundSession, SessionRecord)> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let sessions = entries.map(|entry| BackgroundSession { root: entry.path() });
+        let mut list: Vec<_> =
+            sessions.filter_map(|session| Some((session.clone(), session.record()?))).collect();
+        list.sort_by(|(_, one), (_, other)| other.started.cmp(&one.started));
+        list
+    }
+
+    /// The session whose id begins so. Blocking.
+    ///
+    /// # Errors
+    /// None, or several.
+    pub fn find(&self, id: &str) -> Result<(BackgroundSession, SessionRecord), BackgroundError> {
+        let mut found: Vec<_> =
+            self.list().into_iter().filter(|(_, record)| record.id.starts_with(id)).collect();
+        if let Some(exact) = found.iter().position(|(_, record)| record.id == id) {
+            return Ok(found.swap_remove(exact));
+        }
+        match (found.pop(), found.is_empty()) {
+            (Some(one), true) if !id.is_empty() => Ok(one),
+            (Some(one), _) => {
+                found.push(one);
+                let ids: Vec<String> = found.into_iter().map(|(_, record)| record.id).collect();
+                Err(BackgroundError::Ambiguous(id.to_owned(), ids.join(", ")))
+            }
+            (None, _) => Err(BackgroundError::Unknown(id.to_owned())),
+        }
+    }
+}
+
+impl BackgroundSession {
+    /// One at this path.
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// What is known of it; a session whose process is gone is dead. Blocking.
+    pub fn record(&self) -> Option<SessionRecord> {
+        let is_alive = self.is_alive();
+        let mut text = String::new();
+        let file = File::open(self.file("state.json")).ok()?;
+        file.take(LARGEST_RECORD).read_to_string(&mut text).ok()?;
+        let mut record: SessionRecord = serde_json::from_str(&text).ok()?;
+        if record.state.is_running() && !is_alive {
+            record.state = SessionState::Dead;
+            record.asks.clear();
+        }
+        Some(record)
+    }
+
+    /// Whether its process lives.
+    pub fn is_alive(&self) -> bool {
+        let Ok(file) = File::open(self.file("lock")) else { return false };
+        flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+    }
+
+    /// The lock of the process that runs it.
+    pub(crate) fn lock(&self) -> Result<File, BackgroundError> {
+        let path = self.file("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(failed(&path))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| failed(&path)(error.into()))?;
+        Ok(file)
+    }
+
+    /// Writes the record, all of it or nothing.
+    pub(crate) fn write(&self, record: &SessionRecord) -> Result<(), BackgroundError> {
+        let (path, new) = (self.file("state.json"), self.file("state.json.new"));
+        let text = serde_json::to_vec(record).unwrap_or_default();
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed(&path))
+    }
+
+    /// Sends a signal to its process, if that lives.
+    pub fn signal(&self, record: &SessionRecord, signal: Signal) {
+        let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| self.is_alive()) {
+            // It may have ended just now.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}

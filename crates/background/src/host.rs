@@ -1,0 +1,286 @@
+//! The process of a background session: it records what the session prints, and passes on what
+//! other processes send.
+
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex,
+};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::directory::{BackgroundSession, failed};
+use crate::error::BackgroundError;
+use crate::record::SessionRecord;
+
+/// Bytes between the session and the recorder.
+const PIPE: usize = 64 * 1024;
+/// Bytes of a line from another process.
+const LONGEST_LINE: u64 = 8 * 1024 * 1024;
+/// Lines that wait for the session.
+const WAITING: usize = 16;
+/// How often the record is written while only its numbers change.
+const WRITE_EVERY: Duration = Duration::from_millis(250);
+/// What other processes may send.
+const KINDS: [&str; 9] = [
+    "message",
+    "steer",
+    "interrupt",
+    "continue",
+    "decide",
+    "answer",
+    "command",
+    "set_model",
+    "set_mode",
+];
+
+/// The session's input and output.
+#[derive(Debug)]
+pub struct SessionStreams {
+    /// What it reads: JSON lines.
+    pub input: DuplexStream,
+    /// What it writes: JSON lines.
+    pub output: DuplexStream,
+}
+
+/// Records a session. It must be finished.
+#[derive(Debug)]
+pub struct Host {
+    session: BackgroundSession,
+    recorder: JoinHandle<SessionRecord>,
+    listener: JoinHandle<()>,
+    stop: CancellationToken,
+    _lock: File,
+}
+
+/// What the recorder gets.
+enum HostMessage {
+    /// A line for the session, and where its answer goes.
+    Line(String),
+    /// A client stays connected.
+    Attached,
+    /// One is gone.
+    Detached,
+}
+
+impl Host {
+    /// Starts recording; the session begins with `prompt`. Call it in a runtime.
+    ///
+    /// # Errors
+    /// When the directory cannot be written, or another process runs the session.
+    pub fn start(
+        session: BackgroundSession,
+        record: SessionRecord,
+        prompt: Option<&str>,
+    ) -> Result<(Self, SessionStreams), BackgroundError> {
+        let lock = session.lock()?;
+        let socket = session.file("socket");
+        // A process that crashed left it.
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).map_err(failed(&socket))?;
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
+            .map_err(failed(&socket))?;
+        session.write(&record)?;
+        let (input, to_session) = duplex(PIPE);
+        let (output, from_session) = duplex(PIPE);
+        let (sender, received) = mpsc::channel(WAITING);
+        let stop = CancellationToken::new();
+        let first = match prompt {
+            Some(prompt) => json!({"type": "message", "content": prompt}),
+            None => json!({"type": "continue"}),
+        };
+        let recorder = Recorder {
+            session: session.clone(),
+            record,
+            input: Some(to_session),
+            attached: 0,
+            waiting: 0,
+        };
+        let recorder = tokio::spawn(recorder.run(from_session, received, first.to_string()));
+        let listener = tokio::spawn(listen(listener, sender, stop.clone()));
+        let host = Self { session, recorder, listener, stop, _lock: lock };
+        Ok((host, SessionStreams { input, output }))
+    }
+
+    /// Records the end of the session, whose streams are closed.
+    pub async fn finish(self, code: u8) {
+        self.stop.cancel();
+        // It may have failed, which does not matter any more.
+        let _ = self.listener.await;
+        if let Ok(mut record) = self.recorder.await {
+            record.end(code);
+            if let Err(error) = self.session.write(&record) {
+                tracing::warn!(%error, "the end of the session was not recorded");
+            }
+        }
+        // Nothing listens to it.
+        let _ = std::fs::remove_file(self.session.file("socket"));
+    }
+}
+
+struct Recorder {
+    session: BackgroundSession,
+    record: SessionRecord,
+    /// `None`: the session gets nothing more, and ends after its turn.
+    input: Option<DuplexStream>,
+    /// Clients that stay.
+    attached: usize,
+    /// Prompts whose turn has not ended.
+    waiting: usize,
+}
+
+impl Recorder {
+    async fn run(
+        mut self,
+        from_session: DuplexStream,
+        mut received: mpsc::Receiver<HostMessage>,
+        first: String,
+    ) -> SessionRecord {
+        self.pass_on(&first).await;
+        let file = self.session.file("events.jsonl");
+        let events = std::fs::OpenOptions::new().create(true).append(true).open(&file);
+        let mut events = match events {
+            Ok(events) => Some(events),
+            Err(error) => {
+                tracing::warn!(%error, file = %file.display(), "events are not recorded");
+                None
+            }
+        };
+        let mut lines = BufReader::new(from_session).split(b'\n');
+        let mut written = Instant::now();
+        let mut is_changed = false;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until((written + WRITE_EVERY).into()), if is_changed => {
+                    self.write();
+                    (written, is_changed) = (Instant::now(), false);
+                }
+                line = lines.next_segment() => {
+                    let Ok(Some(mut line)) = line else { return self.record };
+                    let before = self.record.state;
+                    if let Ok(value) = serde_json::from_slice::<Value>(&line)
+                        && self.record.take(&value)
+                    {
+                        self.waiting = self.waiting.saturating_sub(1);
+                    }
+                    line.push(b'\n');
+                    if let Some(events) = &mut events
+                        && let Err(error) = std::io::Write::write_all(events, &line)
+                    {
+                        tracing::warn!(%error, "an event was not recorded");
+                    }
+                    is_changed = true;
+                    // What others wait for is written at once.
+                    if before != self.record.state || !self.record.asks.is_empty() {
+                        self.write();
+                        (written, is_changed) = (Instant::now(), false);
+                    }
+                }
+                Some(message) = received.recv() => match message {
+                    HostMessage::Line(line) => self.pass_on(&line).await,
+                    HostMessage::Attached => self.attached += 1,
+                    HostMessage::Detached => self.attached = self.attached.saturating_sub(1),
+                },
+            }
+            if self.waiting == 0 && self.attached == 0 {
+                // Nothing can come any more that the session would wait for.
+                self.input = None;
+            }
+        }
+    }
+
+    fn write(&self) {
+        if let Err(error) = self.session.write(&self.record) {
+            tracing::warn!(%error, "the state of the session was not recorded");
+        }
+    }
+
+    async fn pass_on(&mut self, line: &str) {
+        let kind = serde_json::from_str::<Value>(line).ok();
+        let kind = kind.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
+        if matches!(kind, Some("message" | "continue" | "command")) {
+            self.waiting += 1;
+        }
+        if let Some(input) = &mut self.input {
+            let line = format!("{line}\n");
+            // A session that reads no more is about to end.
+            let _ = input.write_all(line.as_bytes()).await;
+        }
+    }
+}
+
+/// Takes connections until it is stopped.
+async fn listen(
+    listener: UnixListener,
+    sender: mpsc::Sender<HostMessage>,
+    stop: CancellationToken,
+) {
+    let mut clients = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            Some(_) = clients.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    clients.spawn(serve(stream, sender.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no connection");
+                    tokio::time::sleep(WRITE_EVERY).await;
+                }
+            },
+        }
+    }
+}
+
+/// Passes on the lines of a client, and answers each.
+async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
+    let (reader, mut writer) = stream.split();
+    let mut reader = BufReader::new(reader);
+    let mut is_attached = false;
+    loop {
+        let mut line = String::new();
+        match (&mut reader).take(LONGEST_LINE).read_line(&mut line).await {
+            Ok(1..) if line.ends_with('\n') => {}
+            _ => break,
+        }
+        let message = match message_of(line.trim()) {
+            Ok(message) => message,
+            Err(why) => {
+                let answer = format!("{}\n", json!({"ok": false, "error": why}));
+                if writer.write_all(answer.as_bytes()).await.is_err() {
+                    break;
+                }
+                continue;
+            }
+        };
+        is_attached |= matches!(message, HostMessage::Attached);
+        let sent = sender.send(message).await.is_ok();
+        let answer = match sent {
+            true => json!({"ok": true}),
+            false => json!({"ok": false, "error": "the session ends"}),
+        };
+        if writer.write_all(format!("{answer}\n").as_bytes()).await.is_err() || !sent {
+            break;
+        }
+    }
+    if is_attached {
+        // The recorder may have ended.
+        let _ = sender.send(HostMessage::Detached).await;
+    }
+}
+
+fn message_of(line: &str) -> Result<HostMessage, String> {
+    let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    match value.get("type").and_then(Value::as_str) {
+        Some("attach") => Ok(HostMessage::Attached),
+        Some(kind) if KINDS.contains(&kind) => Ok(HostMessage::Line(value.to_string())),
+        Some(kind) => Err(format!("unknown type `{kind}`")),
+        None => Err("the line has no `type`".to_owned()),
+    }
+}

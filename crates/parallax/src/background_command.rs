@@ -1,0 +1,351 @@
+//! `parallax ps`, `attach`, `logs`, `answer`, and `stop`. Blocking.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use parallax_background::{
+    BackgroundDirectory, BackgroundError, BackgroundSession, Client, LogView, SessionRecord,
+    SessionState,
+};
+use parallax_headless::{ExitCode, json_document, one_line};
+use parallax_protocol::event::{Failure, FailureKind};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::background_arguments::{AnswerArguments, BackgroundAction, PsArguments};
+use crate::background_session::all;
+
+/// Sessions that ended longer ago are listed only with `--all`.
+const RECENT_HOURS: f64 = 24.0;
+/// How often a log is read.
+const POLL: Duration = Duration::from_millis(100);
+/// How long a session may take to stop.
+const STOP_TIME: Duration = Duration::from_secs(10);
+
+/// Runs the command.
+///
+/// # Errors
+/// An unknown session, or one that does not run.
+pub(crate) fn run(action: BackgroundAction) -> Result<ExitCode, Failure> {
+    let all = all()?;
+    let done = match action {
+        BackgroundAction::Ps(typed) => ps(&all, &typed),
+        BackgroundAction::Logs(typed) => logs(&all, &typed.id, typed.follow),
+        BackgroundAction::Answer(typed) => answer(&all, &typed),
+        BackgroundAction::Stop(typed) => stop(&all, &typed.id),
+        BackgroundAction::Attach(typed) => attach(&all, &typed.id),
+    };
+    done.map_err(|error| Failure {
+        kind: FailureKind::Input,
+        message: error.to_string(),
+        status: None,
+    })
+}
+
+fn ps(all: &BackgroundDirectory, typed: &PsArguments) -> Result<ExitCode, BackgroundError> {
+    let mut records: Vec<SessionRecord> =
+        all.list().into_iter().map(|(_, record)| record).collect();
+    if !typed.all {
+        records.retain(|record| {
+            let last = record.ended.as_deref().unwrap_or(&record.started);
+            record.state.is_running() || age_hours(last) < RECENT_HOURS
+        });
+    }
+    if typed.json {
+        let rows: Vec<Value> = records.iter().map(row).collect();
+        print(&json_document(&rows));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if records.is_empty() {
+        print("No background sessions. Start one with `parallax --bg -p \"…\"`.\n");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    for record in records {
+        let id: String = record.id.chars().take(8).collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{id}  {:<17}  {:>6}  {:>9} tokens  ${:.2}  {}  {}  {}",
+            record.state.as_str(),
+            shown_age(&record.started),
+            record.tokens,
+            record.cost,
+            one_line(record.model.as_deref().unwrap_or("no model yet")),
+            one_line(&record.project),
+            one_line(&record.last_line),
+        );
+    }
+    print(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A session as `ps --json` prints it.
+fn row(record: &SessionRecord) -> Value {
+    json!({"id": record.id, "project": record.project, "state": record.state, "pid": record.pid,
+        "model": record.model, "tokens": record.tokens, "cost": record.cost,
+        "started": record.started, "last_line": record.last_line})
+}
+
+fn age_hours(time: &str) -> f64 {
+    let time = time.parse::<jiff::Timestamp>();
+    time.map_or(f64::MAX, |time| jiff::Timestamp::now().duration_since(time).as_secs_f64() / 3600.0)
+}
+
+fn shown_age(time: &str) -> String {
+    match age_hours(time) {
+        hours if hours < 1.0 / 60.0 => format!("{:.0}s", hours * 3600.0),
+        hours if hours < 1.0 => format!("{:.0}m", hours * 60.0),
+        hours if hours < 48.0 => format!("{hours:.0}h"),
+        hours => format!("{:.0}d", hours / 24.0),
+    }
+}
+
+/// Reads the events of a session as text, as they come.
+struct LogReader {
+    session: BackgroundSession,
+    events: Option<BufReader<File>>,
+    /// A line that is not complete.
+    part: Vec<u8>,
+    view: LogView,
+}
+
+impl LogReader {
+    fn new(session: &BackgroundSession) -> Self {
+        Self { session: session.clone(), events: None, part: Vec::new(), view: LogView::default() }
+    }
+
+    /// The text that was added.
+    fn more(&mut self) -> String {
+        if self.events.is_none() {
+            self.events = File::open(self.session.file("events.jsonl")).ok().map(BufReader::new);
+        }
+        let Some(events) = &mut self.events else { return String::new() };
+        let mut text = String::new();
+        while events.read_until(b'\n', &mut self.part).is_ok_and(|count| count > 0) {
+            if self.part.ends_with(b"\n") {
+                text.push_str(&self.view.line(&String::from_utf8_lossy(&self.part)));
+                self.part.clear();
+            }
+        }
+        text
+    }
+}
+
+fn logs(all: &BackgroundDirectory, id: &str, follow: bool) -> Result<ExitCode, BackgroundError> {
+    let (session, _) = all.find(id)?;
+    let mut log = LogReader::new(&session);
+    loop {
+        // What is written until the session ends is read after that is known.
+        let is_alive = session.is_alive();
+        if !print(&log.more()) || !follow || !is_alive {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn stop(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError> {
+    let (session, record) = all.find(id)?;
+    if !session.is_alive() {
+        return Err(BackgroundError::NotRunning(record.id));
+    }
+    session.signal(&record, Signal::TERM);
+    let end = Instant::now() + STOP_TIME;
+    while session.is_alive() {
+        if Instant::now() > end {
+            session.signal(&record, Signal::KILL);
+            break;
+        }
+        std::thread::sleep(POLL / 5);
+    }
+    print(&format!("Stopped the session {}\n", record.id));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A choice of a request.
+struct Choice {
+    label: String,
+    line: Value,
+}
+
+/// What can be answered to a request.
+fn choices(ask: &Value) -> Vec<Choice> {
+    let id = ask.get("id").cloned().unwrap_or_default();
+    if ask.get("kind").and_then(Value::as_str) == Some("question") {
+        let options = ask.pointer("/preview/questions/0/options").and_then(Value::as_array);
+        let labels = options.into_iter().flatten().filter_map(|option| {
+            option.get("label").and_then(Value::as_str).or_else(|| option.as_str())
+        });
+        return labels
+            .map(|label| Choice {
+                label: label.to_owned(),
+                line: json!({"type": "answer", "id": id, "value": label}),
+            })
+            .collect();
+    }
+    let outcomes = ask.get("outcomes").and_then(Value::as_array);
+    let outcomes = outcomes.into_iter().flatten().filter_map(Value::as_str);
+    outcomes
+        .filter_map(|outcome| {
+            let label = match outcome {
+                "proceed_once" => "Allow once",
+                "proceed_always" => "Allow always in this session",
+                "proceed_always_and_save" => "Allow always and save the rule",
+                "proceed_always_tool" => "Allow this tool always",
+                "proceed_always_server" => "Allow all tools of this server always",
+                "retry" => "Try again",
+                "cancel" => "Deny",
+                _ => return None,
+            };
+            let line = json!({"type": "decide", "id": id, "outcome": outcome});
+            Some(Choice { label: label.to_owned(), line })
+        })
+        .collect()
+}
+
+/// A request with its numbered choices.
+fn shown_request(ask: &Value) -> String {
+    let text = |key: &str| one_line(ask.get(key).and_then(Value::as_str).unwrap_or_default());
+    let mut shown = format!("{}\n", text("title"));
+    let question = ask.pointer("/preview/questions/0/question").and_then(Value::as_str);
+    // Writing to a string cannot fail.
+    if let Some(question) = question {
+        let _ = writeln!(shown, "{}", one_line(question));
+    }
+    if let Some(command) = ask.pointer("/preview/command").and_then(Value::as_str) {
+        let _ = writeln!(shown, "  {}", one_line(command));
+    }
+    let reason = text("reason");
+    if !reason.is_empty() {
+        let _ = writeln!(shown, "Reason: {reason}");
+    }
+    for (number, choice) in choices(ask).iter().enumerate() {
+        let _ = writeln!(shown, "  {}  {}", number + 1, one_line(&choice.label));
+    }
+    shown
+}
+
+/// The line that answers a request.
+fn line_of(ask: &Value, answer: &str, text: &str) -> Result<Value, BackgroundError> {
+    let id = ask.get("id").cloned().unwrap_or_default();
+    let choices = choices(ask);
+    if let Some(choice) = answer.parse::<usize>().ok().and_then(|it| it.checked_sub(1)) {
+        return choices.get(choice).map(|choice| choice.line.clone()).ok_or_else(|| {
+            BackgroundError::Rejected(format!("there are {} choices", choices.len()))
+        });
+    }
+    let is_question = ask.get("kind").and_then(Value::as_str) == Some("question");
+    let words = format!("{answer} {text}");
+    match (answer, is_question) {
+        ("deny", true) => Ok(json!({"type": "answer", "id": id, "value": null})),
+        (_, true) => Ok(json!({"type": "answer", "id": id, "value": words.trim()})),
+        ("allow", false) => Ok(json!({"type": "decide", "id": id, "outcome": "proceed_once"})),
+        ("deny", false) if text.is_empty() => {
+            Ok(json!({"type": "decide", "id": id, "outcome": "cancel"}))
+        }
+        ("deny", false) => {
+            Ok(json!({"type": "decide", "id": id, "outcome": "cancel", "feedback": text}))
+        }
+        _ => Err(BackgroundError::Rejected(format!(
+            "`{}`: use `allow`, `deny`, or the number of a choice",
+            one_line(answer)
+        ))),
+    }
+}
+
+fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode, BackgroundError> {
+    let (session, record) = all.find(&typed.id)?;
+    let Some(ask) = record.asks.first() else {
+        let state = record.state.as_str();
+        return Err(BackgroundError::Rejected(format!(
+            "{} does not wait for an answer; it is {state}",
+            record.id
+        )));
+    };
+    let Some(word) = &typed.answer else {
+        print(&shown_request(ask));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let line = line_of(ask, word, &typed.text.join(" "))?;
+    Client::connect(&session, &record)?.send(&line)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Follows a session; lines of stdin are messages to it, or answers to its requests.
+fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError> {
+    let (session, record) = all.find(id)?;
+    let mut client = Client::connect(&session, &record)?;
+    client.attach()?;
+    let mut log = LogReader::new(&session);
+    print(&log.more());
+    if io::stdin().is_terminal() {
+        say("Attached. Type a message, or the answer to a request. Ctrl+D detaches.");
+    }
+    let typed = read_lines();
+    let mut shown: Option<Value> = None;
+    loop {
+        let is_alive = session.is_alive();
+        if !print(&log.more()) || !is_alive {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let record = session.record();
+        let ask = record.as_ref().and_then(|record| record.asks.first());
+        if let Some(ask) = ask.filter(|ask| shown.as_ref() != Some(ask)) {
+            print(&shown_request(ask));
+            shown = Some(ask.clone());
+        }
+        match typed.recv_timeout(POLL) {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => {
+                let sent = match (ask, record.as_ref().map(|record| record.state)) {
+                    (Some(ask), _) => {
+                        let (word, text) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+                        line_of(ask, word, text.trim())
+                    }
+                    (None, Some(SessionState::Working)) => {
+                        Ok(json!({"type": "steer", "content": line}))
+                    }
+                    (None, _) => Ok(json!({"type": "message", "content": line})),
+                };
+                if let Err(error) = sent.and_then(|line| client.send(&line)) {
+                    say(&error.to_string());
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            // The end of the input.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                print(&log.more());
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+/// The lines of stdin. The thread ends with the process.
+fn read_lines() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Prints a text; whether there is a reader.
+fn print(text: &str) -> bool {
+    let mut stdout = io::stdout();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+}
+
+/// Prints a line for the user. A closed pipe is not an error here.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

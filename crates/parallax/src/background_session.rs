@@ -1,0 +1,164 @@
+//! `--bg`: starts a session in the background, and is its process.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use parallax_background::{BackgroundDirectory, BackgroundSession, Host, SessionRecord};
+use parallax_headless::{
+    ConversationSession, ExitCode, Io, OutputFormat, RunOptions, json_document, one_line,
+    run_stream_input,
+};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::{EventReader, Launch, OpSender};
+use serde_json::json;
+
+use crate::invocation::{SessionChoice, Settings};
+use crate::prompt_text::{StdinText, assemble, read_stdin};
+use crate::start;
+use crate::surroundings::Surroundings;
+
+/// The variable that says that this process is the session.
+const VARIABLE: &str = "PARALLAX_BACKGROUND";
+/// How long the process of the session may take to start.
+const START_TIME: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(10);
+/// Bytes of an error of that process.
+const LONGEST_ERROR: usize = 4_000;
+
+fn input(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+/// Where the session is that this process is to be.
+pub(crate) fn directory() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The directory of background sessions.
+///
+/// # Errors
+/// No home directory.
+pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
+    let here = std::env::current_dir()
+        .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
+    let environment = parallax_config::Environment::new(std::env::vars_os());
+    let homes = parallax_config::Homes::find(&environment, &here)
+        .map_err(|error| input(error.to_string()))?;
+    Ok(BackgroundDirectory::below(&homes.parallax))
+}
+
+/// Starts this program again as the process of the session, and prints its id.
+///
+/// # Errors
+/// What a run in the foreground would report before its session, or that the process did not
+/// start.
+pub(crate) async fn start(
+    prompt: Option<String>,
+    settings: &Settings,
+    format: Option<OutputFormat>,
+    around: Surroundings,
+) -> Result<ExitCode, Failure> {
+    let launch = Launch::prepare(start::options(settings)?)?;
+    let is_enclosed = launch.enclosure(Vec::new(), false)?.is_some();
+    if is_enclosed {
+        return Err(input("`--bg` cannot be used with a sandbox for all of Parallax".to_owned()));
+    }
+    let stdin = match around.stdin_is_terminal {
+        true => StdinText::default(),
+        false => read_stdin(io::stdin(), prompt.is_some()).await,
+    };
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let (id, resumes) = match &settings.session {
+        SessionChoice::WithId(id) => (id.as_str().to_owned(), false),
+        SessionChoice::Resume(which) => (launch.session(which)?.id, true),
+        SessionChoice::New => {
+            let id = uuid::Uuid::new_v4().to_string();
+            arguments.extend(["--session-id".into(), (&id).into()]);
+            (id, false)
+        }
+        SessionChoice::Fork { .. } | SessionChoice::Import(_) => {
+            return Err(input("`--bg` cannot be used with `--at` and `--session-file`".to_owned()));
+        }
+    };
+    let has_prompt = prompt.is_some() || !stdin.text.trim().is_empty();
+    // Without a prompt, the interrupted turn of a session is continued.
+    let text = match has_prompt || !resumes {
+        true => Some(assemble(&stdin.text, prompt.as_deref())?),
+        false => None,
+    };
+    let session = all()?.create(&id).map_err(|error| input(error.to_string()))?;
+    if let Some(text) = &text {
+        let file = session.file("prompt.md");
+        std::fs::write(&file, text)
+            .map_err(|error| input(format!("Failed to write `{}`: {error}", file.display())))?;
+    }
+    let started = tokio::task::spawn_blocking(move || spawn(&session, &arguments)).await;
+    started.map_err(|error| input(error.to_string()))??;
+    let line = match format {
+        Some(OutputFormat::Json | OutputFormat::StreamJson) => {
+            json_document(&json!({"session_id": id}))
+        }
+        _ => format!("{id}\n"),
+    };
+    // A closed pipe is not an error here.
+    let _ = io::stdout().write_all(line.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the process, and waits until it records the session. Blocking.
+fn spawn(session: &BackgroundSession, arguments: &[OsString]) -> Result<(), Failure> {
+    let failed = |error: io::Error| input(format!("Failed to start the session: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let log = session.file("log.txt");
+    let file = File::create(&log).map_err(failed)?;
+    let variables = [(VARIABLE.into(), session.path().as_os_str().to_owned())];
+    let mut child = parallax_exec::agent_process::start_detached(
+        program.as_os_str(),
+        arguments,
+        &variables,
+        &file,
+    )
+    .map_err(failed)?;
+    let end = Instant::now() + START_TIME;
+    while session.record().is_none() {
+        if child.try_wait().map_err(failed)?.is_some() && session.record().is_none() {
+            let text = std::fs::read(&log).unwrap_or_default();
+            let text = String::from_utf8_lossy(text.get(..LONGEST_ERROR).unwrap_or(&text));
+            return Err(input(format!("The session did not start: {}", one_line(text.trim()))));
+        }
+        if Instant::now() > end {
+            return Err(input(format!("The session did not start in time; see {}", log.display())));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// Runs the session of this process, whose prompts come from other processes.
+///
+/// # Errors
+/// When its directory cannot be used.
+pub(crate) async fn host(
+    directory: &Path,
+    conversation: ConversationSession<'_>,
+    ops: OpSender,
+    events: &mut EventReader,
+    mut options: RunOptions,
+) -> Result<ExitCode, Failure> {
+    let session = BackgroundSession::at(directory);
+    let project = std::env::current_dir().unwrap_or_default().display().to_string();
+    let id = conversation.session.id.as_str().to_owned();
+    let record = SessionRecord::new(&id, &project);
+    let prompt = std::fs::read_to_string(session.file("prompt.md")).ok();
+    let (host, streams) = Host::start(session, record, prompt.as_deref())
+        .map_err(|error| input(error.to_string()))?;
+    options.stream_version = 2;
+    options.is_reader_gone = None;
+    let io = Io { stdout: Box::new(streams.output), stderr: Box::new(tokio::io::stderr()) };
+    let code = run_stream_input(io, ops, events, streams.input, conversation, options).await;
+    host.finish(code.0).await;
+    Ok(code)
+}

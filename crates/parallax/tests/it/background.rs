@@ -1,0 +1,136 @@
+//! Sessions in the background, as other processes see them.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{World, until};
+
+const CALL: &str = r#"[
+    {"match": {"promptContains": "go"}, "calls": [{"name": "run_shell_command",
+        "args": {"command": "touch made.txt"}}]},
+    {"match": {"lastToolResultContains": ""}, "text": "all done"},
+    {"match": {"promptContains": "more"}, "repeat": 0, "text": "more done"}]"#;
+
+fn start(world: &World, arguments: &[&str]) -> String {
+    let done = world.run_well(&[&["--bg", "-o", "json"], arguments].concat());
+    let said: Value = serde_json::from_str(&done.out()).expect("JSON");
+    said["session_id"].as_str().expect("an id").to_owned()
+}
+
+/// The session as `ps --json` shows it.
+fn listed(world: &World, id: &str) -> Value {
+    let text = world.run_well(&["ps", "--json"]).out();
+    let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+    all.into_iter().find(|session| session["id"] == json!(id)).unwrap_or_default()
+}
+
+fn until_state(world: &World, id: &str, state: &str) -> Value {
+    let mut session = Value::Null;
+    until(state, || {
+        session = listed(world, id);
+        session["state"] == json!(state)
+    });
+    session
+}
+
+#[test]
+fn request_is_answered_from_another_process() {
+    let world = World::new(CALL);
+    let id = start(&world, &["-p", "go"]);
+    let session = until_state(&world, &id, "awaiting approval");
+    assert_eq!(session["last_line"], json!("touch made.txt"));
+    assert_eq!(session["project"], json!(world.home.project()));
+    let shown = world.run_well(&["answer", &id]).out();
+    assert!(shown.contains("touch made.txt") && shown.contains("1  Allow once"), "{shown}");
+    let refused = world.run(&["answer", &id, "perhaps"]);
+    assert!(refused.code() == 42 && refused.err().contains("allow"), "{}", refused.err());
+    world.run_well(&["answer", &id[..8], "allow"]);
+    let session = until_state(&world, &id, "done");
+    assert!(world.home.project().join("made.txt").exists());
+    assert!(session["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{session}");
+    let log = world.run_well(&["logs", &id, "-f"]).out();
+    assert!(log.starts_with("> go\n• run_shell_command") && log.ends_with("all done\n"), "{log}");
+    assert_eq!(world.run(&["stop", &id]).code(), 42);
+    assert_eq!(world.run_well(&["--resume", &id, "-p", "more"]).out(), "more done\n");
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = world.home.parallax().join("background").join(&id);
+    let mode = directory.metadata().expect("a directory").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn denial_reaches_the_model_with_its_text() {
+    let world = World::new(CALL);
+    let id = start(&world, &["-p", "go"]);
+    until_state(&world, &id, "awaiting approval");
+    world.run_well(&["answer", &id, "deny", "use", "git"]);
+    until_state(&world, &id, "done");
+    assert!(!world.home.project().join("made.txt").exists());
+    let answers = crate::support::answers(&world.server).join("\n");
+    assert!(answers.contains("use git"), "{answers}");
+}
+
+#[test]
+fn running_session_is_stopped_and_a_killed_one_is_dead() {
+    let world = World::new(
+        r#"[{"calls": [{"name": "run_shell_command", "args": {"command": "sleep 60"}}], "repeat": 2},
+            {"text": "resumed", "repeat": 0}]"#,
+    );
+    let id = start(&world, &["-p", "go", "-y"]);
+    world.asked(1);
+    assert!(world.run_well(&["stop", &id]).out().contains(&id));
+    until_state(&world, &id, "stopped");
+
+    let id = start(&world, &["-p", "go", "-y"]);
+    world.asked(2);
+    let pid = listed(&world, &id)["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    kill_process(pid.and_then(Pid::from_raw).expect("a process"), Signal::KILL).expect("kill");
+    until_state(&world, &id, "dead");
+    let refused = world.run(&["attach", &id]);
+    assert!(refused.err().contains("parallax --resume"), "{}", refused.err());
+    // It continues where it stopped, in the background too.
+    world.run_well(&["--bg", "--resume", &id]);
+    until_state(&world, &id, "done");
+}
+
+#[test]
+fn attached_session_waits_for_the_next_prompt() {
+    let world = World::new(
+        r#"[{"match": {"promptContains": "go"}, "chunks": [{"gate": "held"},
+                {"candidates": [{"content": {"role": "model", "parts": [{"text": "went"}]},
+                    "finishReason": "STOP"}]}]},
+            {"match": {"promptContains": "more"}, "text": "more done"}]"#,
+    );
+    let id = start(&world, &["-p", "go"]);
+    world.at_gate("held");
+    let mut command = world.command(&["attach", &id]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut attached = command.spawn().expect("start");
+    // The session keeps running only once the client is there.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    world.server.open_gate("held");
+    until_state(&world, &id, "idle");
+    let mut stdin = attached.stdin.take().expect("stdin");
+    stdin.write_all(b"more\n").expect("written");
+    until("the second answer", || listed(&world, &id)["last_line"] == json!("more done"));
+    drop(stdin);
+    let output = attached.wait_with_output().expect("the end");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("went\n> more\nmore done"), "{text}");
+    until_state(&world, &id, "done");
+}
+
+#[test]
+fn failures_before_the_session_are_reported_at_once() {
+    let world = World::new("[]");
+    let done = world.run(&["--bg"]);
+    assert!(done.code() != 0 && done.out().is_empty(), "{}", done.err());
+    let done = world.run(&["--bg", "--acp", "-p", "x"]);
+    assert!(done.err().contains("--bg"), "{}", done.err());
+    let unknown = world.run(&["logs", "nothing"]);
+    assert!(unknown.err().contains("parallax ps --all"), "{}", unknown.err());
+    assert!(world.run_well(&["ps"]).out().contains("No background sessions"));
+}
