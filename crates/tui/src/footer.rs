@@ -138,6 +138,15 @@ pub(crate) fn rows(
     {
         drawn.pop();
     }
+    if excess(&drawn, used, labels, width).is_some() {
+        // `/stats` shows how much was cached, too.
+        let uncached = Facts { sent: (facts.sent.0, 0), ..facts.clone() };
+        for (item, spans) in &mut drawn {
+            if *item == FooterItem::TokenCount {
+                *spans = tokens(&uncached, theme);
+            }
+        }
+    }
     shorten_model(&mut drawn, used, labels, width);
     name_key(&mut drawn, facts, (used, labels, width), theme);
     for (item, spans) in drawn {
@@ -293,14 +302,25 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
     }
 }
 
-/// The mode's name and look; the same wherever a mode is shown.
-pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
+/// The mode's name; the same wherever a mode is shown.
+pub(crate) fn mode_name(mode: ApprovalMode) -> &'static str {
     match mode {
-        ApprovalMode::Plan => ("plan", theme.link),
-        ApprovalMode::Default => ("default", theme.secondary),
-        ApprovalMode::AutoEdit => ("auto-edit", theme.warning),
-        ApprovalMode::Yolo => ("YOLO", theme.error.bold()),
+        ApprovalMode::Plan => "plan",
+        ApprovalMode::Default => "default",
+        ApprovalMode::AutoEdit => "auto-edit",
+        ApprovalMode::Yolo => "YOLO",
     }
+}
+
+/// The mode's name and look.
+pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
+    let style = match mode {
+        ApprovalMode::Plan => theme.link,
+        ApprovalMode::Default => theme.secondary,
+        ApprovalMode::AutoEdit => theme.warning,
+        ApprovalMode::Yolo => theme.error.bold(),
+    };
+    (mode_name(mode), style)
 }
 
 /// `23% context`

@@ -13,7 +13,7 @@ use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS};
 
 /// Columns that what is done keeps, beside facts and keys that may be left out.
-const SUBJECT: usize = 12;
+const SUBJECT: usize = 40;
 /// Bytes of streamed text in a token, about; the service tells the number only at the end.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -266,9 +266,9 @@ mod tests {
         working.runs(&ItemId::new("1"), title);
         let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
         let keys = ["enter to steer".to_owned(), "tab to queue".to_owned()];
-        let full = text(look(&keys), 90);
+        let full = text(look(&keys), 100);
         assert!(full.ends_with("… (3s · esc to cancel · enter to steer · tab to queue)"), "{full}");
-        let some = text(look(&keys), 56);
+        let some = text(look(&keys), 84);
         assert!(some.ends_with("… (3s · esc to cancel · enter to steer)"), "{some}");
         assert!(text(look(&keys), 40).ends_with("… (3s · esc to cancel)"));
         assert!(text(Look { stops: false, ..look(&[]) }, 40).ends_with("… (3s)"));

@@ -10,6 +10,7 @@ mod footer;
 mod leaving;
 mod pictures;
 mod questions;
+mod scenes;
 pub(crate) mod seat;
 mod sessions;
 mod showing;

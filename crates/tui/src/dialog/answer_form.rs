@@ -301,12 +301,20 @@ impl AnswerForm {
             hint = vec![Line::styled(shortened(&told, width), theme.secondary)];
         }
         let top = rows.len();
+        let air = !is_cut && top + all + hint.len() + 2 <= height;
         rows.extend(body.into_iter().skip(skipped).take(room));
-        rows.extend(hint);
-        rows.truncate(height.max(1));
-        let cursor = cursor.and_then(|(column, row): (usize, usize)| {
+        let mut cursor = cursor.and_then(|(column, row): (usize, usize)| {
             Some((column, row.checked_sub(skipped)? + top))
         });
+        if air {
+            // Between the question and its answers, and above the keys.
+            let head = self.pages.get(self.at).map_or(1, |page| page.head(width, theme).len());
+            rows.insert(top + head, Line::EMPTY);
+            cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= top + head)));
+            rows.push(Line::EMPTY);
+        }
+        rows.extend(hint);
+        rows.truncate(height.max(1));
         DialogView { rows, cursor }
     }
 

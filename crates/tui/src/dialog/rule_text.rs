@@ -3,7 +3,10 @@
 //! The pattern is what can be edited: for commands their first words (several
 //! separated by ` | `), for files a glob, else a pattern over the arguments.
 
-use parallax_protocol::policy::RuleDraft;
+use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+
+use crate::footer::mode_name;
+use crate::transcript::display_name;
 
 /// The part of a rule that can be edited.
 pub(crate) fn pattern(rule: &RuleDraft) -> String {
@@ -74,8 +77,7 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
         text.push_str(&format!(", with {leave}"));
     }
     if !rule.modes.is_empty() {
-        let modes: Vec<&str> = rule.modes.iter().map(|mode| mode.as_str()).collect();
-        text.push_str(&format!(" (modes: {})", modes.join(", ")));
+        text.push_str(&format!(" ({})", modes(&rule.modes)));
     }
     text
 }
@@ -116,8 +118,18 @@ fn commands(prefixes: &[String]) -> String {
 fn tool(rule: &RuleDraft) -> &str {
     match rule.tool_name.as_str() {
         "" | "*" => "all tools",
-        name => name,
+        name => display_name(name),
     }
+}
+
+/// The modes in which a rule counts.
+fn modes(modes: &[ApprovalMode]) -> String {
+    let all_but_plan = [ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
+    if modes.len() == 3 && all_but_plan.iter().all(|mode| modes.contains(mode)) {
+        return "not in plan mode".to_owned();
+    }
+    let names: Vec<&str> = modes.iter().map(|mode| mode_name(*mode)).collect();
+    format!("modes: {}", names.join(", "))
 }
 
 #[cfg(test)]
@@ -145,7 +157,7 @@ mod tests {
         assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
         let web = RuleDraft { tool_name: "web_fetch".to_owned(), ..RuleDraft::default() };
         let narrow = with_pattern(&web, r"https://example\.com/").expect("a rule");
-        assert_eq!(words(&narrow), r"web_fetch with arguments like `https://example\.com/`");
+        assert_eq!(words(&narrow), r"WebFetch with arguments like `https://example\.com/`");
         assert_eq!(with_pattern(&narrow, "").expect("a rule"), web);
     }
 }

@@ -19,7 +19,7 @@ const RECORDED: &str = include_str!("recorded/session.jsonl");
 
 /// The scrollback and the window without what differs from run to run. How
 /// much of it is in the window does, since the status row comes and goes.
-fn picture(seat: &Seat) -> String {
+pub(super) fn picture(seat: &Seat) -> String {
     seat.settles();
     let mut window = seat.lines().join("\n").trim_end().to_owned();
     let root = seat.world.home.root().display().to_string();
@@ -32,7 +32,19 @@ fn picture(seat: &Seat) -> String {
     }
     let window =
         window.replace(concat!("Parallax ", env!("CARGO_PKG_VERSION")), "Parallax VERSION");
-    window.lines().map(without_time).collect::<Vec<_>>().join("\n")
+    window.lines().map(without_spinner).map(|row| without_time(&row)).collect::<Vec<_>>().join("\n")
+}
+
+/// The row of what is done now, without the spinner and the seconds.
+fn without_spinner(row: &str) -> String {
+    let is_spinner = row.starts_with(|char| ('⠀'..='⣿').contains(&char));
+    let Some((before, facts)) = row.split_once(" (").filter(|_| is_spinner) else {
+        return row.to_owned();
+    };
+    let what: String = before.chars().skip(1).collect();
+    // Tokens are shown from the first second on.
+    let keys: Vec<&str> = facts.split(" · ").filter(|fact| fact.contains(" to ")).collect();
+    format!("⠋{what} (TIME · {}", keys.join(" · "))
 }
 
 /// The row at the end of a turn without its duration and its clock.

@@ -1,16 +1,17 @@
 //! The pictures, and what is said and typed for each.
 
 use serde_json::{Value, json};
-use testkit::pty::{Key, Palette};
+use testkit::pty::Key;
 
+use super::more_scenes;
 use super::stage::{Scene, Step};
 
 const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
-const COMPOSER: &str = "Type your message";
+pub(super) const COMPOSER: &str = "Type your message";
 
 /// All scenes.
 pub fn all() -> Vec<Scene> {
-    vec![
+    let mut documented = vec![
         first_run(),
         trust(),
         answer(),
@@ -22,17 +23,22 @@ pub fn all() -> Vec<Scene> {
         stats(),
         themes(),
         rewind(),
-    ]
+    ];
+    for scene in &mut documented {
+        scene.is_documented = true;
+    }
+    documented.extend(more_scenes::all());
+    documented
 }
 
-fn scene(name: &'static str, script: Vec<Value>, steps: Vec<Step>) -> Scene {
+pub(super) fn scene(name: &'static str, script: Vec<Value>, steps: Vec<Step>) -> Scene {
     Scene {
         name,
         size: (96, 30),
         script: Value::Array(script).to_string(),
         settings: SETTINGS,
         without: &[],
-        palette: Palette::DARK,
+        is_documented: false,
         steps,
     }
 }
@@ -50,24 +56,24 @@ fn last(parts: &Value, prompt: u64, cached: u64, answer: u64) -> Value {
     })
 }
 
-fn says(text: &str, prompt: u64, cached: u64, answer: u64) -> Value {
+pub(super) fn says(text: &str, prompt: u64, cached: u64, answer: u64) -> Value {
     json!({"chunks": [last(&json!([{"text": text}]), prompt, cached, answer)]})
 }
 
-fn calls(calls: &[Value], prompt: u64, cached: u64) -> Value {
+pub(super) fn calls(calls: &[Value], prompt: u64, cached: u64) -> Value {
     let parts: Vec<Value> = calls.iter().map(|call| json!({"functionCall": call})).collect();
     json!({"chunks": [last(&Value::Array(parts), prompt, cached, 60)]})
 }
 
-fn shell(command: &str, description: &str) -> Value {
+pub(super) fn shell(command: &str, description: &str) -> Value {
     json!({"name": "run_shell_command", "args": {"command": command, "description": description}})
 }
 
-fn read(path: &str) -> Value {
+pub(super) fn read(path: &str) -> Value {
     json!({"name": "read_file", "args": {"file_path": path}})
 }
 
-fn edit() -> Value {
+pub(super) fn edit() -> Value {
     json!({"name": "replace", "args": {
         "file_path": "src/retry.rs",
         "instruction": "Wait before the next attempt",
@@ -108,16 +114,16 @@ Err(_) => {
 
 // --- what the person does
 
-fn prompts(text: &'static str) -> Vec<Step> {
+pub(super) fn prompts(text: &'static str) -> Vec<Step> {
     vec![Step::See(COMPOSER), Step::Type(text), Step::See(text), Step::Press(Key::Enter)]
 }
 
-fn steps(parts: Vec<Vec<Step>>) -> Vec<Step> {
+pub(super) fn steps(parts: Vec<Vec<Step>>) -> Vec<Step> {
     parts.concat()
 }
 
 fn first_run() -> Scene {
-    let steps = vec![Step::See("How shall Parallax reach a model?")];
+    let steps = vec![Step::See("How do you want to connect to a model?")];
     let without = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
     Scene { without, ..scene("first-run", Vec::new(), steps) }
 }

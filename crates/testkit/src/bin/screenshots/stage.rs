@@ -10,21 +10,43 @@ use testkit::{ModelServer, TestHome};
 
 /// Longer than any step takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
+/// Longer than a dialog ignores keys after it appeared.
+const REST: Duration = Duration::from_millis(800);
 /// Nothing has moved for so long: the picture is taken.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// One picture and the way there.
+#[derive(Debug, Clone)]
 pub struct Scene {
     pub name: &'static str,
+    /// The documentation shows it.
+    pub is_documented: bool,
     pub size: (u16, u16),
     /// What the model answers.
     pub script: String,
     pub settings: &'static str,
     /// Variables to take away.
     pub without: &'static [&'static str],
-    pub palette: Palette,
     pub steps: Vec<Step>,
 }
+
+/// The terminal that a scene is drawn in.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    pub name: &'static str,
+    pub palette: Palette,
+    /// It has sixteen colors, and does not report its background.
+    pub sixteen: bool,
+}
+
+/// A dark terminal of today.
+pub const DARK: Look = Look { name: "dark", palette: Palette::DARK, sixteen: false };
+/// The looks of the gallery.
+pub const LOOKS: [Look; 3] = [
+    DARK,
+    Look { name: "light", palette: Palette::LIGHT, sixteen: false },
+    Look { name: "16-colors", palette: Palette::DARK, sixteen: true },
+];
 
 /// What the person does, or waits for.
 #[derive(Debug, Clone)]
@@ -32,6 +54,8 @@ pub enum Step {
     See(&'static str),
     /// The end of a turn.
     Idle,
+    /// A moment in which a new dialog takes no keys.
+    Rest,
     Type(&'static str),
     Press(Key),
 }
@@ -40,7 +64,7 @@ pub enum Step {
 ///
 /// # Errors
 /// What did not come, and what was shown in its place.
-pub fn play(program: &Path, scene: &Scene) -> Result<String, String> {
+pub fn play(program: &Path, scene: &Scene, look: &Look) -> Result<String, String> {
     let plain = |error: std::io::Error| error.to_string();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -56,19 +80,24 @@ pub fn play(program: &Path, scene: &Scene) -> Result<String, String> {
     let mut environment = home.env(&server.url());
     environment
         .retain(|(name, _)| name != "TERM" && !scene.without.iter().any(|without| name == without));
-    let more = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
+    let more = match look.sixteen {
+        true => [("TERM", "xterm"), ("COLORTERM", "")],
+        false => [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")],
+    };
     environment.extend(more.map(|(name, value)| (OsString::from(name), OsString::from(value))));
-    let background = scene.palette.background.to_be_bytes();
+    let [_, red, green, blue] = look.palette.background.to_be_bytes();
+    let modern = Answers::modern();
+    let answers = match look.sixteen {
+        true => Answers { background: None, version: None, ..modern },
+        false => Answers { background: Some((red, green, blue)), ..modern },
+    };
     let setup = Setup {
         program,
         arguments: Vec::new(),
         environment,
         directory: &project.0,
         size: scene.size,
-        answers: Answers {
-            background: Some((background[1], background[2], background[3])),
-            ..Answers::modern()
-        },
+        answers,
     };
     let terminal = Terminal::start(&setup, LIMIT).map_err(plain)?;
     for step in &scene.steps {
@@ -77,12 +106,13 @@ pub fn play(program: &Path, scene: &Scene) -> Result<String, String> {
             Step::Idle => {
                 terminal.wait("end of the turn", |shown| shown.title().contains("Ready"))?
             }
+            Step::Rest => std::thread::sleep(REST),
             Step::Type(text) => terminal.text(text).map_err(plain)?,
             Step::Press(key) => terminal.key(*key).map_err(plain)?,
         }
     }
     terminal.settle(QUIET);
-    Ok(terminal.look(|shown| svg(shown, shown.title().trim(), &scene.palette)))
+    Ok(terminal.look(|shown| svg(shown, shown.title().trim(), &look.palette)))
 }
 
 /// The project of all scenes; gone when dropped.

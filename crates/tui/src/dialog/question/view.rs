@@ -100,6 +100,7 @@ impl QuestionDialog {
         let verdict = &self.ask.verdict;
         let named = format!("`{}`", display_name(&self.ask.name));
         let why = verdict.why.replace(&format!("`{}`", self.ask.name), &named);
+        let why = why.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
         let mut rows = wrap(&with_names(&sentence(&why), theme), width, &[]);
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", verdict.rule), theme.secondary);
