@@ -17,6 +17,7 @@ mod code;
 mod inline;
 mod latex;
 mod links;
+mod mermaid;
 mod numbers;
 mod open_block;
 mod raw;

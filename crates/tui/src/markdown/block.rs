@@ -13,7 +13,7 @@ use pulldown_cmark::{
 use super::code::{Codes, code_rows};
 use super::inline::Inline;
 use super::numbers::Numbers;
-use super::{Look, table};
+use super::{Look, mermaid, table};
 use crate::clean;
 use crate::layout::prefixed;
 
@@ -440,6 +440,11 @@ impl<'w> Writer<'w, '_> {
         self.begin_block(Kind::Apart, at);
         let columns = self.columns();
         let code = clean::lines(&code);
+        if mermaid::is_diagram(&language)
+            && let Some(rows) = mermaid::rows(&code, columns, self.look)
+        {
+            return self.put(rows);
+        }
         let lines = self.context.codes.lines(&language, &code);
         let mut rows = Vec::with_capacity(lines.len());
         for (index, (text, pieces)) in lines.iter().enumerate() {

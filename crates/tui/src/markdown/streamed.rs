@@ -16,7 +16,7 @@ use parallax_screen::Line;
 use super::block::{self, Context, Definitions, Flow, Kind};
 use super::code::{Codes, code_rows};
 use super::open_block::{self, Fence};
-use super::{Look, raw};
+use super::{Look, mermaid, raw};
 use crate::clean;
 use crate::highlight::Highlighter;
 
@@ -221,7 +221,9 @@ impl StreamedMarkdown {
             self.release(last.start, look);
             self.flow.number = last.number;
         }
-        if let Some(fence) = last.fence {
+        // A diagram is drawn when it is complete.
+        let is_drawn = |fence: &Fence| !look.raw && !look.plain && mermaid::is_diagram(&fence.info);
+        if let Some(fence) = last.fence.filter(|fence| !is_drawn(fence)) {
             let lines = std::mem::take(&mut self.open);
             // The fence itself is known; what follows it is code.
             for line in lines.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
