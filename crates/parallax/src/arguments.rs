@@ -79,6 +79,8 @@ pub(crate) enum Command {
     Doctor(crate::doctor_command::DoctorArguments),
     /// Manage the git worktrees that sessions work in
     Worktrees(crate::worktrees_command::WorktreesArguments),
+    /// Review changes: findings with severity, place, and suggestion
+    Review(crate::review_command::ReviewArguments),
     /// List background sessions
     Ps(crate::background_arguments::PsArguments),
     /// Follow a background session, send it messages, and answer its requests

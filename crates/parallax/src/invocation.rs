@@ -29,6 +29,7 @@ use crate::man_command::CompletionShell;
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::other_agents;
+use crate::review_command::ReviewArguments;
 use crate::serve_command::ServeArguments;
 use crate::sessions_arguments::SessionsArguments;
 use crate::stats_command::StatsArguments;
@@ -89,6 +90,8 @@ pub(crate) enum Invocation {
     },
     /// See or change background sessions.
     BackgroundAction(BackgroundAction),
+    /// Review changes.
+    Review(Box<ReviewArguments>),
     /// Run a batch, or work with its results.
     Batch(Box<BatchArguments>),
     /// Run evaluation cases.
@@ -299,6 +302,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
         Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
+        Some(Command::Review(review)) => return Ok(Invocation::Review(Box::new(review))),
         Some(Command::Ps(ps)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Ps(ps)));
         }

@@ -23,8 +23,8 @@ use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
     acp_command, auth_command, background_command, background_session, batch_command, demo,
     devtools_command, doctor_command, eval_command, interactive, log, man_command, mcp_command,
-    models_command, policy_command, sandbox_command, serve_command, sessions_command,
-    stats_command, trust_command, undo_command,
+    models_command, policy_command, review_command, sandbox_command, serve_command,
+    sessions_command, stats_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -221,6 +221,10 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         }
         Invocation::DevTools(typed) => {
             return devtools_command::run(typed).await.map_err(|failure| early(failure, None));
+        }
+        Invocation::Review(typed) => {
+            let format = typed.error_format();
+            return review_command::run(*typed).await.map_err(|failure| early(failure, format));
         }
         Invocation::BackgroundAction(action) => {
             let format = action.format();

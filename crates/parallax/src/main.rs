@@ -36,6 +36,7 @@ mod other_agents;
 mod policy_command;
 mod program_name;
 mod prompt_text;
+mod review_command;
 mod sandbox_command;
 mod serve_command;
 mod sessions_arguments;

@@ -57,6 +57,7 @@ mod program_sandbox;
 pub mod provider_credentials;
 mod providers;
 pub mod retention;
+pub mod review_diff;
 mod routing;
 mod rule_files;
 mod rules;

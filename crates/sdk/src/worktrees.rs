@@ -19,7 +19,7 @@ use parallax_tools::WorktreeAccess;
 use rustix::fs::{FlockOperation, flock};
 
 pub use apply::{PatchEnd, apply_patch, create_branch};
-use git::Git;
+pub(crate) use git::Git;
 pub use manage::{ListedWorktree, Worktrees};
 pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
 

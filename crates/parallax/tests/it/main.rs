@@ -50,6 +50,7 @@ mod privacy;
 mod protected_names;
 mod providers;
 mod redaction;
+mod review;
 mod routing;
 mod safety;
 mod scenarios;

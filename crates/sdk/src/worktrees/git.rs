@@ -14,13 +14,13 @@ const TIME: Duration = Duration::from_secs(15 * 60);
 const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// git in a directory, where nothing that the repository brings runs.
-pub(super) struct Git {
+pub(crate) struct Git {
     directory: PathBuf,
     environment: Vec<(OsString, OsString)>,
 }
 
 impl Git {
-    pub(super) fn at(directory: &Path) -> Result<Self, Failure> {
+    pub(crate) fn at(directory: &Path) -> Result<Self, Failure> {
         let environment = parallax_tools::run_shell_command::own_git_environment(directory)
             .map_err(|file| {
                 failure(format!("Failed to read the configuration `{}`", file.display()))
@@ -29,18 +29,18 @@ impl Git {
     }
 
     /// The same with another variable.
-    pub(super) fn with_variable(mut self, name: &str, value: OsString) -> Self {
+    pub(crate) fn with_variable(mut self, name: &str, value: OsString) -> Self {
         self.environment.push((name.into(), value));
         self
     }
 
     /// Where it runs.
-    pub(super) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// What it prints.
-    pub(super) fn bytes<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn bytes<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
         let words = arguments.iter().map(AsRef::as_ref);
         let done = parallax_exec::program::capture(
             "git",
@@ -61,18 +61,18 @@ impl Git {
         Err(failure(format!("`git {what}` failed: {}", lines.join("; "))))
     }
 
-    pub(super) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<(), Failure> {
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<(), Failure> {
         self.bytes(arguments).map(drop)
     }
 
     /// Its output as one line.
-    pub(super) fn line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, Failure> {
+    pub(crate) fn line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, Failure> {
         let bytes = self.bytes(arguments)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
     }
 
     /// Its output as paths that end with NUL.
-    pub(super) fn paths<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<PathBuf>, Failure> {
+    pub(crate) fn paths<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<PathBuf>, Failure> {
         use std::os::unix::ffi::OsStrExt as _;
         let bytes = self.bytes(arguments)?;
         let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());

@@ -1,0 +1,288 @@
+//! `parallax review`: an agent that only reads looks at changes.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use clap::{Args, ValueEnum};
+use parallax_headless::{
+    ExitCode, Io, OutputFormat, OutputSchema, RunOptions, json_document, run_prompt,
+};
+use parallax_protocol::content::Part;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_review::{Diff, SCHEMA, Severity, findings_of, findings_text, review_prompt, sarif};
+use parallax_sdk::review_diff::{ReviewScope, review_diff};
+use parallax_sdk::{Launch, RunLimits};
+use serde_json::{Value, json};
+use tokio::io::AsyncWrite;
+
+use crate::arguments::dollars;
+use crate::invocation::Settings;
+use crate::start::{self, Started};
+
+/// Bytes of a diff.
+const LARGEST_DIFF: usize = 1024 * 1024;
+/// Tools that change something, reach the network, or start other agents.
+const EXCLUDED: [&str; 15] = [
+    "write_file",
+    "replace",
+    "run_shell_command",
+    "save_memory",
+    "web_fetch",
+    "google_web_search",
+    "invoke_agent",
+    "activate_skill",
+    "ask_user",
+    "enter_plan_mode",
+    "exit_plan_mode",
+    "write_todos",
+    "list_background_processes",
+    "read_background_output",
+    "kill_background_process",
+];
+
+/// `parallax review`.
+#[derive(Debug, Args)]
+pub(crate) struct ReviewArguments {
+    /// Review what changed since this branch or commit [default: what is not committed]
+    #[arg(long, value_name = "REF", conflicts_with_all = ["staged", "pr"])]
+    pub(crate) base: Option<String>,
+
+    /// Review what is staged
+    #[arg(long, conflicts_with = "pr")]
+    pub(crate) staged: bool,
+
+    /// Review this patch file; `-` reads it from stdin
+    #[arg(long, value_name = "PATCH")]
+    pub(crate) pr: Option<PathBuf>,
+
+    /// CapturedOutput format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ReviewFormat,
+
+    /// The same as `--format json`
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Exit with 1 if there is a finding of this severity or a worse one
+    #[arg(long, value_name = "SEVERITY")]
+    pub(crate) fail_on: Option<FailOn>,
+
+    /// Model to use
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Stop when the review has cost this many US dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// Trust this folder for this run
+    #[arg(long)]
+    pub(crate) skip_trust: bool,
+}
+
+/// How findings are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReviewFormat {
+    /// A list
+    Text,
+    /// An array
+    Json,
+    /// SARIF 2.1.0, for code hosts and editors
+    Sarif,
+}
+
+/// The severities that a review can fail on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    Critical,
+    High,
+    Medium,
+    Low,
+    Info,
+}
+
+impl FailOn {
+    fn severity(self) -> Severity {
+        match self {
+            Self::Critical => Severity::Critical,
+            Self::High => Severity::High,
+            Self::Medium => Severity::Medium,
+            Self::Low => Severity::Low,
+            Self::Info => Severity::Info,
+        }
+    }
+}
+
+impl ReviewArguments {
+    fn format(&self) -> ReviewFormat {
+        if self.json { ReviewFormat::Json } else { self.format }
+    }
+
+    /// How errors are printed.
+    pub(crate) fn error_format(&self) -> Option<OutputFormat> {
+        (self.format() != ReviewFormat::Text).then_some(OutputFormat::Json)
+    }
+}
+
+/// Runs the review; prints what it found.
+///
+/// # Errors
+/// Changes that cannot be read, or a model that does not answer.
+pub(crate) async fn run(typed: ReviewArguments) -> Result<ExitCode, Failure> {
+    let format = typed.format();
+    let (base, staged, pr) = (typed.base.clone(), typed.staged, typed.pr.clone());
+    let reading = tokio::task::spawn_blocking(move || changes(base, staged, pr.as_deref()));
+    let text = reading.await.map_err(|error| input(error.to_string()))??;
+    let diff = Diff::parse(&text);
+    let answer = match diff.files.is_empty() {
+        true => json!({"findings": []}),
+        false => ask(&typed, &text).await?,
+    };
+    let (findings, left_out) = findings_of(&answer, &diff)
+        .map_err(|error| input(format!("The model's findings cannot be read: {error}")))?;
+    let text = match format {
+        ReviewFormat::Text => findings_text(&findings, &diff),
+        ReviewFormat::Json => json_document(&findings),
+        ReviewFormat::Sarif => json_document(&sarif(&findings, env!("CARGO_PKG_VERSION"))),
+    };
+    // A closed pipe is not an error here.
+    let _ = io::stdout().write_all(text.as_bytes());
+    if left_out > 0 {
+        let line = format!("warning: Findings about unchanged files were omitted: {left_out}");
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+    let fails = typed
+        .fail_on
+        .is_some_and(|limit| findings.iter().any(|finding| finding.severity <= limit.severity()));
+    Ok(if fails { ExitCode::GENERAL } else { ExitCode::SUCCESS })
+}
+
+fn changes(base: Option<String>, staged: bool, pr: Option<&Path>) -> Result<String, Failure> {
+    let text = match (pr, base, staged) {
+        (Some(file), _, _) => patch(file)?,
+        (None, Some(base), _) => review_diff(Path::new("."), &ReviewScope::Since(base))?,
+        (None, None, true) => review_diff(Path::new("."), &ReviewScope::Staged)?,
+        (None, None, false) => review_diff(Path::new("."), &ReviewScope::WorkingTree)?,
+    };
+    if text.len() > LARGEST_DIFF {
+        return Err(input(format!(
+            "The changes have {} bytes; at most {LARGEST_DIFF} can be reviewed at once",
+            text.len()
+        )));
+    }
+    if pr.is_some() && Diff::parse(&text).files.is_empty() {
+        return Err(input("`--pr`: the file is not a unified diff".to_owned()));
+    }
+    Ok(text)
+}
+
+fn patch(file: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let limit = LARGEST_DIFF as u64 + 1;
+    let read = match file.as_os_str() == "-" {
+        true => io::stdin().lock().take(limit).read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|it| it.take(limit).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| input(format!("Failed to read `{}`: {error}", file.display())))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Lets the agent review the changes; its answer, which matches the schema.
+async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
+    let settings = Settings {
+        model: typed.model.clone(),
+        approval_mode: Some(ApprovalMode::Default),
+        exclude_tools: Some(EXCLUDED.map(str::to_owned).to_vec()),
+        // No server and no extension has this name.
+        allowed_mcp_servers: vec!["none".to_owned()],
+        extensions: vec!["none".to_owned()],
+        skip_trust: typed.skip_trust,
+        limits: RunLimits { cost: typed.max_cost, ..RunLimits::default() },
+        ..Settings::default()
+    };
+    let launch = Launch::prepare(start::options(&settings)?)?;
+    let Started { session, mut events } = start::start(launch)?;
+    let schema = OutputSchema::parse(SCHEMA).map_err(input)?;
+    let mark = format!("review-{}", uuid::Uuid::new_v4().simple());
+    let mut prompt = Prompt { text: review_prompt(diff, &mark), ..Prompt::default() };
+    prompt.attachments.push(Part::text(schema.instruction()));
+    prompt.typed = Some("/review".to_owned());
+    let output = CapturedOutput::default();
+    let io = Io { stdout: Box::new(output.clone()), stderr: Box::new(tokio::io::sink()) };
+    let options = RunOptions {
+        format: OutputFormat::Json,
+        quiet: true,
+        schema: Some(schema),
+        session_id: Some(session.id.clone()),
+        model: session.model.clone(),
+        ..RunOptions::default()
+    };
+    let code =
+        run_prompt(io, session.ops(), &mut events, prompt, "/review".to_owned(), options).await;
+    for warning in session.close_until(std::future::pending()).await {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    let document: Value = serde_json::from_slice(&output.take()).unwrap_or_default();
+    if code == ExitCode::SUCCESS
+        && let Some(answer) = document.get("structured")
+    {
+        return Ok(answer.clone());
+    }
+    let why = document.pointer("/error/message").and_then(Value::as_str);
+    Err(Failure {
+        // The exit code of the run is that of this program.
+        kind: kind_of(code),
+        message: why.unwrap_or("The model did not return findings").to_owned(),
+        status: None,
+    })
+}
+
+/// The kind of failure whose exit code is this one.
+fn kind_of(code: ExitCode) -> FailureKind {
+    match code {
+        ExitCode::AUTH => FailureKind::Auth,
+        ExitCode::INPUT => FailureKind::Input,
+        ExitCode::CONFIG => FailureKind::Config,
+        ExitCode::BUDGET => FailureKind::Continuations,
+        ExitCode::QUOTA => FailureKind::Quota,
+        _ => FailureKind::Api,
+    }
+}
+
+/// What the run prints.
+#[derive(Debug, Clone, Default)]
+struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
+
+impl CapturedOutput {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl AsyncWrite for CapturedOutput {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn input(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}

@@ -1,0 +1,80 @@
+//! Reviews of changes, with real git.
+
+use serde_json::{Value, json};
+
+use crate::support::{World, finish};
+use crate::worktrees::{git, repository};
+
+fn finding(file: &str, severity: &str) -> Value {
+    json!({"file": file, "line": 1, "severity": severity, "category": "bug",
+        "title": "Wrong number", "explanation": "It says two.", "suggestion": ""})
+}
+
+/// A repository with a change, and a model with these findings.
+fn changed(findings: &[Value]) -> World {
+    let answer = json!({"findings": findings}).to_string();
+    let world = repository(&json!([{"text": answer, "repeat": 0}]));
+    world.home.write("a.txt", "two\n").expect("a file");
+    world
+}
+
+#[test]
+fn findings_are_printed_and_can_fail_the_run() {
+    let world = changed(&[finding("elsewhere.txt", "critical"), finding("a.txt", "medium")]);
+    let done = world.run_well(&["review", "--fail-on", "high"]);
+    let out = done.out();
+    assert!(out.starts_with("medium a.txt:1 Wrong number (bug)\n  It says two.\n"), "{out}");
+    assert!(out.contains("    -one\n    +two\n") && out.ends_with("Findings: 1 medium\n"), "{out}");
+    assert!(done.err().contains("unchanged files were omitted: 1"), "{}", done.err());
+    let done = world.run(&["review", "--fail-on", "medium", "--json"]);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert_eq!(
+        serde_json::from_str::<Value>(&done.out()).expect("JSON"),
+        json!([finding("a.txt", "medium")])
+    );
+    let done = world.run_well(&["review", "--format", "sarif"]);
+    let sarif: Value = serde_json::from_str(&done.out()).expect("JSON");
+    assert_eq!(
+        (&sarif["version"], &sarif["runs"][0]["results"][0]["level"]),
+        (&json!("2.1.0"), &json!("warning"))
+    );
+    assert_eq!(git(&world, &["status", "--porcelain"]), "M a.txt");
+}
+
+#[test]
+fn model_gets_the_diff_and_only_tools_that_read() {
+    let world = changed(&[]);
+    // A rule of the user does not give the review a shell.
+    let settings = r#"{"tools": {"allowed": ["run_shell_command", "write_file"]}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    assert_eq!(world.run_well(&["review"]).out(), "No findings\n");
+    let request = &world.server.requests()[0];
+    let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+    let text = body["contents"].to_string();
+    assert!(text.contains("-one") && text.contains("+two"), "{text}");
+    let tools = body["tools"].to_string();
+    assert!(tools.contains("read_file"), "{tools}");
+    for name in ["run_shell_command", "write_file", "replace", "web_fetch", "save_memory"] {
+        assert!(!tools.contains(&format!("\"{name}\"")), "{name}: {tools}");
+    }
+}
+
+#[test]
+fn scope_is_staged_a_branch_or_a_patch() {
+    let world = changed(&[finding("a.txt", "low")]);
+    // Nothing is staged, so no model is asked.
+    assert_eq!(world.run_well(&["review", "--staged"]).out(), "No findings\n");
+    assert!(world.server.requests().is_empty());
+    let patch = git(&world, &["diff"]);
+    world.home.write("p.patch", &format!("{patch}\n")).expect("a patch");
+    git(&world, &["commit", "-qam", "second"]);
+    assert_eq!(world.run_well(&["review"]).out(), "No findings\n");
+    for scope in [["--base", "HEAD~1"], ["--pr", "p.patch"]] {
+        let done = world.run_well(&[&["review"], scope.as_slice()].concat());
+        assert!(done.out().ends_with("Findings: 1 low\n"), "{scope:?}: {}", done.out());
+    }
+    let done = world.run(&["review", "--base", "nothing"]);
+    assert!(done.code() == 42 && done.err().contains("--base nothing"), "{}", done.err());
+    let done = finish(world.command(&["review", "--pr", "a.txt"]));
+    assert!(done.code() == 42 && done.err().contains("unified diff"), "{}", done.err());
+}

@@ -1,0 +1,102 @@
+//! What a review found.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::diff::Diff;
+
+/// How bad a finding is, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Data loss, a security hole, or a crash in normal use.
+    Critical,
+    /// Wrong behavior that users will meet.
+    High,
+    /// Wrong behavior in rare cases, or a risk.
+    Medium,
+    /// Little harm.
+    Low,
+    /// A remark.
+    Info,
+}
+
+impl Severity {
+    /// All of them, the worst first.
+    pub const ALL: [Self; 5] = [Self::Critical, Self::High, Self::Medium, Self::Low, Self::Info];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The file, relative to the repository.
+    pub file: String,
+    /// The line after the change, from 1.
+    pub line: u64,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What kind of problem it is, such as `bug` or `security`.
+    pub category: String,
+    /// It in one line.
+    pub title: String,
+    /// Why it is a problem.
+    pub explanation: String,
+    /// A patch that corrects it; empty: none.
+    #[serde(default)]
+    pub suggestion: String,
+}
+
+/// The findings of a model's answer, the worst first. Those about files that the diff does not
+/// change are left out; their number comes with the others.
+///
+/// # Errors
+/// An answer that does not match the schema.
+pub fn findings_of(answer: &Value, diff: &Diff) -> Result<(Vec<Finding>, usize), String> {
+    let list = answer.get("findings").cloned().unwrap_or_default();
+    let all: Vec<Finding> = serde_json::from_value(list).map_err(|error| error.to_string())?;
+    let count = all.len();
+    let mut findings: Vec<Finding> =
+        all.into_iter().filter(|finding| diff.has(&finding.file)).collect();
+    for finding in &mut findings {
+        finding.line = finding.line.max(1);
+    }
+    findings.sort_by(|one, other| {
+        (one.severity, &one.file, one.line).cmp(&(other.severity, &other.file, other.line))
+    });
+    let left_out = count - findings.len();
+    Ok((findings, left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn findings_are_sorted_and_about_the_diff() {
+        let diff = Diff::parse("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n");
+        let finding = |file: &str, line: u64, severity: &str| {
+            json!({"file": file, "line": line, "severity": severity, "category": "bug",
+                "title": "t", "explanation": "e"})
+        };
+        let answer = json!({"findings": [finding("x", 0, "low"), finding("y", 1, "high"),
+            finding("x", 2, "critical")]});
+        let (findings, left_out) = findings_of(&answer, &diff).expect("findings");
+        let seen: Vec<_> = findings.iter().map(|it| (it.severity, it.line)).collect();
+        assert_eq!(seen, [(Severity::Critical, 2), (Severity::Low, 1)]);
+        assert_eq!(left_out, 1);
+        assert!(findings_of(&json!({"findings": [{"file": 1}]}), &diff).is_err());
+    }
+}

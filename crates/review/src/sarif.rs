@@ -1,0 +1,112 @@
+//! Findings as SARIF 2.1.0, which code hosts and editors read.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::finding::{Finding, Severity};
+
+/// The document. `version` is that of this program.
+pub fn sarif(findings: &[Finding], version: &str) -> Value {
+    let mut rules: BTreeMap<String, Value> = BTreeMap::new();
+    for finding in findings {
+        let id = rule_id(finding);
+        let rule = json!({"id": id, "shortDescription": {"text": finding.category}});
+        rules.entry(id).or_insert(rule);
+    }
+    let ids: Vec<String> = rules.keys().cloned().collect();
+    let results: Vec<Value> = findings.iter().map(|finding| result(finding, &ids)).collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "Parallax",
+                "version": version,
+                "rules": rules.into_values().collect::<Vec<Value>>(),
+            }},
+            "columnKind": "utf16CodeUnits",
+            "results": results,
+        }],
+    })
+}
+
+fn result(finding: &Finding, rules: &[String]) -> Value {
+    let id = rule_id(finding);
+    let mut text = format!("{}\n\n{}", finding.title, finding.explanation);
+    if !finding.suggestion.is_empty() {
+        text.push_str("\n\nSuggested change:\n\n");
+        text.push_str(&finding.suggestion);
+    }
+    // The line may move; the same problem should be recognized in the next run.
+    let input = format!("{}\0{}\0{}", finding.file, finding.category, finding.title);
+    let hash: String =
+        Sha256::digest(input).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    json!({
+        "ruleId": id,
+        "ruleIndex": rules.iter().position(|rule| *rule == id),
+        "level": match finding.severity {
+            Severity::Critical | Severity::High => "error",
+            Severity::Medium => "warning",
+            Severity::Low | Severity::Info => "note",
+        },
+        "message": {"text": text},
+        "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": uri(&finding.file), "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": finding.line},
+        }}],
+        "partialFingerprints": {"parallaxFinding/v1": hash},
+        "properties": {"severity": finding.severity, "category": finding.category},
+    })
+}
+
+fn rule_id(finding: &Finding) -> String {
+    let id: String = finding
+        .category
+        .chars()
+        .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '-' })
+        .collect();
+    let id = id.trim_matches('-');
+    if id.is_empty() { "review".to_owned() } else { id.to_owned() }
+}
+
+/// A relative path as a URI reference.
+fn uri(path: &str) -> String {
+    let mut uri = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_are_results_with_rules() {
+        let finding = Finding {
+            file: "a b.rs".to_owned(),
+            line: 7,
+            severity: Severity::High,
+            category: "Memory safety".to_owned(),
+            title: "t".to_owned(),
+            explanation: "e".to_owned(),
+            suggestion: String::new(),
+        };
+        let document = sarif(&[finding], "1.0");
+        let run = &document["runs"][0];
+        assert_eq!(run["tool"]["driver"]["rules"][0]["id"], "memory-safety");
+        let result = &run["results"][0];
+        assert_eq!((&result["level"], &result["ruleIndex"]), (&json!("error"), &json!(0)));
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "a%20b.rs");
+        assert_eq!(place["region"]["startLine"], 7);
+        assert_eq!(sarif(&[], "1.0")["runs"][0]["results"], json!([]));
+    }
+}

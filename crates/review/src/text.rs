@@ -1,0 +1,56 @@
+//! Findings as a list for the terminal.
+
+use std::fmt::Write as _;
+
+use parallax_protocol::excerpt::one_line;
+
+use crate::diff::Diff;
+use crate::finding::{Finding, Severity};
+
+/// Lines around the line of a finding.
+const CONTEXT: u64 = 3;
+
+/// The list, with the hunk of each finding. Control characters are escaped.
+pub fn findings_text(findings: &[Finding], diff: &Diff) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{} {}:{} {} ({})",
+            finding.severity.as_str(),
+            one_line(&finding.file),
+            finding.line,
+            one_line(&finding.title),
+            one_line(&finding.category),
+        );
+        for line in finding.explanation.lines() {
+            let _ = writeln!(text, "  {}", one_line(line));
+        }
+        let excerpt = diff.excerpt(&finding.file, finding.line, CONTEXT);
+        for line in excerpt {
+            let _ = writeln!(text, "    {}", one_line(line));
+        }
+        if !finding.suggestion.trim().is_empty() {
+            let _ = writeln!(text, "  Suggested change:");
+            for line in finding.suggestion.lines() {
+                let _ = writeln!(text, "    {}", one_line(line));
+            }
+        }
+        text.push('\n');
+    }
+    let counts: Vec<String> = Severity::ALL
+        .iter()
+        .filter_map(|severity| {
+            let count = findings.iter().filter(|finding| finding.severity == *severity).count();
+            (count > 0).then(|| format!("{count} {}", severity.as_str()))
+        })
+        .collect();
+    match counts.is_empty() {
+        true => text.push_str("No findings\n"),
+        false => {
+            let _ = writeln!(text, "Findings: {}", counts.join(", "));
+        }
+    }
+    text
+}
