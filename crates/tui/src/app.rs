@@ -115,6 +115,8 @@ pub(crate) struct App {
     pub(crate) working: Option<Working>,
     /// The status line that a command of the user's prints.
     own_line: status_line::OwnStatusLine,
+    /// How long the last turn took and what it cost.
+    end_facts: String,
     /// What the session had cost when the turn began, in US dollars.
     cost_before: f64,
     /// The text that the model writes now.
@@ -315,6 +317,7 @@ impl App {
             fallbacks: Vec::new(),
             working: None,
             own_line: status_line::OwnStatusLine::default(),
+            end_facts: String::new(),
             cost_before: 0.0,
             streams: None,
             queued: Vec::new(),

@@ -296,7 +296,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
         FooterItem::CodeChanges => vec![
             Span::styled(format!("+{}", facts.lines_added), theme.success),
             Span::raw(" "),
-            Span::styled(format!("-{}", facts.lines_removed), theme.error),
+            Span::styled(format!("−{}", facts.lines_removed), theme.error),
         ],
         FooterItem::MemoryUsage => plain(memory()),
     }

@@ -102,7 +102,7 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let files = &stats.totals.files;
     rows.push(row(
         "lines",
-        format!("+{} -{}", files.total_lines_added, files.total_lines_removed),
+        format!("+{} −{}", files.total_lines_added, files.total_lines_removed),
         theme,
     ));
     rows.push(row(

@@ -14,7 +14,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
 /// The title of the list of themes.
-pub(super) const COLOURS: &str = "Colours";
+pub(super) const COLOURS: &str = "Themes";
 
 impl App {
     pub(super) fn editor_dialog(&mut self) {

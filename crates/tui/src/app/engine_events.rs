@@ -123,7 +123,7 @@ impl App {
                 question.in_editor = self.open_in_editor(ask);
                 self.questions.push_back(question);
                 self.waiting(true);
-                self.notify(&format!("Parallax asks: {}", ask.title));
+                self.notify(&format!("{} asks: {}", self.notifier(), ask.title));
             }
             EventBody::AskClosed { ask, .. } => {
                 self.drop_hint();
@@ -261,17 +261,29 @@ impl App {
         }
     }
 
+    /// Who notifies: the product and the project, as several sessions may run.
+    fn notifier(&self) -> String {
+        match self.facts.workspace.as_str() {
+            "" => "Parallax".to_owned(),
+            workspace => format!("Parallax ({})", crate::clean::one_row(workspace)),
+        }
+    }
+
     /// One row shows how long the turn took and what it cost.
     fn mark_end(&mut self, ended: &TurnEnded) {
         let is_low = usize::from(self.size.1) < super::view::LOW;
-        // Screen readers announce that it is done.
-        if ended.taken_back || is_low || self.settings.screen_reader {
+        if ended.taken_back {
             return;
         }
         let mut facts = vec![crate::status::time(ended.duration_ms / 1000)];
         let cost = self.stats.totals.cost.usd - self.cost_before;
         if cost > 0.0 {
             facts.push(crate::footer::dollars(cost));
+        }
+        // Screen readers announce it with the end of the work.
+        self.end_facts = facts.join(", ");
+        if is_low || self.settings.screen_reader {
+            return;
         }
         facts.push(jiff::Zoned::now().strftime("%H:%M").to_string());
         self.transcript.push(LocalItem::TurnEnd(facts.join(crate::tokens::SEPARATOR)));
@@ -321,7 +333,7 @@ impl App {
             }
             _ => {
                 self.give_back(&back);
-                self.notify("Parallax is done");
+                self.notify(&format!("{} is done", self.notifier()));
                 // A compaction that waited for this turn comes first.
                 if !self.compacting {
                     self.send_queued();

@@ -142,7 +142,7 @@ impl App {
                 (None, ChangeKind::Changed) => ("changes".to_owned(), theme.text),
             };
             let counts = file.diff.as_ref().map_or_else(String::new, |diff| {
-                format!(" +{} -{}", diff.lines_added, diff.lines_removed)
+                format!(" +{} −{}", diff.lines_added, diff.lines_removed)
             });
             rows.push(
                 Line::styled(format!("{name} "), theme.text.bold())

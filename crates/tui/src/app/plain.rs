@@ -82,8 +82,12 @@ impl App {
         let working = self.working.is_some();
         if working != self.announced.working {
             self.announced.working = working;
-            let said = if working { "Working (Esc to stop)." } else { "Done." };
-            finished.push(Line::raw(said));
+            let facts = std::mem::take(&mut self.end_facts);
+            finished.push(match (working, facts.as_str()) {
+                (true, _) => Line::raw("Working (Esc to stop)."),
+                (false, "") => Line::raw("Done."),
+                (false, facts) => Line::raw(format!("Done. ({facts})")),
+            });
         }
         self.tell_shell(finished);
         finished.extend(self.transcript.take_heard(&self.theme));

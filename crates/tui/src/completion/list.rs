@@ -245,7 +245,7 @@ impl List {
         let mark = pointer(chosen);
         let style = if chosen { theme.selected } else { theme.text };
         let name = shortened(&candidate.label, most_name);
-        let mut row = Line::styled(format!("{mark}{name}"), style);
+        let mut row = Line::styled(mark, theme.accent).and(name.clone(), style);
         let description: String = candidate
             .description
             .chars()

@@ -1,7 +1,7 @@
 //! The search in the history (Ctrl+R): what is typed is looked for in earlier
 //! inputs, the newest first.
 
-use parallax_screen::{Key, KeyCode, Line, text_width, truncate};
+use parallax_screen::{Key, KeyCode, Line, Style, text_width, truncate};
 
 use crate::keymap::{Context, KeyCommand, Keymap};
 use crate::theme::Theme;
@@ -144,12 +144,13 @@ impl Search {
             if chosen && self.expanded {
                 for (number, text) in entry.lines().take(EXPANDED_ROWS).enumerate() {
                     let mark = pointer(number == 0);
-                    rows.push(row(mark, &text.replace('\t', "    "), columns, style));
+                    let text = text.replace('\t', "    ");
+                    rows.push(row(mark, &text, columns, (theme.accent, style)));
                 }
                 continue;
             }
             let flat = entry.split_whitespace().collect::<Vec<_>>().join(" ");
-            rows.push(row(mark, &flat, columns, style));
+            rows.push(row(mark, &flat, columns, (theme.accent, style)));
         }
         if self.found.len() > ROWS {
             let count = format!("  ({}/{})", self.selected + 1, self.found.len());
@@ -159,12 +160,12 @@ impl Search {
     }
 }
 
-fn row(mark: &str, text: &str, columns: usize, style: parallax_screen::Style) -> Line {
+fn row(mark: &'static str, text: &str, columns: usize, (sign, style): (Style, Style)) -> Line {
     let room = columns.saturating_sub(text_width(mark)).max(1);
     let shown = if text_width(text) <= room {
         text.to_owned()
     } else {
         format!("{}…", truncate(text, room.saturating_sub(1)))
     };
-    Line::styled(format!("{mark}{shown}"), style)
+    Line::styled(mark, sign).and(shown, style)
 }

@@ -22,6 +22,8 @@ const COMMAND: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command
 
 const THINKS: &str = r#"[{"chunks":[{"parts":[{"text":"**The loop**\n\nDoes it sleep?","thought":true}]},{"gate":"never"}]}]"#;
 
+const DIAGRAM: &str = r#"[{"chunks":[{"text":"So it goes:\n\n```mermaid\ngraph TD\n  A[Send] --> B{Answer?}\n"},{"text":"  B -->|yes| C[Done]\n  B -->|no| D[Wait]\n  D --> A\n```\n\nThat is all.\n"},{"finish":"STOP"}]}]"#;
+
 const QUESTION: &str = r#"[{"calls":[{"name":"ask_user","args":{"questions":[{"question":"How long may an attempt wait?","header":"Limit","type":"choice","options":[{"label":"One second","description":"Hard on the host"},{"label":"Ten seconds","description":"What most clients do"}]}]}}]}]"#;
 
 fn assert_scene(name: &str, script: &str, arrive: impl Fn(&Seat)) {
@@ -92,6 +94,14 @@ fn a_question_of_the_model() {
     assert_scene("user-question", QUESTION, |seat| {
         seat.prompts("Fix it");
         seat.sees("1. One second");
+    });
+}
+
+#[test]
+fn a_diagram_as_boxes() {
+    assert_scene("diagram", DIAGRAM, |seat| {
+        seat.prompts("Draw it");
+        ends_with(seat, "That is all.");
     });
 }
 

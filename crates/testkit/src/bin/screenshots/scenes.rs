@@ -238,7 +238,7 @@ fn themes() -> Scene {
         prompts("/theme"),
         vec![Step::See("❯ Default")],
         down,
-        vec![Step::See("❯ Dracula")],
+        vec![Step::See("good day")],
     ]);
     Scene { size: (96, 30), ..scene("themes", Vec::new(), steps) }
 }

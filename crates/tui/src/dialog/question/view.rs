@@ -299,7 +299,7 @@ impl QuestionDialog {
             rows.extend(wrap(&line, width, &hang));
         }
         for what in &self.ask.not_undoable {
-            let line = Line::styled(format!("  cannot be undone: {what}"), theme.warning);
+            let line = Line::styled(format!("  cannot be undone: {what}"), theme.error);
             rows.extend(wrap(&line, width, &hang));
         }
         rows
