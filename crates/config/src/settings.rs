@@ -77,6 +77,8 @@ pub struct EnvironmentRedaction {
     pub allowed: Vec<String>,
     /// Names that never pass.
     pub blocked: Vec<String>,
+    /// Variables that hold keys of model providers (`providers.<name>.apiKeyEnv`).
+    pub credentials: Vec<String>,
 }
 
 /// Which sessions are deleted.
@@ -342,7 +344,19 @@ impl Settings {
             enabled: self.flag("security.environmentVariableRedaction.enabled"),
             allowed: self.list("security.environmentVariableRedaction.allowed"),
             blocked: self.list("security.environmentVariableRedaction.blocked"),
+            credentials: self.provider_key_variables(),
         }
+    }
+    /// The variables that entries of `providers` name as their keys.
+    fn provider_key_variables(&self) -> Vec<String> {
+        let entries = self.providers().and_then(Value::as_object);
+        let named = entries.into_iter().flat_map(|entries| entries.values());
+        let named = named.filter_map(|entry| entry.get("apiKeyEnv"));
+        let texts = named.flat_map(|names| match names {
+            Value::Array(names) => names.iter().collect(),
+            name => vec![name],
+        });
+        texts.filter_map(Value::as_str).map(str::to_owned).collect()
     }
     /// `security.auth.selectedType`.
     pub fn auth_selected_type(&self) -> Option<String> {

@@ -311,19 +311,21 @@ pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
     let mut directories = BTreeSet::new();
     for path in paths {
         let real = path.canonicalize().map_err(|error| EvalError::path(path, error))?;
-        let before = cases.len();
+        let mut is_case = false;
         if real.is_file() {
             if real.file_name().is_none_or(|name| name != FILE) {
                 return Err(EvalError::path(path, "a case is a directory or its `case.toml`"));
             }
             let directory = real.parent().unwrap_or(&real).to_owned();
-            directories.insert(directory.clone());
-            cases.push(Case::load(&directory, name_of(&directory))?);
+            if directories.insert(directory.clone()) {
+                cases.push(Case::load(&directory, name_of(&directory))?);
+            }
             continue;
         }
         let mut waiting = vec![(real.clone(), 0)];
         while let Some((directory, depth)) = waiting.pop() {
             if directory.join(FILE).is_file() {
+                is_case = true;
                 if directories.insert(directory.clone()) {
                     let below = directory.strip_prefix(&real).unwrap_or(&directory);
                     let name = match below.as_os_str().is_empty() {
@@ -345,7 +347,7 @@ pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
             });
             waiting.extend(below.map(|entry| (entry.path(), depth + 1)));
         }
-        if cases.len() == before {
+        if !is_case {
             return Err(EvalError::path(
                 path,
                 "no case here: a case is a directory with `case.toml`",

@@ -175,7 +175,7 @@ fn first_difference(wanted: &str, found: &str) -> String {
 }
 
 /// The JSON of an answer, which may be in a fenced block.
-fn json_of(answer: &str) -> Result<Value, serde_json::Error> {
+pub(crate) fn json_of(answer: &str) -> Result<Value, serde_json::Error> {
     let text = answer.trim();
     let fenced = text.split_once("```").and_then(|(_, rest)| {
         let (_, rest) = rest.split_once('\n')?;

@@ -18,7 +18,7 @@ pub struct Comparison {
     pub before: Share,
     /// The second file.
     pub after: Share,
-    /// The second rate minus the first one, with its interval at 95 %.
+    /// The second rate minus the first one, over the cases that are in both files.
     pub difference: f64,
     /// That interval (Newcombe).
     pub interval: (f64, f64),
@@ -82,10 +82,14 @@ impl Comparison {
         }
         let only_new = second.keys().filter(|case| !first.contains_key(*case));
         unpaired.extend(only_new.map(|case| (*case).to_owned()));
-        let (one, other) = (proportion(before), proportion(after));
+        let in_both = |result: &&RunResult| {
+            first.contains_key(result.case.as_str()) && second.contains_key(result.case.as_str())
+        };
+        let one = proportion(before.iter().filter(in_both));
+        let other = proportion(after.iter().filter(in_both));
         Self {
-            before: share(before, one),
-            after: share(after, other),
+            before: share(before),
+            after: share(after),
             difference: other.rate() - one.rate(),
             interval: difference(one, other),
             p_value: sign_test(better, worse),
@@ -113,7 +117,7 @@ impl Comparison {
         }
         let _ = writeln!(
             text,
-            "\nB − A: {:+.1} percentage points (95 % interval {:+.1} to {:+.1}); p = {:.3} over the \
+            "\nB − A: {:+.1} percentage points (95 % interval {:+.1} to {:+.1}), p = {:.3}, over the \
                 cases in both",
             self.difference * 100.0,
             self.interval.0 * 100.0,
@@ -151,16 +155,18 @@ fn by_case(results: &[RunResult]) -> BTreeMap<&str, Proportion> {
     cases
 }
 
-fn proportion(results: &[RunResult]) -> Proportion {
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    Proportion {
-        passed: count(results.iter().filter(|result| result.pass).count()),
-        total: count(results.len()),
+fn proportion<'a>(results: impl Iterator<Item = &'a RunResult>) -> Proportion {
+    let mut share = Proportion { passed: 0, total: 0 };
+    for result in results {
+        share.passed += u64::from(result.pass);
+        share.total += 1;
     }
+    share
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no sum reaches 2^52")]
-fn share(results: &[RunResult], proportion: Proportion) -> Share {
+fn share(results: &[RunResult]) -> Share {
+    let proportion = proportion(results.iter());
     let runs = results.len().max(1) as f64;
     let cost: Option<f64> = results.iter().map(|result| result.cost).sum();
     Share {

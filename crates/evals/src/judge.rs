@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentProcess, AgentRun};
 use crate::case::{Case, Judge};
+use crate::checks::json_of;
 use crate::results::CheckResult;
 
 /// How long the judge may take.
@@ -47,7 +48,8 @@ pub(crate) async fn judge(
     let said = agent.converse(&prompts, cancel).await;
     let verdict = match &said.error {
         Some(error) => Err(format!("the judge gave no verdict: {error}")),
-        None => serde_json::from_str::<Verdict>(said.answer.trim())
+        None => json_of(&said.answer)
+            .and_then(serde_json::from_value::<Verdict>)
             .map_err(|error| format!("the judge gave no verdict: {error}")),
     };
     let found = match verdict {

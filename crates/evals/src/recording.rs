@@ -18,7 +18,11 @@ fn in_json(path: &Path) -> String {
 pub(crate) fn store(from: &Path, directory: &Path, to: &Path) -> Result<(), EvalError> {
     let text = fs::read_to_string(from).map_err(|error| EvalError::path(from, error))?;
     let text = text.replace(&in_json(directory), PLACE);
-    fs::write(to, text).map_err(|error| EvalError::path(to, error))
+    // A recording that is there stays until the new one is complete.
+    let unfinished = to.with_extension("jsonl.new");
+    fs::write(&unfinished, text)
+        .and_then(|()| fs::rename(&unfinished, to))
+        .map_err(|error| EvalError::path(to, error))
 }
 
 /// A recording for a run in a directory, as a file in `beside`. Blocking.

@@ -20,6 +20,11 @@ use crate::workspace::CaseWorkspace;
 /// How long a run may take if the case sets no limit.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// Why a run has no result.
+const CANCELED: &str = "canceled";
+/// The model of runs that did not begin, if none was named.
+const CONFIGURED: &str = "default";
+
 /// Where answers come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerSource {
@@ -74,6 +79,14 @@ impl Suite {
                     .to_owned(),
             ));
         }
+        if let AnswerSource::Replay(file) = &self.answers {
+            let of_cases = || self.cases.iter().map(Case::recording).collect();
+            let files = file.clone().map_or_else(of_cases, |file| vec![file]);
+            if let Some(missing) = files.iter().find(|file| !file.is_file()) {
+                let problem = "there is no recording; make one with `--record`";
+                return Err(EvalError::path(missing, problem));
+            }
+        }
         let free = Arc::new(Semaphore::new(self.jobs.max(1)));
         let suite = Arc::new(self.clone());
         let mut running = JoinSet::new();
@@ -93,6 +106,13 @@ impl Suite {
                 finished(&result);
                 results.push(result);
             }
+        }
+        if let Some(model) =
+            results.iter().map(|it| &it.model).find(|it| *it != CONFIGURED).cloned()
+            && self.models.is_empty()
+        {
+            // Runs that did not begin had the same model.
+            results.iter_mut().for_each(|result| result.model.clone_from(&model));
         }
         results.sort_by(|one: &RunResult, other| {
             (&one.case, &one.model, one.run).cmp(&(&other.case, &other.model, other.run))
@@ -120,7 +140,7 @@ impl Suite {
         let case = &job.case;
         let mut result = RunResult {
             case: case.name.clone(),
-            model: job.model.clone().unwrap_or_else(|| "default".to_owned()),
+            model: job.model.clone().unwrap_or_else(|| CONFIGURED.to_owned()),
             run: job.number,
             pass: false,
             tokens: 0,
@@ -178,7 +198,10 @@ impl Suite {
         cancel: &CancellationToken,
     ) -> Result<(AgentRun, Vec<CheckResult>), String> {
         let case = &job.case;
-        workspace.prepare(&case.setup).await?;
+        tokio::select! {
+            () = cancel.cancelled() => return Err(CANCELED.to_owned()),
+            prepared = workspace.prepare(&case.setup) => prepared?,
+        }
         let mut arguments = self.arguments(case, job.model.as_ref());
         let recorded = self.answers_of(workspace, "new-recording.jsonl", &case.recording())?;
         arguments.extend(recorded);
@@ -189,6 +212,9 @@ impl Suite {
             timeout: case.limits.timeout.unwrap_or(LIMIT),
         };
         let mut conversation = agent.converse(&case.prompts, cancel).await;
+        if cancel.is_cancelled() {
+            return Err(CANCELED.to_owned());
+        }
         self.keep_recording(workspace, "new-recording.jsonl", &case.recording())?;
         let outcome = CaseOutcome {
             case,
@@ -196,7 +222,10 @@ impl Suite {
             workspace: workspace.path(),
             conversation: &conversation,
         };
-        let mut checks = outcome.check().await;
+        let mut checks = tokio::select! {
+            () = cancel.cancelled() => return Err(CANCELED.to_owned()),
+            checks = outcome.check() => checks,
+        };
         if let Some(by) = &case.judge
             && conversation.error.is_none()
         {
@@ -208,6 +237,9 @@ impl Suite {
             let place = (self.program.as_path(), workspace.outside());
             let material = (&conversation, changes.as_str());
             let (found, said) = judge(by, case, material, place, arguments, cancel).await;
+            if cancel.is_cancelled() {
+                return Err(CANCELED.to_owned());
+            }
             self.keep_recording(workspace, "new-judge.jsonl", &stored)?;
             conversation.tokens += said.tokens;
             conversation.cost = conversation.cost.zip(said.cost).map(|(one, other)| one + other);

@@ -26,11 +26,19 @@ pub struct Redaction {
     pub blocked: Vec<String>,
     /// Names that the project's `.env` file set in this process.
     pub dotenv_names: Vec<String>,
+    /// Names of variables that hold keys of model providers; they never pass (case-insensitive).
+    pub credentials: Vec<String>,
 }
 
 impl Default for Redaction {
     fn default() -> Self {
-        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new(), dotenv_names: Vec::new() }
+        Self {
+            enabled: true,
+            allowed: Vec::new(),
+            blocked: Vec::new(),
+            dotenv_names: Vec::new(),
+            credentials: Vec::new(),
+        }
     }
 }
 
@@ -238,6 +246,7 @@ struct VariableFilter {
     allowed: HashSet<String>,
     blocked: HashSet<String>,
     dotenv: HashSet<String>,
+    credentials: HashSet<String>,
 }
 
 impl VariableFilter {
@@ -251,6 +260,7 @@ impl VariableFilter {
             allowed: upper(&redaction.allowed),
             blocked: upper(&redaction.blocked),
             dotenv: upper(&redaction.dotenv_names),
+            credentials: upper(&redaction.credentials),
         }
     }
 
@@ -258,7 +268,7 @@ impl VariableFilter {
     fn drop_reason(&self, name: &str, value: &str) -> Option<DropReason> {
         let name = name.to_uppercase();
         let name = name.as_str();
-        if is_own_credential(name) {
+        if is_own_credential(name) || self.credentials.contains(name) {
             return Some(DropReason::OwnCredential);
         }
         if self.dotenv.contains(name) && !self.allowed.contains(name) {

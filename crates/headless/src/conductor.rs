@@ -182,7 +182,13 @@ impl Conductor {
             if let EventBody::Aside { text } = &event.body
                 && !self.quiet
             {
-                self.output.pending.say(Tone::Warning, self.colour, text);
+                match self.format {
+                    OutputFormat::Text => {
+                        self.output.pending.say(Tone::Warning, self.colour, text);
+                    }
+                    // Standard error is for failures then.
+                    _ => self.face.notice(Level::Warning, text, &mut self.output.pending),
+                }
             }
             let pending = &self.output.pending;
             if stop(&event.body) || pending.stdout.len() + pending.stderr.len() >= BATCH {

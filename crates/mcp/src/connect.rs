@@ -13,6 +13,7 @@ use parallax_http::error_chain;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use parallax_http::reqwest::{self, Client};
 use parallax_http::{ClientOptions, Redirects};
+use parallax_protocol::code_text::code_text;
 use rmcp::model::{InitializeResult, ServerResult};
 use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::transport::auth::AuthError;
@@ -458,7 +459,7 @@ fn innermost<'a>(
 fn not_started(error: &StartError) -> String {
     match error {
         StartError::Spawn { program, source } if source.kind() == io::ErrorKind::NotFound => {
-            format!("there is no program `{program}`")
+            format!("there is no program `{}`", code_text(program))
         }
         other => other.to_string(),
     }

@@ -1,6 +1,7 @@
 //! What errors of these services mean.
 
 use parallax_model_http::{ErrorClass, ErrorResponse};
+use parallax_protocol::model::says_too_long;
 
 /// Codes of an exhausted balance.
 const NO_BALANCE: &[&str] =
@@ -16,6 +17,8 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
         404 => ErrorClass::NotFound,
         429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, wait: None },
         501 | 505 => ErrorClass::Bad,
+        // An error in a stream has no status of its own.
+        500.. if says_too_long(payload.status.as_deref(), &payload.message) => ErrorClass::Bad,
         408 | 409 | 429 | 499 | 500.. => match response.retry_after {
             Some(delay) => response.waiting(delay),
             None => response.later(),
@@ -39,6 +42,8 @@ mod tests {
             (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, "Retry"),
             (503, r#"{"error":{"message":"Loading model","code":503}}"#, "Retry"),
             (529, "{}", "Retry"),
+            (500, r#"{"error":{"message":"prompt is too long: 210000 tokens"}}"#, "Bad"),
+            (500, r#"{"error":{"code":"context_length_exceeded"}}"#, "Bad"),
         ] {
             let payload = ErrorPayload::from_body(body.as_bytes());
             let class = classify(&ErrorResponse { status, payload, retry_after: None });

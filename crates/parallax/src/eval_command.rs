@@ -114,6 +114,9 @@ pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let (suite, paths) = suite(&typed)?;
+    if let Some(directory) = &paths.atif {
+        fs::create_dir_all(directory).map_err(|error| failed_to_write(directory, &error))?;
+    }
     let mut out = paths.out.as_deref().map(create).transpose()?;
     let cancel = CancellationToken::new();
     let mut signals = Signals::listen();
@@ -265,7 +268,6 @@ async fn export_trajectories(
     results: &[RunResult],
     directory: &Path,
 ) -> Result<(), Failure> {
-    fs::create_dir_all(directory).map_err(|error| failed_to_write(directory, &error))?;
     for result in results {
         if let Some(id) = &result.session_id {
             export(program, id, "atif", &directory.join(file_name(result, "json"))).await?;

@@ -331,8 +331,12 @@ async fn headless(
     let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
     let hooks = if session.has_end_hooks() { session.end_hooks() } else { Vec::new() };
     for said in session.close_until(hurry(interrupted, hooks)).await {
-        // The session's event channel is closed. A closed pipe is not a failure.
-        let _ = writeln!(std::io::stderr(), "warning: {said}");
+        // The session's event channel is closed, and the result is printed: standard error is for
+        // failures in the JSON formats. A closed pipe is not a failure.
+        match format {
+            OutputFormat::Text => drop(writeln!(std::io::stderr(), "warning: {said}")),
+            _ => tracing::warn!("{said}"),
+        }
     }
     if !quiet {
         report_late(&mut events);

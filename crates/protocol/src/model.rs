@@ -403,6 +403,16 @@ impl Limits {
     }
 }
 
+/// Whether an error of a service says that a request is too long for its model, by the code in
+/// words or by the message.
+pub fn says_too_long(code: Option<&str>, message: &str) -> bool {
+    const CODES: &[&str] = &["context_length_exceeded", "exceed_context_size_error"];
+    const WORDS: &[&str] = &["context length", "context size", "context window", "too long"];
+    let lower = message.to_lowercase();
+    code.is_some_and(|code| CODES.contains(&code))
+        || WORDS.iter().any(|words| lower.contains(words))
+}
+
 /// A failed request, by who can act.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ModelError {

@@ -46,6 +46,7 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
         allowed: settings.allowed,
         blocked: settings.blocked,
         dotenv_names: Vec::new(),
+        credentials: settings.credentials,
     };
     let environment = &config.environment;
     let of_files = environment.dotenv_names().filter_map(|name| {

@@ -51,7 +51,11 @@ impl Launch {
         let listed = self.list_models(Some(&provider.name), limit).await.pop();
         let listed = match listed.map(|it| it.models) {
             Some(Ok(models)) => models.into_iter().find(|it| it.name == name),
-            Some(Err(failure)) if of_settings.is_none() && !table.is_discovered(&name) => {
+            Some(Err(failure))
+                if of_settings.is_none()
+                    && !table.is_discovered(&name)
+                    && !table.is_listed(&name) =>
+            {
                 return Err(failure);
             }
             _ => None,

@@ -97,7 +97,19 @@ impl ProviderModels {
                 ),
             ));
         }
-        let provider = providers.split(name).map(|(provider, _)| provider);
+        let split = providers.split(name);
+        if let Some((provider, id)) = split
+            && id.trim().is_empty()
+        {
+            let provider = &provider.name;
+            return Err(failure(
+                FailureKind::Input,
+                format!(
+                    "there is no model in the name `{name}`: `parallax models list {provider}` lists them"
+                ),
+            ));
+        }
+        let provider = split.map(|(provider, _)| provider);
         let is_vertex = name.starts_with(VERTEX_PREFIX);
         let google = if is_vertex { VERTEX } else { GEMINI };
         let key = provider.map_or(google, |provider| provider.name.as_str());

@@ -226,6 +226,7 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
         enabled: redaction.enabled,
         allowed: redaction.allowed,
         blocked: redaction.blocked,
+        credentials: redaction.credentials,
     };
     options.redact = launch.homes().keys.redact();
     let environment = &launch.config.environment;
@@ -255,6 +256,7 @@ pub(crate) fn redaction(launch: &Launch) -> parallax_exec::environment::Redactio
         enabled: set.enabled,
         allowed: set.allowed,
         blocked: set.blocked,
+        credentials: set.credentials,
         dotenv_names: launch.config.environment.names_of_project().map(str::to_owned).collect(),
     }
 }

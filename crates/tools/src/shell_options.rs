@@ -72,11 +72,13 @@ pub struct RedactionOptions {
     pub allowed: Vec<String>,
     /// Names that do not.
     pub blocked: Vec<String>,
+    /// Variables that hold keys of model providers.
+    pub credentials: Vec<String>,
 }
 
 impl Default for RedactionOptions {
     fn default() -> Self {
-        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new() }
+        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new(), credentials: Vec::new() }
     }
 }
 
@@ -145,6 +147,7 @@ impl ShellOptions {
             allowed: self.redaction.allowed.clone(),
             blocked: self.redaction.blocked.clone(),
             dotenv_names: self.dotenv_names.clone(),
+            credentials: self.redaction.credentials.clone(),
         }
     }
 

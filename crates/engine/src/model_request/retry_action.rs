@@ -5,7 +5,7 @@ use std::time::Duration;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::event::{EndReason, EventBody, Failure, FailureKind, Level};
-use parallax_protocol::model::{ModelError, Retry};
+use parallax_protocol::model::{ModelError, Retry, says_too_long};
 
 use crate::inbox::Inbox;
 use crate::response_builder::ResponseBuilder;
@@ -72,12 +72,11 @@ pub(super) fn context_full() -> RetryAction {
 
 /// Whether the service rejected a request for its length.
 fn is_overflow(error: &ModelError) -> bool {
-    let ModelError::BadRequest { message, status, .. } = error else { return false };
+    let ModelError::BadRequest { message, status, code } = error else { return false };
     let lower = message.to_lowercase();
     let counted =
         lower.contains("token") && (lower.contains("exceed") || lower.contains("maximum"));
-    let named = ["context length", "context size", "context window", "too long"];
-    *status == 413 || counted || named.iter().any(|words| lower.contains(words))
+    *status == 413 || counted || says_too_long(code.as_deref(), message)
 }
 
 fn failure_from(error: &ModelError) -> Failure {

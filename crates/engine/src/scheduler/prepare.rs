@@ -69,7 +69,8 @@ impl Session {
         let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
             let error = ToolError::new(
                 ToolErrorKind::InvalidToolParams,
-                "the arguments must be a JSON object",
+                "the arguments are not valid JSON, or not a JSON object; send the call again with \
+                    one complete JSON object",
             );
             return Err((error, without_decision(Some(kind)), again.refused));
         };

@@ -3,11 +3,16 @@
 /// Credentials of the product itself, also with `PARALLAX_` as a prefix or instead of
 /// `GEMINI_`. They are never passed to a child. Custom headers may contain an `Authorization`
 /// header.
-pub(super) const OWN_CREDENTIALS: [&str; 4] = [
+pub(super) const OWN_CREDENTIALS: [&str; 8] = [
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GEMINI_CLI_CUSTOM_HEADERS",
+    // These hold the token of the telemetry collector.
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
 ];
 
 /// Variables that always pass.

@@ -428,6 +428,50 @@ fn ollama_model_without_tools_is_refused_before_the_request() {
 }
 
 #[test]
+fn model_name_without_a_model_is_an_input_error() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let done = it.run_as("chat:", &["-p", "go"]);
+    assert_eq!(done.code(), 42, "{}", done.err());
+    assert!(done.err().contains("parallax models list chat"), "{}", done.err());
+}
+
+#[test]
+fn overflow_in_a_stream_compacts_the_history() {
+    let error = r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#;
+    let too_long = json!({"chunks": [{"raw": format!("data: {error}\n\n")}]});
+    let it = WireWorld::new(
+        WireFormat::Chat,
+        &json!([{"text": "one"}, too_long, {"text": "a summary"}, {"text": "after"}, {"text": "x"}]),
+    );
+    it.run_well(&["-p", "first"]);
+    let done = it.run(&["--resume", "latest", "-p", "second", "-o", "json"]);
+    assert!(!done.err().contains("retrying"), "{}", done.err());
+    assert!(
+        done.out().contains("\"compactions\"") || done.err().contains("/compress"),
+        "{}{}",
+        done.out(),
+        done.err()
+    );
+}
+
+#[test]
+fn key_of_an_entry_reaches_no_command() {
+    let call = call("run_shell_command", json!({"command": "env"}));
+    let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
+    let settings = json!({"providers": {"gw": {"wire": "openai-chat",
+        "baseUrl": format!("{}/v1", it.world.server.url()), "apiKeyEnv": "MYGW"}}});
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let mut command = it.world.command(&["-m", "gw:m", "-p", "go", "-y"]);
+    command.env_remove("GEMINI_API_KEY").env("MYGW", KEY);
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-token=collector-4711").env("KEPT", "kept-4711");
+    let done = finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let sent = it.body(1);
+    assert!(sent.contains("KEPT=kept-4711"), "{sent}");
+    assert!(!sent.contains("MYGW") && !sent.contains("collector-4711"), "{sent}");
+}
+
+#[test]
 fn responses_api_that_is_missing_is_replaced_by_chat() {
     let missing = json!({"error": {"code": 404, "message": "no such path"}});
     let it = WireWorld::new(

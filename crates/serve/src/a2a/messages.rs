@@ -33,6 +33,10 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
         ..ClientMessage::default()
     };
     for part in parts {
+        let kinds = ["text", "data", "raw", "url", "file"];
+        if kinds.iter().filter(|kind| part.get(**kind).is_some()).count() > 1 {
+            return Err(invalid("a part has exactly one of `text`, `data`, `raw`, and `url`"));
+        }
         if let Some(text) = part.get("text").and_then(Value::as_str) {
             if !read.text.is_empty() {
                 read.text.push('\n');

@@ -168,8 +168,8 @@ impl Fold {
         let shared = AttributeSet::default()
             .with("gen_ai.operation.name", "chat")
             .with("gen_ai.provider.name", self.provider(asked))
-            .with("gen_ai.request.model", asked)
-            .with("gen_ai.response.model", call.model.clone());
+            .with("gen_ai.request.model", bare_name(asked))
+            .with("gen_ai.response.model", bare_name(&call.model));
         for (kind, tokens) in [("input", prompt), ("output", output + thought)] {
             if tokens > 0 {
                 let typed = shared.clone().with("gen_ai.token.type", kind);
@@ -192,8 +192,8 @@ impl Fold {
         AttributeSet::default()
             .with("gen_ai.operation.name", "chat")
             .with("gen_ai.provider.name", self.provider(asked))
-            .with("gen_ai.request.model", asked)
-            .with("gen_ai.response.model", call.model.clone())
+            .with("gen_ai.request.model", bare_name(asked))
+            .with("gen_ai.response.model", bare_name(&call.model))
             .with_some("gen_ai.response.id", ended.response_id.clone())
             .with_some("gen_ai.response.finish_reasons", reasons)
             .with("gen_ai.usage.input_tokens", usage.prompt)
@@ -209,6 +209,14 @@ impl Fold {
             )
             .with_some("error.type", call.error.clone())
             .with_some("http.response.status_code", ended.status.map(u64::from))
+    }
+}
+
+/// The model's name for its provider: `gen_ai.provider.name` has our prefix.
+fn bare_name(model: &str) -> &str {
+    match model.split_once(':') {
+        Some((prefix, name)) if prefix != "script" => name,
+        _ => model,
     }
 }
 

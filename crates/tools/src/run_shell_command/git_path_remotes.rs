@@ -45,6 +45,9 @@ fn of_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
     if call.configured {
         return unknown();
     }
+    if call.name == "push" && pushes_submodules(&words, place) {
+        return Some(PathRemote("the repositories of submodules".to_owned()));
+    }
     match remote {
         Some(None) => unknown(),
         Some(Some(remote)) => of_name(remote, place),
@@ -85,7 +88,37 @@ fn of_name(name: &str, place: &Path) -> Option<PathRemote> {
         }
         addresses.push(name.to_owned());
     }
-    addresses.into_iter().find(|address| is_path(address, place)).map(PathRemote)
+    let rewritten: Vec<String> =
+        addresses.iter().flat_map(|address| rewritten(address, place)).collect();
+    addresses.into_iter().chain(rewritten).find(|address| is_path(address, place)).map(PathRemote)
+}
+
+/// What the configuration makes of an address (`url.<base>.insteadOf` and `pushInsteadOf`). git
+/// applies the longest match; here every match counts.
+fn rewritten(address: &str, place: &Path) -> Vec<String> {
+    let rules = lines(place, &["config", "--get-regexp", r"^url\..*\.(push)?insteadof$"]);
+    let rules = rules.iter().filter_map(|rule| {
+        let (key, prefix) = rule.split_once(' ')?;
+        let (base, _) = key.strip_prefix("url.")?.rsplit_once('.')?;
+        let rest = address.strip_prefix(prefix)?;
+        Some(format!("{base}{rest}"))
+    });
+    rules.collect()
+}
+
+/// Whether a push also pushes submodules, each to a remote of its own.
+fn pushes_submodules(words: &[Option<&str>], place: &Path) -> bool {
+    let is_on = |value: &str| matches!(value, "on-demand" | "only" | "yes" | "true");
+    let mut typed =
+        words.iter().flatten().filter_map(|word| word.strip_prefix("--recurse-submodules="));
+    match typed.next_back() {
+        Some(value) => is_on(value),
+        None => {
+            let keys = r"^(push\.recursesubmodules|submodule\.recurse)$";
+            let set = lines(place, &["config", "--get-regexp", keys]);
+            set.iter().filter_map(|line| line.split_once(' ')).any(|(_, value)| is_on(value))
+        }
+    }
 }
 
 /// Whether git takes the address for a path: it has no scheme but `file`, and no colon
@@ -145,12 +178,17 @@ mod tests {
             "git archive --remote bare HEAD",
             "git send-pack bare",
             "git subtree push --prefix=a bare x",
+            "git push https://near.example/bare main",
+            "git push --repo=https://near.example/bare",
+            "git push --recurse-submodules=on-demand origin main",
         ] {
             assert!(found(line), "{line}");
         }
         for line in [
             "git push origin",
             "git push -u origin main",
+            "git push --recurse-submodules=check origin main",
+            "git push https://far.example/bare main",
             "git push git@example.com:x/y main",
             "git fetch near",
             "git clone bare copy",
