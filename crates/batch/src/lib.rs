@@ -20,6 +20,7 @@ mod queue;
 mod result;
 mod run_task;
 mod serial;
+mod slurm;
 mod summary;
 mod workspace;
 
@@ -35,4 +36,5 @@ pub use queue::{BatchEnd, QueueEvent, QueueOptions, run_queue};
 pub use result::{CheckResult, TaskResult, TaskState, TokenCounts};
 pub use run_task::{TaskRunner, TaskUpdate};
 pub use serial::Serial;
+pub use slurm::{SlurmOptions, run_slurm};
 pub use summary::{Summary, SummaryRow};

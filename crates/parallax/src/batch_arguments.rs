@@ -3,7 +3,7 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::arguments::{Format, approval_modes, dollars};
@@ -26,7 +26,15 @@ pub(crate) struct BatchArguments {
 /// How a batch is run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunArguments {
-    /// Tasks at a time [default: half of the processors]
+    /// Where the tasks run
+    #[arg(long, value_name = "EXECUTOR", default_value = "local")]
+    pub(crate) on: Executor,
+
+    /// With `--on slurm`: an option for `sbatch`, such as `--partition=gpu`; can be repeated
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) sbatch: Vec<String>,
+
+    /// Tasks at a time [default: half of the processors; with Slurm, as many as it starts]
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
@@ -44,6 +52,16 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     pub(crate) task: TaskArguments,
+}
+
+/// Where tasks run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Executor {
+    /// On this machine
+    #[default]
+    Local,
+    /// As an array job of Slurm
+    Slurm,
 }
 
 /// What holds for every task.
@@ -100,6 +118,14 @@ pub(crate) enum BatchAction {
         /// Number of the task, from 0
         #[arg(long, value_name = "N")]
         index: usize,
+
+        /// Exit with 57 when all tasks have cost this many US dollars together
+        #[arg(long, value_name = "USD", value_parser = dollars)]
+        max_cost: Option<f64>,
+
+        /// Do not run a task again that failed
+        #[arg(long)]
+        keep_failed: bool,
 
         #[command(flatten)]
         task: TaskArguments,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use parallax_batch::{
     ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, BatchLock, ModelComparison, Plan,
-    PlanTemplate, QueueEvent, QueueOptions, Serial, Summary, TaskRunner, TaskState, apply_results,
-    items, plan_lines, run_queue,
+    PlanTemplate, QueueEvent, QueueOptions, Serial, SlurmOptions, Summary, TaskResult, TaskRunner,
+    TaskState, apply_results, items, plan_lines, run_queue, run_slurm,
 };
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_headless::{ExitCode, Signals, json_document, one_line};
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::arguments::Format;
 use crate::batch_arguments::{
-    BatchAction, BatchArguments, PlanArguments, RunArguments, TaskArguments,
+    BatchAction, BatchArguments, Executor, PlanArguments, RunArguments, TaskArguments,
 };
 use crate::batch_view::BatchView;
 
@@ -28,6 +28,8 @@ use crate::batch_view::BatchView;
 const REDRAW: Duration = Duration::from_millis(200);
 /// Updates that wait.
 const UPDATES: usize = 16;
+/// Rounding of sums of US dollars.
+const ROUNDING: f64 = 1e-9;
 
 /// Runs the command.
 ///
@@ -37,7 +39,9 @@ pub(crate) async fn run(typed: BatchArguments) -> Result<ExitCode, Failure> {
     match (typed.action, typed.plan) {
         (None, Some(plan)) => run_plan(plan, typed.run).await,
         (None, None) => Err(input("`parallax batch` requires a plan".to_owned())),
-        (Some(BatchAction::RunTask { plan, index, task }), _) => run_task(plan, index, task).await,
+        (Some(BatchAction::RunTask { plan, index, max_cost, keep_failed, task }), _) => {
+            run_task(plan, index, max_cost, !keep_failed, task).await
+        }
         (Some(action), _) => blocking(move || results(action)).await,
     }
 }
@@ -64,11 +68,30 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         max_cost: run.max_cost,
         retry_failed: run.retry_failed,
     };
-    let drain = CancellationToken::new();
+    let (drain, leave) = (CancellationToken::new(), CancellationToken::new());
     let view = BatchView::new(plan.tasks.len(), run.output_format);
     let view = std::cell::RefCell::new(view);
     let report = |event: QueueEvent| view.borrow_mut().event(&event);
-    let running = run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), report);
+    let slurm = SlurmOptions {
+        options: run.sbatch.clone(),
+        arguments: runner.arguments.clone(),
+        jobs: run.jobs.map(NonZeroUsize::get),
+        memory: run.task.memory.map(std::num::NonZeroU64::get),
+    };
+    let is_slurm = run.on == Executor::Slurm;
+    if !is_slurm && !run.sbatch.is_empty() {
+        return Err(input("`--sbatch` requires `--on slurm`".to_owned()));
+    }
+    let running = async {
+        match run.on {
+            Executor::Local => {
+                run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), report).await
+            }
+            Executor::Slurm => {
+                run_slurm(&runner, &plan, &options, &slurm, (&drain, &leave), report).await
+            }
+        }
+    };
     tokio::pin!(running);
     let (mut signals, mut signal) = (Signals::listen(), None);
     let mut redraw = tokio::time::interval(REDRAW);
@@ -77,15 +100,21 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
             end = &mut running => break end,
             _ = redraw.tick() => view.borrow_mut().draw(),
             number = signals.next() => {
-                match signal {
-                    None => view.borrow_mut().notice(
+                let repeated = signal.replace(number).is_some();
+                if is_slurm {
+                    match confirms_cancel(&view, number).await {
+                        true => drain.cancel(),
+                        false => leave.cancel(),
+                    }
+                } else if repeated {
+                    runner.hurry.cancel();
+                } else {
+                    view.borrow_mut().notice(
                         "Stopping: running tasks finish their tool calls. Press Ctrl+C again to \
                          stop them at once.",
-                    ),
-                    Some(_) => runner.hurry.cancel(),
+                    );
+                    drain.cancel();
                 }
-                signal = Some(number);
-                drain.cancel();
             }
         }
     };
@@ -126,7 +155,13 @@ fn runner(
 }
 
 /// Runs one task of a plan.
-async fn run_task(plan: PathBuf, index: usize, typed: TaskArguments) -> Result<ExitCode, Failure> {
+async fn run_task(
+    plan: PathBuf,
+    index: usize,
+    max_cost: Option<f64>,
+    retry_failed: bool,
+    typed: TaskArguments,
+) -> Result<ExitCode, Failure> {
     let out = typed.out.clone().unwrap_or_else(|| results_of(&plan));
     let (plan, directory, lock) = blocking(move || {
         let plan = Plan::load(&plan)?;
@@ -142,13 +177,25 @@ async fn run_task(plan: PathBuf, index: usize, typed: TaskArguments) -> Result<E
         )));
     };
     let runner = runner(directory, lock, &typed)?;
-    if runner.earlier_result(task, true).is_some() {
+    if let Some(result) = runner.earlier_result(task, retry_failed) {
         runner.clean_up(task).await.map_err(|error| failure(&error))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code_of(&result, None));
     }
+    let allowance = match max_cost {
+        None => None,
+        Some(limit) => {
+            let directory = runner.directory.clone();
+            let spent = blocking(move || Ok(Summary::read(&directory).cost)).await?;
+            if spent >= limit - ROUNDING {
+                say(&format!("{}: not started: all tasks have cost ${spent:.2}", task.id));
+                return Ok(ExitCode::BUDGET);
+            }
+            Some(limit - spent)
+        }
+    };
     let drain = CancellationToken::new();
     let (updates, mut received) = mpsc::channel(UPDATES);
-    let running = runner.run(task, None, &drain, &updates);
+    let running = runner.run(task, allowance, &drain, &updates);
     tokio::pin!(running);
     let (mut signals, mut signal) = (Signals::listen(), None);
     let result = loop {
@@ -169,13 +216,37 @@ async fn run_task(plan: PathBuf, index: usize, typed: TaskArguments) -> Result<E
         line.push_str(&format!(": {}", one_line(&result.reason)));
     }
     say(&line);
+    Ok(code_of(&result, signal))
+}
+
+/// The exit code of a process that runs one task.
+fn code_of(result: &TaskResult, signal: Option<u8>) -> ExitCode {
     let own = result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
-    Ok(match result.state {
+    match result.state {
         TaskState::Succeeded => ExitCode::SUCCESS,
         TaskState::Cancelled => ExitCode::signal(signal.unwrap_or(15)),
         TaskState::OverBudget => ExitCode::BUDGET,
         TaskState::Failed | TaskState::Timeout => own.map_or(ExitCode::GENERAL, ExitCode),
-    })
+    }
+}
+
+/// Whether the job is to be cancelled; otherwise, it goes on alone.
+async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
+    let leaves = "The job goes on; run the same command again to follow it";
+    if number != 2 || !std::io::stdin().is_terminal() {
+        view.borrow_mut().notice(leaves);
+        return false;
+    }
+    view.borrow_mut().notice("Cancel the Slurm job? [y/N]");
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    let is_yes = matches!(answer.await, Ok(Ok(line)) if line.trim().eq_ignore_ascii_case("y"));
+    if !is_yes {
+        view.borrow_mut().notice(leaves);
+    }
+    is_yes
 }
 
 fn code(end: &BatchEnd, signal: Option<u8>) -> ExitCode {

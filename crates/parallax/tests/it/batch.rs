@@ -341,3 +341,54 @@ fn invalid_plans_are_input_errors() {
     assert!(done.err().contains("plan.jsonl`: line 1: unknown field `promt`"), "{}", done.err());
     assert_eq!(batch(&world, &["no-such-plan.toml"]).code(), 42);
 }
+
+/// Programs with the names of Slurm's, which run an array job on this machine, two tasks at a
+/// time. The task that the file `kill` names is killed at its first start, as when its node fails,
+/// and is started again.
+const SBATCH: &str = r#"#!/bin/sh
+for script; do :; done
+echo "$@" >> "$HOME/submitted"; cp "$script" "$HOME/job.sh"
+range=$(sed -n 's/^#SBATCH --array=\([0-9]*\)-\([0-9]*\).*/\1 \2/p' "$script")
+(
+    echo 7 > "$HOME/queue"
+    for index in $(seq $range); do
+        if [ "$index" = 1 ]; then
+            SLURM_ARRAY_TASK_ID=$index timeout -s KILL 0.4 sh "$script"
+        fi
+        SLURM_ARRAY_TASK_ID=$index sh "$script"
+    done
+    rm -f "$HOME/queue"
+) > "$HOME/slurm.log" 2>&1 < /dev/null &
+echo 7
+"#;
+const SQUEUE: &str = "#!/bin/sh\ncat \"$HOME/queue\" 2>/dev/null || exit 1\n";
+
+#[test]
+fn array_job_of_slurm_runs_every_task() {
+    let ids = ids(4);
+    let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt; sleep 0.3")));
+    let plan = plan(&world, &ids, &json!({}));
+    let bin = world.home.home().join("bin");
+    for (name, text) in [("sbatch", SBATCH), ("squeue", SQUEUE)] {
+        let file = world.home.write_home(&format!("bin/{name}"), text).expect("a program");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(file, executable).expect("executable");
+    }
+    let mut command = world.command(&["batch", plan, "--on", "slurm", "--jobs", "3"]);
+    command.args(["--sbatch=--partition=short", "--memory", "4G"]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", bin.display()));
+    let done = run(command, None, LIMIT).expect("run");
+    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert_eq!(states(&world, &ids), ["succeeded"; 4]);
+    let home = |name: &str| std::fs::read_to_string(world.home.home().join(name));
+    let script = home("job.sh").expect("a script");
+    for line in ["--array=0-3%3", "--signal=B:TERM@60", "--partition=short", "--mem=4194304K"] {
+        assert!(script.contains(&format!("#SBATCH {line}\n")), "{line}: {script}");
+    }
+    assert_eq!(result(&world, "t1x")["attempts"], json!(2), "{:?}", home("slurm.log"));
+    assert_no_worktrees(&world);
+    // Nothing is left to submit.
+    batch_well(&world, &[plan, "--on", "slurm"]);
+    assert_eq!(home("submitted").expect("a file").lines().count(), 1);
+}

@@ -1,0 +1,263 @@
+//! The Slurm executor: one array job, each of whose tasks is `parallax batch run-task`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::directory::{BatchDirectory, write_whole};
+use crate::error::BatchError;
+use crate::plan::Plan;
+use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
+use crate::result::TaskState;
+use crate::run_task::TaskRunner;
+use crate::workspace::blocking;
+
+/// How often results are looked for.
+const POLL: Duration = Duration::from_secs(1);
+/// How long a program of Slurm may take.
+const COMMAND_TIME: Duration = Duration::from_secs(60);
+/// Bytes that one may print.
+const LARGEST_OUTPUT: u64 = 16 * 1024 * 1024;
+/// Polls for which a job must be unknown to have ended: a new one may not be listed yet, and
+/// results of a shared file system come late.
+const GONE: u32 = 3;
+
+/// How the job is submitted.
+#[derive(Debug, Clone, Default)]
+pub struct SlurmOptions {
+    /// Options for `sbatch`, such as `--partition=gpu`.
+    pub options: Vec<String>,
+    /// Arguments of every task beside the plan, its number, and the results.
+    pub arguments: Vec<OsString>,
+    /// Tasks at a time; `None`: as many as Slurm starts.
+    pub jobs: Option<usize>,
+    /// Bytes of memory of a task.
+    pub memory: Option<u64>,
+}
+
+/// Submits the tasks of a plan that have no result yet, and follows them to the end. If an earlier
+/// job still runs, it is followed instead. With `cancel`, the job is cancelled; with `leave`, it
+/// goes on alone.
+///
+/// # Errors
+/// When Slurm does not take the job.
+pub async fn run_slurm(
+    runner: &TaskRunner,
+    plan: &Plan,
+    options: &QueueOptions,
+    slurm: &SlurmOptions,
+    (cancel, leave): (&CancellationToken, &CancellationToken),
+    mut report: impl FnMut(QueueEvent),
+) -> Result<BatchEnd, BatchError> {
+    let mut waiting: BTreeMap<usize, &str> = BTreeMap::new();
+    let mut end = BatchEnd { budget_spent: false, drained: false, all_succeeded: true, cost: 0.0 };
+    for (index, task) in plan.tasks.iter().enumerate() {
+        match runner.earlier_result(task, options.retry_failed) {
+            Some(result) => {
+                runner.clean_up(task).await?;
+                end.all_succeeded &= result.state == TaskState::Succeeded;
+                end.cost += result.cost;
+                report(QueueEvent::Skipped(Box::new(result)));
+            }
+            None => {
+                waiting.insert(index, &task.id);
+            }
+        }
+    }
+    if waiting.is_empty() {
+        return Ok(end);
+    }
+    let directory = runner.directory.clone();
+    let indexes: Vec<usize> = waiting.keys().copied().collect();
+    let script = script(runner, plan, options, slurm, &indexes)?;
+    let (job, submitted) = blocking(move || submit(&directory, &script)).await?;
+    let mut gone = 0;
+    let mut is_cancelled = false;
+    while gone < GONE {
+        tokio::select! {
+            () = tokio::time::sleep(POLL) => {}
+            () = leave.cancelled() => {
+                end.drained = true;
+                end.all_succeeded = false;
+                return Ok(end);
+            }
+            () = cancel.cancelled(), if !is_cancelled => {
+                is_cancelled = true;
+                let job = job.clone();
+                blocking(move || slurm_program("scancel", &[&job]).map(drop)).await?;
+            }
+        }
+        let id = job.clone();
+        let is_listed = blocking(move || Ok(is_listed(&id))).await?;
+        let mut ended = Vec::new();
+        for (index, id) in &waiting {
+            let Some(task) = plan.tasks.get(*index) else { continue };
+            let files = runner.directory.task(id);
+            let Some(result) = files.result_of(task) else { continue };
+            // What an earlier job wrote is not the result of this one.
+            if result.state != TaskState::Cancelled && result.ended >= submitted {
+                ended.push(*index);
+                end.all_succeeded &= result.state == TaskState::Succeeded;
+                end.cost += result.cost;
+                report(QueueEvent::Ended(Box::new(result)));
+            }
+        }
+        waiting.retain(|index, _| !ended.contains(index));
+        gone = match (waiting.is_empty(), is_listed) {
+            (true, _) => GONE,
+            (false, true) => 0,
+            (false, false) => gone + 1,
+        };
+    }
+    end.all_succeeded &= waiting.is_empty();
+    end.drained = is_cancelled && !waiting.is_empty();
+    let over = options.max_cost.is_some_and(|limit| end.cost >= limit - 1e-9);
+    end.budget_spent = over && !waiting.is_empty();
+    Ok(end)
+}
+
+/// The script of the array job.
+fn script(
+    runner: &TaskRunner,
+    plan: &Plan,
+    options: &QueueOptions,
+    slurm: &SlurmOptions,
+    indexes: &[usize],
+) -> Result<String, BatchError> {
+    let absolute = |path: &Path| {
+        path.canonicalize().map_err(|source| BatchError::Read { file: path.to_owned(), source })
+    };
+    let plan_file = absolute(&plan.file)?;
+    let out = runner.directory.path();
+    let limit = slurm.jobs.map(|jobs| format!("%{jobs}")).unwrap_or_default();
+    let logs = runner.directory.file("slurm");
+    let mut lines = vec![
+        "--job-name=parallax-batch".to_owned(),
+        format!("--array={}{limit}", ranges(indexes)),
+        // The shell becomes the task, which gets the signal a minute before the end.
+        "--signal=B:TERM@60".to_owned(),
+        "--requeue".to_owned(),
+        "--open-mode=append".to_owned(),
+        format!("--chdir={}", out.display()),
+        format!("--output={}/%a.log", logs.display()),
+    ];
+    lines.extend(slurm.memory.map(|bytes| format!("--mem={}K", (bytes / 1024).max(1))));
+    lines.extend(slurm.options.iter().cloned());
+    if let Some(wrong) = lines.iter().find(|line| line.contains('\n') || !line.starts_with('-')) {
+        return Err(BatchError::Input(format!("`{wrong}` is not an option of sbatch")));
+    }
+    let mut text = "#!/bin/sh\n".to_owned();
+    for line in lines {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "#SBATCH {line}");
+    }
+    let _ = write!(
+        text,
+        "exec {} batch run-task {} --index \"$SLURM_ARRAY_TASK_ID\" --out {}",
+        quoted(runner.program.as_os_str().to_string_lossy().as_ref()),
+        quoted(&plan_file.to_string_lossy()),
+        quoted(&out.to_string_lossy()),
+    );
+    for argument in &slurm.arguments {
+        let _ = write!(text, " {}", quoted(&argument.to_string_lossy()));
+    }
+    if let Some(limit) = options.max_cost {
+        let _ = write!(text, " --max-cost {limit}");
+    }
+    if !options.retry_failed {
+        text.push_str(" --keep-failed");
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// A word of a shell line.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Numbers as Slurm takes them: `0-3,7`.
+fn ranges(indexes: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for index in indexes.iter().copied() {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let shown = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<String>>().join(",")
+}
+
+/// Submits the script, unless the job of an earlier run is there; its id, and when it was
+/// submitted.
+fn submit(directory: &BatchDirectory, script: &str) -> Result<(String, String), BatchError> {
+    let folder = directory.file("slurm");
+    fs::create_dir_all(&folder)
+        .map_err(|source| BatchError::Write { file: folder.clone(), source })?;
+    let record = folder.join("job");
+    let earlier = fs::read_to_string(&record).unwrap_or_default();
+    if let Some((job, submitted)) = earlier.trim().split_once(' ')
+        && is_listed(job)
+    {
+        return Ok((job.to_owned(), submitted.to_owned()));
+    }
+    let file: PathBuf = folder.join("job.sh");
+    write_whole(&file, script.as_bytes())?;
+    let submitted = crate::run_task::now();
+    let said = slurm_program("sbatch", &["--parsable", &file.to_string_lossy()])?;
+    // With several clusters, the name of the cluster follows.
+    let job = said.trim().split(';').next().unwrap_or_default().to_owned();
+    if job.is_empty() || !job.chars().all(|char| char.is_ascii_digit()) {
+        return Err(BatchError::Input(format!("sbatch did not print a job id, but `{said}`")));
+    }
+    write_whole(&record, format!("{job} {submitted}\n").as_bytes())?;
+    Ok((job, submitted))
+}
+
+/// Whether a job waits or runs.
+fn is_listed(job: &str) -> bool {
+    // squeue fails for a job that it has forgotten.
+    slurm_program("squeue", &["--noheader", "--format=%i", "--jobs", job])
+        .is_ok_and(|text| !text.trim().is_empty())
+}
+
+/// Runs a program of Slurm; what it prints.
+fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError> {
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let done = parallax_exec::program::capture(
+        program,
+        arguments,
+        Path::new("/"),
+        &environment,
+        LARGEST_OUTPUT,
+        COMMAND_TIME,
+    );
+    let done =
+        done.map_err(|error| BatchError::Input(format!("Failed to run `{program}`: {error}")))?;
+    if done.succeeded {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    let why = parallax_protocol::excerpt::one_line(stderr.trim());
+    Err(BatchError::Input(format!("`{program}` failed: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_ranges_and_words_are_quoted() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+    }
+}
