@@ -387,6 +387,26 @@ fn what_commands_are_for_is_told_when_the_keys_rest() {
     assert_eq!(costs.bench.app.next_tick_ms(), None);
 }
 
+#[test]
+fn a_screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
+    let ended = || TurnEnded { reason: EndReason::Done, duration_ms: 12_400, taken_back: false };
+    let mut bench = Bench::new(Layout::Plain);
+    bench.turn();
+    bench.shows("Working (Esc to stop).");
+    bench.event(EventBody::TurnEnded(ended()));
+    bench.shows("Done. (12s)");
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    bench.event(EventBody::TurnEnded(ended()));
+    bench.shows("─ 12s · ");
+    // Not in a window that has no row for it.
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.size = (20, 5);
+    bench.turn();
+    bench.event(EventBody::TurnEnded(ended()));
+    bench.hides("12s");
+}
+
 /// The engine asks whether a command may run.
 fn asks(bench: &mut Bench) {
     use parallax_protocol::event::{Ask, Question};

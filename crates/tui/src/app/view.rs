@@ -303,7 +303,8 @@ impl App {
             rows.extend(self.own_status_row(width));
         }
         // Air below a dialog, in windows that have the room.
-        if room > AIRY && self.overlay.is_some() | self.is_answering() && !rows.is_empty() {
+        let has_dialog = self.overlay.is_some() || self.is_answering();
+        if room > AIRY && has_dialog && !rows.is_empty() {
             rows.insert(0, Line::EMPTY);
         }
         rows

@@ -377,6 +377,7 @@ impl ListDialog {
     /// The rows, `height` at most.
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
+        let title = rows.len();
         rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
         if self.shows_tab() {
             rows.push(tabs::row(&self.tabs, self.tab, width, theme));
@@ -432,6 +433,11 @@ impl ListDialog {
             rows.insert(rows.len() - 1, Line::EMPTY);
             rows.insert(head, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= head)));
+        }
+        // And below the title, where text follows it.
+        if !self.intro.is_empty() && rows.len() < height {
+            rows.insert(title, Line::EMPTY);
+            cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= title)));
         }
         DialogView { rows, cursor }
     }
