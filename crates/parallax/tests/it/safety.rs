@@ -22,6 +22,42 @@ fn repository(world: &World) {
 }
 
 #[test]
+fn env_file_created_later_is_closed_to_a_process_that_was_left_behind() {
+    let attack = "(while [ ! -e stop ]; do cat .env .env.local >> leak; touch alive; sleep 0.02; \
+        done) 2>/dev/null & sleep 0.2; echo started";
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": attack}}]},
+        {"chunks": [{"gate": "saved"}, {"text": "done"}, {"finish": "STOP"}]},
+    ]);
+    let world = World::new(&script.to_string());
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
+                900\nallowRedirection = true\n";
+    world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+    let mut command = world.command(&["-p", "go"]);
+    command.env("PARALLAX_SANDBOX_TIER", "namespaces");
+    let running = testkit::measure::Running::start(command, None).expect("start");
+    world.asked(2);
+    for name in [".env", ".env.local"] {
+        world.home.write("saved", "SECRET-4711").expect("written");
+        let project = world.home.project();
+        std::fs::rename(project.join("saved"), project.join(name)).expect("renamed");
+    }
+    // What it reads before the file is covered is not the promise; what it reads then is.
+    std::thread::sleep(Duration::from_millis(300));
+    for name in ["leak", "alive"] {
+        let _ = std::fs::remove_file(world.home.project().join(name));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let (leak, is_alive) = (world.read("leak"), world.home.project().join("alive").exists());
+    world.home.write("stop", "").expect("written");
+    world.server.open_gate("saved");
+    let done = running.finish(Duration::from_secs(20)).expect("finish");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(is_alive, "nothing was left behind");
+    assert_eq!(leak, "");
+}
+
+#[test]
 fn commands_write_the_project_and_nothing_else() {
     let world = World::new(&commands(&[
         "echo in > inside; echo out > ../outside; cat ../outside",
@@ -544,12 +580,14 @@ fn dropped_variables_are_named_with_what_keeps_them() {
         let mut command = world.command(&["-p", "go", "-y", "-o", format]);
         command.env("A_TOKEN", "hush");
         let done = finish(command);
-        let err = done.err();
-        let named: Vec<&str> = err.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
-        assert_eq!(named.len(), 1, "{format}: once, not with each command: {err}");
-        assert!(named[0].contains("environmentVariableRedaction.allowed"), "{format}: {err}");
-        assert!(!err.contains("hush"), "{format}");
-        assert!(!done.out().contains("do not get the variable"), "{format}: {}", done.out());
+        let (out, err) = (done.out(), done.err());
+        // In the JSON formats, standard error is for failures.
+        let (told, silent) = if format == "text" { (&err, &out) } else { (&out, &err) };
+        let named: Vec<&str> = told.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
+        assert_eq!(named.len(), 1, "{format}: once, not with each command: {told}");
+        assert!(named[0].contains("environmentVariableRedaction.allowed"), "{format}: {told}");
+        assert!(!told.contains("hush"), "{format}");
+        assert!(!silent.contains("do not get the variable"), "{format}: {silent}");
         assert!(answers(&world.server)[0].contains("token: , marks: 11"), "{format}");
     }
 }

@@ -215,6 +215,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         plan.stand_ins = stand_ins::find(&mut left_alone);
     }
     plan.hidden.extend(left_alone);
+    plan.hidden.extend(secrets::that_may_appear(subject.roots));
     // It says what is hidden: in yolo it stays as it is too.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));

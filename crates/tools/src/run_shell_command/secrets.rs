@@ -58,6 +58,26 @@ pub(super) fn is_secret_name(name: &OsStr) -> bool {
     protected_names::is_secret_environment(&name) || name.starts_with("gha-creds-")
 }
 
+/// Names of environment files that a user may create while something that a command left behind
+/// still runs: it must not read them either.
+const LATER: &[&str] = &[
+    ".env",
+    ".env.local",
+    ".env.development",
+    ".env.development.local",
+    ".env.production",
+    ".env.production.local",
+    ".env.staging",
+    ".env.test",
+    ".env.test.local",
+];
+
+/// The environment files that are not in these directories yet.
+pub(super) fn that_may_appear(roots: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let paths = roots.iter().flat_map(|root| LATER.iter().map(|name| root.join(name)));
+    paths.filter(|path| path.symlink_metadata().is_err())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
