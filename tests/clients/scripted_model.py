@@ -40,3 +40,4 @@ def scripted_model(server, replies):
             yield top + "/project", env
         finally:
             process.kill()
+            process.wait()
