@@ -9,11 +9,19 @@ field() { jq -r "$1 // \"\"" "${GITHUB_EVENT_PATH:-/dev/null}" 2>/dev/null || tr
 # What GitHub says about the author of the text that causes the event.
 association=NONE
 case $event in
-    # Of forks, `pull_request` has neither secrets nor write scopes. The others
-    # need write access.
-    push | schedule | workflow_dispatch | repository_dispatch | pull_request | merge_group | release | create | \
+    # These need write access.
+    push | schedule | workflow_dispatch | repository_dispatch | merge_group | release | create | \
         delete | deployment | deployment_status | label | milestone | branch_protection_rule)
         association=MEMBER
+        ;;
+    pull_request)
+        # A branch of the repository itself needs write access, too.
+        own=$(field .repository.full_name)
+        if [[ -n $own && $(field .pull_request.head.repo.full_name) == "$own" ]]; then
+            association=MEMBER
+        else
+            association=$(field .pull_request.author_association)
+        fi
         ;;
     pull_request_target) association=$(field .pull_request.author_association) ;;
     issues) association=$(field .issue.author_association) ;;

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Functions of the steps; sourced, not run.
 set -euo pipefail
 
@@ -7,9 +8,10 @@ mkdir -p "$WORK/artifacts"
 # The text as the value of a workflow command: it stays in one line.
 escape_command() {
     local text=$1
-    text=${text//'%'/'%25'}
-    text=${text//$'\r'/'%0D'}
-    printf '%s' "${text//$'\n'/'%0A'}"
+    text=${text//\%/%25}
+    text=${text//$'\r'/%0D}
+    text=${text//$'\n'/%0A}
+    printf '%s' "$text"
 }
 
 fail() {
@@ -44,3 +46,5 @@ code_block() {
     while [[ $1 == *"$fence"* ]]; do fence+='`'; done
     printf '%s\n%s\n%s\n\n' "$fence" "$1" "$fence"
 }
+
+command -v jq >/dev/null || fail 'The program jq is not installed on this runner.'

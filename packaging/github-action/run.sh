@@ -33,8 +33,17 @@ prompt=${PROMPT-}
 unset PROMPT MODEL MAX_COST APPROVAL_MODE WORKFLOW_NAME
 stdout=$WORK/artifacts/stdout.log
 stderr=$WORK/artifacts/stderr.log
-code=0
-"$WORK/bin/parallax" "${arguments[@]}" </dev/null >"$stdout" 2>"$stderr" || code=$?
+# The program and its tools do not learn the files that set variables and outputs
+# of the job. When the job is canceled, the program saves its session and ends.
+env -u GITHUB_ENV -u GITHUB_PATH -u GITHUB_OUTPUT -u GITHUB_STATE -u GITHUB_STEP_SUMMARY \
+    "$WORK/bin/parallax" "${arguments[@]}" </dev/null >"$stdout" 2>"$stderr" &
+pid=$!
+trap 'kill -TERM "$pid" 2>/dev/null || true' INT TERM
+while :; do
+    code=0
+    wait "$pid" || code=$?
+    kill -0 "$pid" 2>/dev/null || break
+done
 # The place in which workflows for Gemini CLI put telemetry; a link is not followed.
 if [[ -f .gemini/telemetry.log && ! -L .gemini/telemetry.log && ! -L .gemini ]]; then
     cp .gemini/telemetry.log "$WORK/artifacts/telemetry.log"
