@@ -8,6 +8,10 @@ use crate::client::error_chain;
 /// Maximum depth of the chain of causes.
 const DEPTH: usize = 8;
 
+/// What the layers of the client say of themselves before the cause.
+const LIBRARY_WORDS: &[&str] =
+    &["error sending request: ", "client error (Connect): ", "tcp connect error: "];
+
 /// The kind of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
@@ -50,6 +54,9 @@ impl From<reqwest::Error> for Failure {
         let error = error.without_url();
         let kind = kind(&error);
         let mut message = error_chain(&error);
+        for words in LIBRARY_WORDS {
+            message = message.replace(words, "");
+        }
         if kind == FailureKind::Certificate {
             message.push_str(
                 "; if a company proxy replaces certificates, set \
