@@ -9,8 +9,13 @@ use crate::client::error_chain;
 const DEPTH: usize = 8;
 
 /// What the layers of the client say of themselves before the cause.
-const LIBRARY_WORDS: &[&str] =
-    &["error sending request: ", "client error (Connect): ", "tcp connect error: "];
+const LIBRARY_WORDS: &[&str] = &[
+    "error sending request: ",
+    "client error (Connect): ",
+    "client error (SendRequest): ",
+    "connection error: ",
+    "tcp connect error: ",
+];
 
 /// The kind of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use testkit::companion::{CompanionFault, CompanionSetup, TestCompanion};
 
-use crate::support::{LIMIT, World, raw_contents};
+use crate::support::{LIMIT, World, raw_contents, until};
 use crate::terminal::seat::{COMPOSER, Seat, Start};
 
 const HELLO: &str = r#"[{"text":"Hello."},{"text":"Hello again."}]"#;
@@ -313,8 +313,10 @@ fn the_terminal_of_an_editor_asks_once_whether_to_connect() {
     seat.sees("2 open files");
     assert_eq!(companion.violations(), Vec::<String>::new());
     let settings = seat.world.home.home().join(".parallax/settings.json");
-    let settings = std::fs::read_to_string(settings).unwrap_or_default();
-    assert!(settings.contains("hasSeenNudge"), "{settings}");
+    // It is written while the companion is connected.
+    until("the answer in the settings", || {
+        std::fs::read_to_string(&settings).is_ok_and(|text| text.contains("hasSeenNudge"))
+    });
 }
 
 /// A terminal in a folder of which it is not known whether it is trusted.
