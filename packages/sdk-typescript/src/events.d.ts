@@ -105,10 +105,6 @@ export type RouteSource =
   | "numerical_classifier"
   | "default";
 
-export type SentAhead =
-  | "used"
-  | "dropped";
-
 export type FallbackCause =
   | "capacity"
   | "quota"
@@ -593,7 +589,6 @@ export interface ModelEvent {
   reason: string;
   latencyMs: number;
   error?: string | null;
-  ahead?: SentAhead | null;
 }
 
 /** A model that took another's place. */

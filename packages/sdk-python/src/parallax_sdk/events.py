@@ -135,12 +135,6 @@ RouteSource = Literal[
 ]
 
 
-SentAhead = Literal[
-    "used",
-    "dropped",
-]
-
-
 FallbackCause = Literal[
     "capacity",
     "quota",
@@ -703,7 +697,6 @@ class _ModelEventRequired(TypedDict):
 
 class ModelEvent(_ModelEventRequired, total=False):
     error: 'Optional[str]'
-    ahead: 'Optional[SentAhead]'
 
 
 # A model that took another's place.
