@@ -28,7 +28,7 @@ pub(crate) fn store(from: &Path, directory: &Path, to: &Path) -> Result<(), Eval
 /// A recording for a run in a directory, as a file in `beside`. Blocking.
 pub(crate) fn prepare(from: &Path, directory: &Path, beside: &Path) -> Result<PathBuf, EvalError> {
     let text = fs::read_to_string(from).map_err(|error| {
-        EvalError::path(from, format!("{error}; make a recording with `--record`"))
+        EvalError::path(from, format!("{error}; create the recording with `--record`"))
     })?;
     let name = from.file_name().unwrap_or("recording.jsonl".as_ref());
     let file = beside.join(name);

@@ -83,7 +83,7 @@ impl Suite {
             let of_cases = || self.cases.iter().map(Case::recording).collect();
             let files = file.clone().map_or_else(of_cases, |file| vec![file]);
             if let Some(missing) = files.iter().find(|file| !file.is_file()) {
-                let problem = "there is no recording; make one with `--record`";
+                let problem = "the recording is missing; create it with `--record`";
                 return Err(EvalError::path(missing, problem));
             }
         }

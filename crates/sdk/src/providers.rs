@@ -105,7 +105,7 @@ impl ProviderModels {
             return Err(failure(
                 FailureKind::Input,
                 format!(
-                    "there is no model in the name `{name}`: `parallax models list {provider}` lists them"
+                    "the model is missing in `{name}`: `parallax models list {provider}` lists the models"
                 ),
             ));
         }
