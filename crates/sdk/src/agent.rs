@@ -1,4 +1,5 @@
-//! The agent for other programs: build one, open a session, send prompts, and read typed events.
+//! The agent API for other programs: build an agent, open a session, send prompts, and read typed
+//! events.
 //!
 //! ```no_run
 //! use parallax_sdk::agent::Agent;
@@ -12,8 +13,8 @@
 //! # }
 //! ```
 //!
-//! Everything must run on a tokio runtime. Other modules of this crate belong to the program and
-//! change with it.
+//! Everything must run on a tokio runtime. The other modules of this crate are internal to Parallax
+//! and may change with any release.
 
 mod function_tool;
 mod session;
@@ -31,36 +32,36 @@ use crate::launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording, Se
 pub use function_tool::function_tool;
 pub use session::{AgentEvent, AgentSession, AgentTurn};
 
-/// The version that services see.
+/// The program version that providers see.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Why an agent does not answer.
+/// Why an agent returned no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The session cannot be opened, or the turn failed.
+    /// The session could not be opened, or the turn failed.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// The turn ended before its answer: interrupted, a limit, a hook.
+    /// The turn ended before its answer because of an interruption, a limit, or a hook.
     #[error("the turn ended early: {0}")]
     Ended(String),
-    /// The session is over.
+    /// The session is closed.
     #[error("the session is closed")]
     Closed,
 }
 
-/// Whether a call may run.
+/// Whether a tool call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
-    /// It may, once.
+    /// Runs the tool call once.
     Allow,
-    /// It may not; the model reads the text, if there is one.
+    /// Denies the tool call. The model receives the text, if there is one.
     Deny(Option<String>),
 }
 
-/// Decides about calls that need approval.
+/// Responds to approval requests.
 pub(crate) type Approver = Arc<dyn Fn(&Ask) -> Approval + Send + Sync>;
 
-/// What sessions are opened with. Cheap to clone.
+/// The configuration of sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     options: LaunchOptions,
@@ -68,7 +69,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts with the settings of the user and of the working directory.
+    /// Returns a builder that uses the settings of the user and of the working directory.
     pub fn builder() -> AgentBuilder {
         let options = LaunchOptions {
             directory: std::env::current_dir().unwrap_or_default(),
@@ -82,15 +83,16 @@ impl Agent {
     /// Opens a new session.
     ///
     /// # Errors
-    /// Missing credentials, settings that cannot be used, a directory that is not trusted.
+    /// Returns an error if credentials are missing, settings are invalid, or the directory is not
+    /// trusted.
     pub fn session(&self) -> Result<AgentSession, AgentError> {
         self.open(SessionChoice::New)
     }
 
-    /// Opens an earlier session: its id, the beginning of one, or `latest`.
+    /// Opens an earlier session, given as its id, an unambiguous id prefix, or `latest`.
     ///
     /// # Errors
-    /// As [`Agent::session`], and when the session is not found.
+    /// Returns an error as [`Agent::session`] does, and if the session is not found.
     pub fn resume(&self, id: &str) -> Result<AgentSession, AgentError> {
         self.open(SessionChoice::Resume(id.to_owned()))
     }
@@ -113,7 +115,7 @@ impl AgentBuilder {
         self
     }
 
-    /// The working directory. Its settings count only if it is trusted.
+    /// Sets the working directory. Its settings apply only if it is trusted.
     #[must_use]
     pub fn cwd(self, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
@@ -121,32 +123,32 @@ impl AgentBuilder {
         self.with(|options| options.directory = directory)
     }
 
-    /// Trusts the working directory for these sessions.
+    /// Trusts the working directory in these sessions.
     #[must_use]
     pub fn trusted(self) -> Self {
         self.with(|options| options.skip_trust = true)
     }
 
-    /// The model, as for `--model`.
+    /// Sets the model, as `--model` does.
     #[must_use]
     pub fn model(self, name: impl Into<String>) -> Self {
         self.with(|options| options.model = Some(name.into()))
     }
 
-    /// Text behind the system prompt.
+    /// Appends text to the system prompt.
     #[must_use]
     pub fn instructions(self, text: impl Into<String>) -> Self {
         self.with(|options| options.append_system_prompt = Some(text.into()))
     }
 
-    /// What runs without approval.
+    /// Sets the approval mode, which determines the tool calls that run without approval.
     #[must_use]
     pub fn policy(self, mode: ApprovalMode) -> Self {
         self.with(|options| options.approval_mode = Some(mode))
     }
 
-    /// A tool of this program ([`function_tool`]). Its calls need no approval: the program that
-    /// adds it decides what it does.
+    /// Adds a tool of this program ([`function_tool`]). Its calls need no approval, because the
+    /// program defines what the tool does.
     #[must_use]
     pub fn tool(self, tool: Arc<dyn Tool>) -> Self {
         self.with(|options| {
@@ -155,7 +157,7 @@ impl AgentBuilder {
         })
     }
 
-    /// A variable of the environment, in place of the process's own.
+    /// Sets an environment variable for the sessions, overriding that of the process.
     #[must_use]
     pub fn env(self, name: &str, value: impl Into<OsString>) -> Self {
         self.with(|options| {
@@ -164,13 +166,13 @@ impl AgentBuilder {
         })
     }
 
-    /// A directory of skills, which count before those of the user.
+    /// Adds a directory of skills, which take precedence over the user's skills.
     #[must_use]
     pub fn skill_dir(self, directory: impl Into<PathBuf>) -> Self {
         self.with(|options| options.skill_directories.push(directory.into()))
     }
 
-    /// Decides about calls that need approval. Without it they are denied.
+    /// Sets the function that responds to approval requests. Without it, they are denied.
     #[must_use]
     pub fn on_approval(
         mut self,
@@ -180,27 +182,27 @@ impl AgentBuilder {
         self.with(|options| options.interactive = true)
     }
 
-    /// Records the model's side of the sessions in a file.
+    /// Records the model's responses in a file.
     #[must_use]
     pub fn record(self, file: impl Into<PathBuf>) -> Self {
         self.with(|options| options.recording = Some(Recording::Ours(file.into())))
     }
 
-    /// Answers from a recording, without a key or a network.
+    /// Takes responses from a recording; needs no API key and no network.
     #[must_use]
     pub fn replay(self, file: impl Into<PathBuf>) -> Self {
         let answers = Answers::Replay { file: file.into(), strict: false };
         self.with(|options| options.answers = answers)
     }
 
-    /// Answers from a script (see "Scripts and recordings" in the documentation), without a key or
-    /// a network.
+    /// Takes responses from a script (see "Scripts and recordings" in the documentation); needs no
+    /// API key and no network.
     #[must_use]
     pub fn script(self, name: &'static str, text: &'static str) -> Self {
         self.with(|options| options.answers = Answers::Embedded { name, text })
     }
 
-    /// The agent.
+    /// Returns the agent.
     pub fn build(self) -> Agent {
         self.agent
     }

@@ -1,5 +1,4 @@
-//! The extensions of a launch: read once, when the first thing wants to know;
-//! installed, updated and taken away here.
+//! Installing, updating, removing, and listing extensions. A launch reads them once, on first use.
 
 mod doctor;
 mod fetch;
@@ -23,7 +22,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use crate::launch::{Launch, failure};
 use crate::near::near;
 
-/// Where extensions are shown to people.
+/// Website that lists extensions.
 pub const GALLERY: &str = "https://geminicli.com/extensions/";
 
 pub use doctor::ExtensionTrouble;
@@ -38,15 +37,14 @@ pub use templates::TEMPLATES;
 pub use trial::ExtensionTrial;
 pub use update::ExtensionUpdate;
 
-/// Bytes of an archive that is downloaded.
+/// Maximum size in bytes of a downloaded archive.
 const MOST_DOWNLOADED: u64 = 512 * 1024 * 1024;
 
-/// Agents of one extension.
+/// Maximum number of agents in one extension.
 const MOST_AGENTS: usize = 1_000;
 
 impl Launch {
-    /// The extensions, also those that do not count here. Read when they are
-    /// asked for first. Blocking then.
+    /// Returns all extensions, including inactive ones. The first call reads them and blocks.
     pub fn extensions(&self) -> Arc<Extensions> {
         let read = || {
             let choice = ExtensionChoice { only: self.options.extensions.clone() };
@@ -55,8 +53,8 @@ impl Launch {
         Arc::clone(self.extensions.get_or_init(read))
     }
 
-    /// Names given with `--extensions` that no extension has: a slip there switches
-    /// all of them off. One sentence each.
+    /// Returns a warning for each name given with `--extensions` that matches no extension, because
+    /// a typo there disables all extensions.
     pub(crate) fn extensions_of_no_name(&self) -> Vec<String> {
         let wanted = &self.options.extensions;
         if wanted.is_empty() {
@@ -81,8 +79,8 @@ impl Launch {
             .collect()
     }
 
-    /// The skills of an extension, its variables filled into what they say of
-    /// themselves. Blocking.
+    /// Returns the skills of an extension, with its variables filled into their descriptions.
+    /// Blocking.
     pub fn skills_of(&self, extension: &Extension) -> Vec<Skill> {
         let tier = SkillTier::Extension(extension.name().to_owned());
         let files = skill_files(&extension.folder.join("skills"));
@@ -95,7 +93,7 @@ impl Launch {
             .collect()
     }
 
-    /// The names of an extension's files of agents. Blocking.
+    /// Returns the names of an extension's agent files. Blocking.
     pub fn agents_of(&self, extension: &Extension) -> Vec<String> {
         let entries = std::fs::read_dir(extension.folder.join("agents"));
         let names = entries.into_iter().flatten().flatten().take(MOST_AGENTS);
@@ -108,8 +106,8 @@ impl Launch {
         names
     }
 
-    /// Whether the files of an extension are those that were installed; `None`
-    /// for those of which nothing was noted. Blocking: it reads all of them.
+    /// Returns whether the files of an extension match the hash recorded at installation, or `None`
+    /// if none was recorded. Blocking: reads all files.
     pub fn extension_is_intact(&self, extension: &Extension) -> Option<bool> {
         if extension.home != ExtensionHome::Parallax || extension.folder != extension.installed {
             return None;
@@ -124,13 +122,13 @@ fn refused(message: String) -> Failure {
     failure(FailureKind::Input, message)
 }
 
-/// It brings what none may bring, is not what it was, or comes from where none may
-/// come from.
+/// The extension contains something that is not allowed, has changed, or comes from a forbidden
+/// source.
 fn forbidden(message: String) -> Failure {
     failure(FailureKind::Blocked, message)
 }
 
-/// Where it comes from cannot be reached, or does not have it.
+/// The source cannot be reached or does not have the extension.
 fn unreachable(message: String) -> Failure {
     failure(FailureKind::Api, message)
 }

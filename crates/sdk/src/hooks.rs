@@ -1,4 +1,4 @@
-//! The hooks of a session: who listens, and running them.
+//! The hooks of a session: loading, matching, and running them.
 
 mod matcher;
 mod merge;
@@ -54,12 +54,12 @@ pub(crate) struct SessionHooks {
     shared: Arc<Shared>,
 }
 
-/// What a hook is run with.
+/// The hooks and everything that running them needs.
 pub(crate) struct Shared {
     hooks: Vec<Hook>,
-    /// Whether people are told of those that run (`hooksConfig.notifications`).
+    /// Whether to show the names of running hooks (`hooksConfig.notifications`).
     notifies: bool,
-    /// What each of them wants to hear of.
+    /// The matcher of each hook, in the same order as `hooks`.
     matchers: Vec<Matcher>,
     processes: Processes,
     shell: ShellOptions,
@@ -69,36 +69,36 @@ pub(crate) struct Shared {
     transcript: Transcript,
     versions: Option<Arc<Versions>>,
     mode: ApprovalMode,
-    /// Whether it was told which variables hooks do not get.
+    /// Whether the user was notified of the variables that hooks do not receive.
     told_dropped: AtomicBool,
-    /// Of the project's hooks: what they were when the session began.
+    /// For each project hook, its hash at the start of the session.
     hashes: Vec<Option<String>>,
-    /// Those that run all the session long.
+    /// The long-running hook processes.
     standing: Standing,
     trace: Trace,
-    /// Where events are written that go to a log of ours.
+    /// Log file for hooks of type `log` that name no file.
     log: PathBuf,
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// What the hooks of a session know of it.
+/// The facts about a session that its hooks need.
 pub(crate) struct Surroundings {
     pub(crate) processes: Processes,
     pub(crate) shell: ShellOptions,
     pub(crate) session: String,
     pub(crate) journal: PathBuf,
-    /// What opens it.
+    /// The keys that decrypt the journal.
     pub(crate) keys: parallax_store::Keys,
-    /// Where hooks read what was said; `None`: nowhere.
+    /// Transcript file for hooks to read; `None` if none is written.
     pub(crate) transcript: Option<PathBuf>,
     pub(crate) plans: PathBuf,
     pub(crate) versions: Option<Arc<Versions>>,
-    /// Where it is noted what ran; `None`: nowhere.
+    /// File that records hook runs; `None` if none is written.
     pub(crate) trace: Option<PathBuf>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
-/// What tells a hook that an open session runs from the others.
+/// Identifies a hook of an open session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RunningHook {
     event: HookEvent,
@@ -115,14 +115,14 @@ impl RunningHook {
     }
 }
 
-/// Something, with what people should hear of it.
+/// A value and notices for the user.
 type Noticed<T> = (T, Vec<String>);
 
 impl Launch {
-    /// The hooks of all settings files. Blocking.
+    /// Returns the hooks of all settings files. Blocking.
     ///
     /// # Errors
-    /// A settings file that cannot be used.
+    /// Returns an error if a settings file is invalid.
     pub fn hook_list(&self) -> Result<HookList, Failure> {
         let mut list = find_hooks(&self.config, &self.extensions())
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
@@ -139,25 +139,25 @@ impl Launch {
         Ok(list)
     }
 
-    /// Accepts the project's hooks as they are now; how many there are. An open session runs
-    /// them once it is opened again. Blocking.
+    /// Accepts the project's hooks in their current form and returns their number. An open session
+    /// runs them after it is opened again. Blocking.
     ///
     /// # Errors
-    /// What cannot be read or written.
+    /// Returns an error if a file cannot be read or written.
     pub fn accept_hooks(&self) -> Result<usize, Failure> {
-        // A session may be older than the hooks.
+        // The session may have been opened before the hooks changed.
         let hooks = self.reread()?.hook_list()?.hooks;
         accept_hooks(&self.config.homes, &self.config.project, &hooks)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
     }
 
-    /// Switches a hook on or off, by its name or command (`hooksConfig.disabled`).
-    /// Gives the file. Blocking.
+    /// Enables or disables a hook, given by name or command (`hooksConfig.disabled`). Returns the
+    /// changed file. Blocking.
     ///
     /// # Errors
-    /// No hook of that name, a file that cannot be written, a hook that another file
-    /// switches off, and one of the user's that a project would.
+    /// Returns an error if the hook is not found, a file cannot be written, another file disables
+    /// the hook, or the project scope would disable a hook of the user.
     pub fn switch_hook(
         &self,
         name: &str,
@@ -193,14 +193,14 @@ impl Launch {
         Ok(file)
     }
 
-    /// The hooks that run in a session, and what people should hear of them.
+    /// Returns the hooks of a session and notices for the user.
     pub(crate) fn session_hooks(
         &self,
         around: impl FnOnce() -> Surroundings,
     ) -> Result<Noticed<Option<Arc<dyn Hooks>>>, Failure> {
         let (shared, warnings) = self.session_hook_runner(around)?;
         let running = shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::of);
-        // The same launch opens no second session.
+        // Cannot be set already: one launch opens one session.
         let _ = self.running_hooks.set(running.collect());
         let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
         Ok((hooks, warnings))
@@ -214,7 +214,7 @@ impl Launch {
             return Ok((None, Vec::new()));
         }
         let HookList { hooks, mut warnings } = self.hook_list()?;
-        // What is wrong with an extension is told with it.
+        // Problems of extension hooks are reported with their extension.
         let of_project = |hook: &&Hook| hook.source == HookSource::Project;
         let waiting = hooks.iter().filter(of_project);
         let refused: Vec<_> = waiting
@@ -280,8 +280,8 @@ impl Hooks for SessionHooks {
 }
 
 impl Shared {
-    /// Runs those that match: together, or one after the other where one of them
-    /// wants that, each then with what those before it changed.
+    /// Runs the matching hooks: in parallel, or one after another if any of them is sequential.
+    /// Sequential hooks receive the input as changed by earlier ones.
     async fn run(self: Arc<Self>, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
         let matching = self.matching(&call);
         if !matching.is_empty() {
@@ -322,13 +322,13 @@ impl Shared {
         outcome
     }
 
-    /// What the user's own hooks do not get of their variables.
+    /// Returns the names of the user's variables that hooks do not receive.
     fn dropped(&self) -> Vec<String> {
         let dropped = self.shell.hook_environment(true).dropped;
         tell_dropped("hooks", &dropped)
     }
 
-    /// The places of those that want to hear of it, each once.
+    /// Returns the indexes of the matching hooks, without duplicates.
     fn matching(&self, call: &HookCall) -> Vec<usize> {
         let mut seen = HashSet::new();
         (0..self.hooks.len())
@@ -343,7 +343,7 @@ impl Shared {
             .collect()
     }
 
-    /// What those are called.
+    /// Returns the names of the matching hooks.
     fn titles(&self, call: &HookCall) -> Vec<String> {
         let hooks = self.matching(call).into_iter().filter_map(|index| self.hooks.get(index));
         hooks.map(|hook| hook.title().to_owned()).collect()
@@ -379,7 +379,7 @@ impl Shared {
         cancel: &CancellationToken,
     ) -> Single {
         if hook.source == HookSource::Project {
-            // What it starts may have changed since it was accepted.
+            // The files that the hook runs may have changed since it was accepted.
             let (project, looked) = (self.project.clone(), hook.clone());
             let looking = tokio::task::spawn_blocking(move || looked.hash(&project));
             let accepted = self.accepted(index, looking.await.ok());
@@ -426,19 +426,19 @@ impl Shared {
         single
     }
 
-    /// Protected files are closed to a hook in the sandbox as to a command.
+    /// Watches protected files while a sandboxed hook runs, as for commands.
     async fn watch(&self, hook: &Hook) -> Option<Watch> {
         let versions = self.versions.clone();
         let versions = versions.filter(|_| hook.sandbox && self.mode != ApprovalMode::Yolo)?;
         tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
     }
 
-    /// Whether the project's hook is what it was when the session began.
+    /// Returns whether a project hook is unchanged since the session began.
     fn accepted(&self, index: usize, now: Option<String>) -> bool {
         self.hashes.get(index).is_some_and(|before| before.is_some() && *before == now)
     }
 
-    /// What a hook reads.
+    /// Builds the JSON input of a hook.
     fn input(&self, hook: &Hook, mut input: Object) -> Object {
         let text = |text: &str| Value::String(text.to_owned());
         for (name, value) in [
@@ -446,12 +446,12 @@ impl Shared {
             ("transcript_path", text(&self.transcript.path().to_string_lossy())),
             ("cwd", text(&self.project.to_string_lossy())),
             ("hook_event_name", text(hook.alias.as_deref().unwrap_or(hook.event.as_str()))),
-            // Scripts read it by a fixed form: three digits of a second.
+            // Scripts expect exactly three fractional digits.
             ("timestamp", text(&format!("{:.3}", Timestamp::now()))),
         ] {
             input.insert(name.to_owned(), value);
         }
-        // A script that was written for another agent looks for its names.
+        // A script written for another agent expects that agent's tool names.
         if hook.alias.is_some()
             && let Some(Value::String(name)) = input.get_mut("tool_name")
         {
@@ -489,7 +489,7 @@ impl Shared {
             environment,
             input: bytes,
             timeout: hook.timeout,
-            // One more than is read, to know that it was too much.
+            // One byte over the limit, to detect longer output.
             kept: result::ANSWER + 1,
             sandbox,
             leaves_background: true,
@@ -498,8 +498,8 @@ impl Shared {
         fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
     }
 
-    /// The person's variables without secrets (in the sandbox those that commands
-    /// get), those of hooks, and its own.
+    /// Returns the environment of a hook: the user's variables without secrets (in the sandbox,
+    /// those that commands receive), the variables for all hooks, and the hook's own.
     fn environment(&self, hook: &Hook) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
         let of_user = matches!(hook.source, HookSource::User | HookSource::System);
         let mut environment = match hook.sandbox {
@@ -507,7 +507,7 @@ impl Shared {
             false => self.shell.hook_environment(of_user).variables,
         };
         if hook.extension.is_some() {
-            // Of the person's variables only what its settings name.
+            // Only the user's variables that the extension's settings name.
             environment.retain(|(name, _)| is_system_variable(&name.to_string_lossy()));
         }
         let project = self.project.clone().into_os_string();
@@ -529,7 +529,7 @@ impl Shared {
         environment
     }
 
-    /// The sandbox of commands, for a hook that asks for it.
+    /// Prepares the sandbox for a hook that runs in one.
     async fn confine(
         &self,
         hook: &Hook,
@@ -555,10 +555,10 @@ impl Shared {
     }
 }
 
-/// Characters of a hook's output that observers get.
+/// Maximum characters of a hook's output that observers receive.
 const OBSERVED_OUTPUT: usize = 64 * 1024;
 
-/// A run as observers see it.
+/// Builds the description of a run for observers.
 fn observed_run(
     hook: &Hook,
     started: SystemTime,
@@ -600,7 +600,7 @@ fn observed_run(
     }
 }
 
-/// A message of a hook, for people.
+/// Formats a message of a hook for the user.
 pub(crate) fn message(hook: &Hook, level: Level, text: &str) -> (Level, String) {
     (level, format!("hook `{}`: {text}", result::clean(hook.title(), 200)))
 }

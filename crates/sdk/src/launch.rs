@@ -1,6 +1,5 @@
-//! What a face asks for when it starts a session, and the first half of the
-//! way there: settings, trust, and what the flags make of them. Nothing here
-//! needs a runtime or the network.
+//! The options of a session and the first half of opening it: reading settings, checking trust, and
+//! applying flags. Nothing here needs an async runtime or the network.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,90 +19,90 @@ use crate::export::Colourist;
 use crate::hooks::RunningHook;
 use crate::program_sandbox;
 
-/// Which session to continue, or how to begin one.
+/// Which session to start or resume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionChoice {
-    /// A new session with an id of ours.
+    /// A new session with a generated id.
     #[default]
     New,
-    /// A new session in the place of the one that was open.
+    /// A new session that replaces the open one.
     Clear,
     /// A new session with this id.
     WithId(String),
-    /// Continue: `latest`, an index, an id or the beginning of one.
+    /// Resumes a session, given as `latest`, an index, an id, or an unambiguous id prefix.
     Resume(String),
-    /// A new session from a file of ours or another tool's.
+    /// A new session imported from a file of Parallax or another tool.
     Import(PathBuf),
-    /// A new session that begins as another one did.
+    /// A new session that starts with a copy of another session's history.
     Fork {
-        /// The other one, as for [`SessionChoice::Resume`].
+        /// The session to copy, in the format of [`SessionChoice::Resume`].
         from: String,
-        /// How many of its contents are taken; `None`: all.
+        /// Number of contents to copy; `None` copies all.
         keep: Option<usize>,
     },
-    /// A new session that begins as another one did before a prompt.
+    /// A new session that starts with another session's history up to a prompt.
     ForkBefore {
-        /// The other one, as for [`SessionChoice::Resume`].
+        /// The session to copy, in the format of [`SessionChoice::Resume`].
         from: String,
-        /// The prompt, counted from 1.
+        /// Number of the prompt, counted from 1. The prompt itself is not copied.
         prompt: u64,
     },
-    /// Continue a session as it was before: what came later is taken back.
+    /// Resumes a session after removing the end of its history.
     Rewind {
-        /// Its id.
+        /// Id of the session.
         id: String,
-        /// How many of its contents stay.
+        /// Number of contents to keep.
         keep: usize,
     },
 }
 
-/// Where the model's words come from.
+/// Source of the model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// A service.
+    /// A model provider.
     #[default]
     Service,
-    /// `--fake-responses`: the reference's recorded-response file.
+    /// `--fake-responses`: a file of recorded responses in Gemini CLI's format.
     Fake(PathBuf),
     /// `--fake-responses-non-strict`.
     FakeNonStrict(PathBuf),
-    /// `--replay`: a recording of ours, strict or not.
+    /// `--replay`: a recording made with `--record`.
     Replay {
         /// The recording.
         file: PathBuf,
-        /// Whether requests must be those of the recording.
+        /// Whether requests must match the recorded ones.
         strict: bool,
     },
-    /// A script that ships with the program, by name.
+    /// A script that is built into the program.
     Embedded {
-        /// For error messages.
+        /// Name of the script, for error messages.
         name: &'static str,
-        /// The script.
+        /// Text of the script.
         text: &'static str,
     },
 }
 
-/// Where the model's side is written to.
+/// Where to record the model's responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recording {
-    /// `--record`: all that a replay needs.
+    /// `--record`: everything that a replay needs.
     Ours(PathBuf),
-    /// `--record-responses`: the reference's format.
+    /// `--record-responses`: Gemini CLI's format.
     Reference(PathBuf),
 }
 
-/// Everything a face knows when it starts.
+/// Everything a front end configures before it opens a session.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchOptions {
-    /// The working folder.
+    /// The working directory.
     pub directory: PathBuf,
-    /// The variables of the process.
+    /// The environment variables of the process.
     pub variables: Vec<(OsString, OsString)>,
     /// `--skip-trust`.
     pub skip_trust: bool,
-    /// `--policy`; empty: the setting `policyPaths`, else the user's folders.
+    /// `--policy`. If empty, the setting `policyPaths` applies, then the user's policy directories.
     pub policy_paths: Vec<PathBuf>,
-    /// `--admin-policy`; empty: the setting `adminPolicyPaths`.
+    /// `--admin-policy`. If empty, the setting `adminPolicyPaths` applies.
     pub admin_policy_paths: Vec<PathBuf>,
     /// `--sandbox`, as typed.
     pub sandbox: Option<String>,
@@ -113,7 +112,7 @@ pub struct LaunchOptions {
     pub model: Option<String>,
     /// `--approval-mode`, `-y`.
     pub approval_mode: Option<ApprovalMode>,
-    /// `--plan-exit-mode`: the mode of the work on a plan where nobody can be asked.
+    /// `--plan-exit-mode`: the approval mode after a plan in a non-interactive session.
     pub plan_exit_mode: Option<ApprovalMode>,
     /// `--include-directories`.
     pub include_directories: Vec<PathBuf>,
@@ -123,13 +122,14 @@ pub struct LaunchOptions {
     pub exclude_tools: Vec<String>,
     /// `--allowed-mcp-server-names`.
     pub allowed_mcp_servers: Vec<String>,
-    /// MCP servers of the program that embeds the session, as entries of `mcpServers`.
+    /// MCP servers of the embedding program, as entries of `mcpServers`.
     pub mcp_servers: parallax_protocol::Object,
-    /// `--skill-dir`: directories that hold skills, absolute.
+    /// `--skill-dir`: absolute paths of directories that contain skills.
     pub skill_directories: Vec<PathBuf>,
     /// `--append-system-prompt`.
     pub append_system_prompt: Option<String>,
-    /// `-e`: only these extensions; `none`: none; empty: as they are switched.
+    /// `-e`: the only extensions to load. `none` loads no extension; an empty list loads those that
+    /// are enabled.
     pub extensions: Vec<String>,
     /// `--max-turns`.
     pub max_turns: Option<u32>,
@@ -137,39 +137,38 @@ pub struct LaunchOptions {
     pub fallback: Option<FallbackPolicy>,
     /// `--max-cost`, `--max-tokens`, `--timeout`.
     pub limits: RunLimits,
-    /// Which session.
+    /// Which session to open.
     pub session: SessionChoice,
-    /// Whether questions can be answered.
+    /// Whether the user can answer questions.
     pub interactive: bool,
-    /// Whether the first prompt waits for MCP servers that were never seen, although questions
-    /// can be answered: a program sends its prompts without waiting itself.
+    /// Whether the first prompt of an interactive session waits for MCP servers whose tools are not
+    /// known yet. Set for clients that send a prompt right after opening the session.
     pub waits_for_servers: bool,
-    /// Whether a person is there who is asked when a budget is spent; else the
-    /// turn ends.
+    /// Whether to ask the user when a budget is used up. Otherwise the turn ends.
     pub budget_questions: bool,
-    /// Whether events keep whole files beside the diffs of edits, for editors.
+    /// Whether events carry whole file texts besides the diffs of edits, for editors.
     pub keeps_file_texts: bool,
     /// The editor that reads and writes the text files of the workspace.
     pub editor: parallax_protocol::editor_files::SessionEditor,
     /// The connection to the companion extension of an editor.
     pub companion: Option<parallax_ide::Companion>,
-    /// Tools of the program that embeds the session.
+    /// Tools of the embedding program.
     pub tools: EmbeddedTools,
-    /// Where answers come from.
+    /// Source of the model's responses.
     pub answers: Answers,
-    /// Where the model's side is recorded.
+    /// Where to record the model's responses.
     pub recording: Option<Recording>,
-    /// The version of the program, for the service.
+    /// Version of the program, sent to the provider.
     pub version: &'static str,
-    /// Whether the session leaves no journal (the demonstration).
+    /// Whether the session writes no journal, as in the demo.
     pub ephemeral: bool,
-    /// Whether it is only looked at what holds: then a folder need not be
-    /// trusted, for nothing of such a folder is read.
+    /// Whether the caller only inspects the configuration. The directory need not be trusted then,
+    /// because nothing of an untrusted directory is read.
     pub look_only: bool,
-    /// Whether `main` of this program calls `parallax_sandbox::main` first, so
-    /// that it can start itself again to confine and watch commands.
+    /// Whether the `main` function of this program calls `parallax_sandbox::main` first, so that
+    /// the program can start itself again to confine and supervise commands.
     pub supervises: bool,
-    /// Who knows the colours of code, for pages of sessions.
+    /// Highlights code in exported sessions.
     pub colourist: Option<Colourist>,
 }
 
@@ -177,36 +176,34 @@ pub struct LaunchOptions {
 #[derive(Clone, Default)]
 pub struct EmbeddedTools(pub(crate) Vec<Arc<dyn Tool>>);
 
-/// A launch whose settings are read and whose folder is known to be trusted or
-/// not. Opening consumes one; a face that switches between sessions keeps the
-/// options and prepares anew, so that changed settings count, and a clone for
-/// questions about the project.
+/// A launch with settings read and trust checked. Opening a session consumes it. A front end that
+/// switches sessions keeps the options and prepares a new launch, so that changed settings apply,
+/// and keeps a clone to answer questions about the project.
 #[derive(Clone)]
 pub struct Launch {
     pub(crate) options: LaunchOptions,
     pub(crate) config: Config,
     pub(crate) mode: ApprovalMode,
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
-    /// The hooks that the session runs which this launch opened.
+    /// The hooks of the session that this launch opened.
     pub(crate) running_hooks: Arc<OnceLock<Vec<RunningHook>>>,
-    /// Whom MCP servers can ask.
+    /// Answers elicitation requests of MCP servers.
     pub(crate) asker: Option<Arc<dyn Asker>>,
-    /// What answers for MCP servers; a session sets it.
+    /// Answers sampling requests of MCP servers. Set when a session opens.
     pub(crate) sampling: Option<Sampling>,
-    /// The sandbox that is asked for: `BuiltIn` means that commands run in one
-    /// or not at all, `Off` that they run in none.
+    /// The requested sandbox. With `BuiltIn`, commands run in the sandbox or not at all; with
+    /// `Off`, they run without one.
     pub sandbox: ProgramSandbox,
-    /// What the person should know, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Launch {
-    /// Reads settings and decides on trust.
+    /// Reads settings and checks that the directory is trusted.
     ///
     /// # Errors
-    /// Settings that cannot be used, a mode that is forbidden, and a folder
-    /// that is not trusted while nobody can be asked
-    /// ([`Launch::prepare_or_ask`] asks).
+    /// Returns an error if settings are invalid, the approval mode is disabled, or the directory is
+    /// not trusted. [`Launch::prepare_or_ask`] asks the user about trust instead.
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         if !config.trust.trusted && !options.look_only {
@@ -215,7 +212,7 @@ impl Launch {
         Self::of(options, config)
     }
 
-    /// Reads settings, and of the project only what is trusted.
+    /// Reads settings. Project settings are read only if the directory is trusted.
     pub(crate) fn load(options: &LaunchOptions) -> Result<Config, Failure> {
         parallax_config::load(LoadOptions {
             cwd: options.directory.clone(),
@@ -226,7 +223,7 @@ impl Launch {
         .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// The launch, trusted or not.
+    /// Builds a launch from loaded settings, whether the directory is trusted or not.
     pub(crate) fn of(options: LaunchOptions, config: Config) -> Result<Self, Failure> {
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
@@ -245,27 +242,28 @@ impl Launch {
         })
     }
 
-    /// What it was prepared from, to prepare another.
+    /// Returns the options of this launch, for preparing another one.
     pub fn options(&self) -> &LaunchOptions {
         &self.options
     }
 
-    /// The approval mode of the session at its start.
+    /// Returns the approval mode at the start of the session.
     pub fn mode(&self) -> ApprovalMode {
         self.mode
     }
 
-    /// The format that the settings ask for (`output.format`).
+    /// Returns the output format of the settings (`output.format`).
     pub fn output_format(&self) -> OutputFormat {
         self.config.settings.output_format()
     }
 
-    /// The folder of the program's own files (`~/.parallax`).
+    /// Returns the directory of Parallax's own files (`~/.parallax`).
     pub fn home(&self) -> &std::path::Path {
         &self.config.homes.parallax
     }
 
-    /// The model as it will be asked for: flag, variable, setting, `auto`.
+    /// Returns the requested model: the flag, the environment variable, or the setting, in this
+    /// order, or `auto`.
     pub fn model_name(&self) -> String {
         let set = |name: &String| !name.trim().is_empty();
         let variable = || self.config.environment.get("GEMINI_MODEL").map(str::to_owned);
@@ -280,7 +278,7 @@ fn approval_mode(
     config: &Config,
     warnings: &mut Vec<String>,
 ) -> Result<ApprovalMode, Failure> {
-    // Yolo is never taken from a file: a project could bring it.
+    // Yolo mode is never taken from a settings file, because a project could contain one.
     let set = config.settings.default_approval_mode().min(ApprovalMode::AutoEdit);
     let mode = options.approval_mode.unwrap_or(set);
     if mode == ApprovalMode::Yolo && config.settings.disable_yolo_mode() {
@@ -306,9 +304,9 @@ fn approval_mode(
     Ok(mode)
 }
 
-/// Why nothing is read of a folder, and what to do, where nobody can be asked.
+/// Reports that the directory is untrusted and what it would bring, when the user cannot be asked.
 fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
-    // Names only: nothing of the folder is expanded, followed or run.
+    // The preview lists names only. Nothing of the directory is expanded, followed, or run.
     let brings = match parallax_config::survey(directory, outer).summary() {
         Some(summary) => format!("it would bring {summary} (see `parallax trust show`)"),
         None => "it would bring no settings or commands".to_owned(),
@@ -324,7 +322,7 @@ fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
     )
 }
 
-/// A failure before the session runs.
+/// Creates a failure that occurs before the session runs.
 pub(crate) fn failure(kind: FailureKind, message: String) -> Failure {
     Failure { kind, message, status: None }
 }

@@ -1,10 +1,9 @@
-//! The builder that wires model, tools, policy and store to the engine, and the
-//! handle of a running session. The one crate that a program of another face
-//! needs.
+//! Connects the model, tools, policy, and store to the engine, and provides the handle of a running
+//! session. A front end needs no other crate of Parallax.
 //!
-//! [`Launch::prepare`] reads settings and decides on trust
-//! ([`Launch::prepare_or_ask`] where a person can be asked); [`Launch::open`]
-//! gives an [`OpenSession`]: orders in, events out.
+//! [`Launch::prepare`] reads settings and checks that the directory is trusted
+//! ([`Launch::prepare_or_ask`] asks the user when it can). [`Launch::open`] then returns an
+//! [`OpenSession`], which takes operations and emits events.
 
 pub mod about;
 pub mod agent;
@@ -103,5 +102,6 @@ pub use routing::fallback_policy;
 pub use sessions::{Origin, SessionEntry};
 pub use used::Used;
 
-/// Sends orders to the session. Bounded: a face that floods waits.
+/// Sends operations to the session. The channel is bounded, so a front end that sends too much
+/// waits.
 pub type OpSender = tokio::sync::mpsc::Sender<Op>;

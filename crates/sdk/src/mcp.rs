@@ -1,4 +1,4 @@
-//! The MCP servers of a session: from settings to tools.
+//! Configures the MCP servers of a session from settings.
 
 mod confine;
 
@@ -21,16 +21,16 @@ use crate::launch::Launch;
 use crate::toolbox::{clear, client_options, redaction};
 use crate::versions::Versions;
 
-/// How long a server may take when it is only tried.
+/// Timeout of a probe.
 const PROBE: Duration = Duration::from_secs(5);
-/// Which variables of which servers were told of.
+/// File that records the server variables which the user was warned about.
 const TOLD: &str = ".told-of-server-variables";
 
-/// The folders that servers may know of.
+/// Returns the workspace directories to tell servers about.
 type Roots = Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
 
 impl Launch {
-    /// The MCP servers that are configured, and which of them may start.
+    /// Returns the configured MCP servers, and which of them may start.
     pub fn mcp_servers(&self) -> McpServers {
         let allowed = self.options.allowed_mcp_servers.clone();
         let choice = McpChoice { allowed, disabled: Vec::new() };
@@ -44,8 +44,7 @@ impl Launch {
         self.config.mcp_servers(&servers, &choice)
     }
 
-    /// Servers whose tools do not ask: trusted ones, and those that are allowed
-    /// by name.
+    /// Returns the servers whose tools need no approval: trusted ones, and those allowed by name.
     pub(crate) fn unasked_servers(&self) -> (Vec<String>, Vec<String>) {
         let found = self.mcp_servers();
         let settings = &self.config.settings;
@@ -61,7 +60,7 @@ impl Launch {
         (names(&|server| server.trust), names(&|server| is_allowed(&server.name)))
     }
 
-    /// The servers of a session, not started; and what people should hear.
+    /// Creates the servers of a session without starting them. Also returns warnings for the user.
     pub(crate) fn open_servers(
         &self,
         workspace: &Arc<Workspace>,
@@ -93,8 +92,7 @@ impl Launch {
         (Some(Servers::new(options)), warnings)
     }
 
-    /// Says once of the user's own servers that they get variables which change
-    /// what a program runs.
+    /// Warns once about variables of the user's own servers that change which program runs.
     fn variables_not_told_of(&self, servers: &[McpServer]) -> Vec<String> {
         let own = servers.iter().filter(|server| !server.source.is_foreign());
         let sets: Vec<(&str, &str)> = own.flat_map(dangerous_variables).collect();
@@ -110,7 +108,7 @@ impl Launch {
             return Vec::new();
         }
         let lines: Vec<String> = old.iter().chain(&new).map(line).collect();
-        // Where that cannot be noted it is said again.
+        // If the file cannot be written, the warning is repeated.
         let _ = parallax_store::create_private_dir(&self.config.homes.parallax)
             .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
         let words = |(server, name): (&str, &str)| {
@@ -122,7 +120,7 @@ impl Launch {
         new.into_iter().map(words).collect()
     }
 
-    /// `sandbox` confines those that are to be; without it they do not start.
+    /// `sandbox` confines the servers that require it; without it they do not start.
     pub(crate) fn servers_options(
         &self,
         servers: Vec<McpServer>,
@@ -160,15 +158,15 @@ impl Launch {
         }
     }
 
-    /// Those of this process, and what the user's own `.env` adds.
+    /// Returns the variables of this process and of the user's own `.env` file.
     fn children_variables(&self) -> Vec<(OsString, OsString)> {
         let pairs = self.config.environment.of_users_file();
         let more = pairs.map(|(name, value)| (name.into(), value.into()));
         self.options.variables.iter().cloned().chain(more).collect()
     }
 
-    /// The share of the window that declarations of tools may need (`mcp.toolBudget`).
-    /// Outside of a session there is no window.
+    /// Returns the share of the context window that tool declarations may use (`mcp.toolBudget`).
+    /// Outside a session there is no limit.
     fn tool_budget(&self) -> ToolBudget {
         let percent = self.config.settings.count("mcp.toolBudget").unwrap_or(0);
         let sampling = self.sampling.clone();
@@ -179,7 +177,8 @@ impl Launch {
         })
     }
 
-    /// Where a person looks on, nothing waits; a single answer needs its tools.
+    /// Returns how long the first prompt waits for servers. In an interactive session it does not
+    /// wait; a headless run needs the tools.
     fn first_wait(&self) -> Duration {
         let set = self.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
         match self.options.interactive && !self.options.waits_for_servers {
@@ -189,50 +188,50 @@ impl Launch {
     }
 }
 
-/// The variables of a server that make a program load or run something else.
+/// Returns the variables of a server that make a program load or run something else.
 fn dangerous_variables(server: &McpServer) -> Vec<(&str, &str)> {
     let Endpoint::Stdio { env, .. } = &server.endpoint else { return Vec::new() };
     let names = env.iter().map(|(name, _)| name.as_str()).filter(|name| is_refused(name));
     names.map(|name| (server.name.as_str(), name)).collect()
 }
 
-/// A server that was tried.
+/// Result of probing a server.
 #[derive(Debug, Clone)]
 pub struct McpProbe {
-    /// As it is configured.
+    /// The server's configuration.
     pub server: McpServer,
-    /// What came of it.
+    /// The outcome.
     pub state: ProbeState,
-    /// Why it is not there.
+    /// Why the server is not connected.
     pub error: Option<String>,
-    /// How many tools it has.
+    /// Number of its tools.
     pub tools: usize,
 }
 
-/// What came of trying a server.
+/// Outcome of probing a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeState {
-    /// It answers.
+    /// The server answers.
     Connected,
-    /// It does not.
+    /// The server does not answer.
     Disconnected,
-    /// It wants a sign-in.
+    /// The server requires authentication.
     NeedsSignIn,
-    /// It is switched off, or the folder is not trusted.
+    /// The server is disabled, or the directory is not trusted.
     Disabled,
-    /// It is not allowed.
+    /// The server is not allowed.
     Blocked,
 }
 
 impl Launch {
-    /// The settings files in which a server stands, lowest first.
+    /// Returns the settings files that define a server, lowest precedence first.
     pub fn files_of_server(&self, name: &str) -> Vec<PathBuf> {
         let origins = self.config.settings.origins(&format!("mcpServers.{name}"));
         origins.iter().map(|origin| origin.file.clone()).collect()
     }
 
-    /// The servers of the project's settings files that do not count, since the
-    /// folder is not trusted, each with its file. Blocking: it reads them.
+    /// Returns the servers of the project's settings files that are ignored because the directory
+    /// is not trusted, each with its file. Blocking: reads the files.
     pub fn unread_servers(&self) -> Vec<(String, PathBuf)> {
         if self.trusted() {
             return Vec::new();
@@ -243,42 +242,41 @@ impl Launch {
         files.into_iter().flat_map(of).collect()
     }
 
-    /// The homes of the user.
+    /// Returns the configuration directories of the user.
     pub fn config_homes(&self) -> &parallax_config::Homes {
         &self.config.homes
     }
 
-    /// The tokens of sign-ins to servers.
+    /// Returns the storage of OAuth tokens for servers.
     pub fn token_files(&self) -> parallax_mcp::TokenFiles {
         let homes = &self.config.homes;
         let theirs = std::slice::from_ref(&homes.gemini);
         parallax_mcp::TokenFiles::new(&homes.parallax, theirs, self.config.keychain.clone())
     }
 
-    /// Whether no browser is to be opened (`NO_BROWSER`): addresses are told only.
+    /// Returns whether to print URLs instead of opening a browser (`NO_BROWSER`).
     pub fn without_browser(&self) -> bool {
         let set = self.config.user_variable("NO_BROWSER");
         set.is_some_and(|value| !matches!(value.trim(), "" | "0" | "false"))
     }
 
-    /// The port that a browser comes back to (`OAUTH_CALLBACK_PORT`).
+    /// Returns the port for OAuth callbacks (`OAUTH_CALLBACK_PORT`).
     pub fn oauth_port(&self) -> Option<u16> {
         self.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()
     }
 
-    /// How other machines are asked: with the certificates that the user's
-    /// environment names.
+    /// Returns the HTTP client options, including certificates from the user's environment.
     pub fn client_options(&self) -> parallax_http::ClientOptions {
         client_options(self)
     }
 
-    /// The working folder.
+    /// Returns the working directory.
     pub fn directory(&self) -> &std::path::Path {
         &self.options.directory
     }
 
-    /// Tries each server that may start, all at once, five seconds each or its
-    /// own `timeout`. Must run on a tokio runtime.
+    /// Probes all servers that may start, in parallel, with a timeout of five seconds or the
+    /// server's own `timeout`. Must be called on a tokio runtime.
     pub async fn probe_servers(&self) -> (Vec<McpProbe>, Vec<String>) {
         let private = self.probing_folder();
         let (found, servers, processes, warnings) = self.lone_servers(&private);
@@ -297,14 +295,14 @@ impl Launch {
         (probes, warnings)
     }
 
-    /// Where servers that are only tried have what is private to their sandbox.
+    /// Returns the private sandbox directory for probed servers.
     fn probing_folder(&self) -> PathBuf {
         let project = parallax_store::project_folder(&self.options.directory);
         let name = format!("mcp-{}", std::process::id());
         self.config.homes.parallax.join("tmp").join(project).join(name)
     }
 
-    /// The servers outside of a session, and what starts them.
+    /// Returns the servers outside a session and the process manager for them.
     fn lone_servers(&self, private: &Path) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
         let found = self.mcp_servers();
         let mut warnings = found.warnings;

@@ -1,4 +1,4 @@
-//! A session that is open: what faces ask of it, and its end.
+//! An open session: its accessors for front ends, and closing it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use crate::{OpSender, encrypted_sessions, toolbox};
 mod by_settings;
 mod opening;
 
-/// A session that takes prompts.
+/// A session that accepts prompts.
 pub struct OpenSession {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// The model as asked for.
+    /// The requested model.
     pub model: String,
-    /// The approval mode at its start.
+    /// Approval mode at the start.
     pub mode: ApprovalMode,
-    /// Whether the model's words are scripted or replayed.
+    /// Whether responses come from a script or a recording.
     pub scripted: bool,
-    /// What the person should know before the first prompt.
+    /// Warnings to show before the first prompt.
     pub warnings: Vec<String>,
-    /// The context files that the model was told of.
+    /// The context files that the model has received.
     pub context_files: Vec<PathBuf>,
     /// Expands `@path` in prompts.
     pub expander: Expander,
     /// The custom slash commands.
     pub commands: Commands,
-    /// Where plans go, links resolved.
+    /// Directory for plans, with symbolic links resolved.
     pub(crate) plans: PathBuf,
     past: Arc<[Record]>,
     cut_off: bool,
@@ -64,94 +64,96 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
-    /// The sub-agents, unless they are switched off.
+    /// Returns the subagents, unless they are disabled.
     pub fn agents(&self) -> Option<Arc<SessionAgents>> {
         self.agents.clone()
     }
 
-    /// The skills.
+    /// Returns the skills.
     pub fn skills(&self) -> Arc<SessionSkills> {
         Arc::clone(&self.skills)
     }
 
-    /// The MCP servers, when there are any.
+    /// Returns the MCP servers, if any are configured.
     pub fn mcp(&self) -> Option<&Servers> {
         self.servers.as_ref()
     }
 
-    /// What the session holds already, for display ([`crate::past`]). Shared:
-    /// nothing is copied.
+    /// Returns the records that the session started with, for display ([`crate::past`]). They are
+    /// shared, not copied.
     pub fn past(&self) -> Arc<[Record]> {
         Arc::clone(&self.past)
     }
 
-    /// Reads the records that the session has by now from its journal. Blocking when called.
+    /// Returns a function that reads the current records of the session from its journal. The
+    /// function blocks.
     pub fn journal_reader(&self) -> impl FnOnce() -> Vec<Record> + Send + 'static {
         let homes = self.launch.homes();
         let path = homes.journal(&self.launch.options.directory, &self.id);
-        // One without a prompt has no journal yet.
+        // A session without a prompt has no journal yet.
         move || {
             parallax_store::load(&path, &homes.keys).map_or_else(|_| Vec::new(), |it| it.records)
         }
     }
 
-    /// Whether the newest turn of the session did not come to its end, so that
-    /// [`Op::Continue`] goes on with it.
+    /// Returns whether the last turn of the session was cut off, so that [`Op::Continue`] resumes
+    /// it.
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
     }
 
-    /// What may be spent and what is: for the session, then for the prompt that
-    /// runs or ran last.
+    /// Returns limits and use of the budgets: first of the session, then of the running or last
+    /// prompt.
     pub fn budgets(&self) -> Vec<BudgetUse> {
         self.ledger.uses()
     }
 
-    /// Where what is spent is counted, for work that a prompt needs before its
-    /// turn begins.
+    /// Returns the ledger that counts cost and tokens, for work that happens before a turn begins.
     pub fn ledger(&self) -> Ledger {
         self.ledger.clone()
     }
 
-    /// Whether the session is on the disk, so that it can be resumed: one without
-    /// a prompt is not.
+    /// Returns whether the session is stored on disk and can be resumed. A session without a prompt
+    /// is not.
     pub fn is_kept(&self) -> bool {
         self.launch.keeps_session(&self.id)
     }
 
-    /// What it was opened with.
+    /// Returns the launch that opened the session.
     pub fn launch(&self) -> &Launch {
         &self.launch
     }
 
-    /// Where orders go.
+    /// Returns the sender for operations.
     pub fn ops(&self) -> OpSender {
         self.handle.ops.clone()
     }
 
-    /// Ends the session: the running turn is cancelled and saved, children die.
-    /// Gives what people should hear of its end.
+    /// Closes the session: cancels and saves the running turn and ends child processes. Returns
+    /// notices for the user.
     pub async fn close(self) -> Vec<String> {
         self.end(Op::Shutdown).await
     }
 
-    /// The same, but the hooks of its end are given up when `hurry` comes.
+    /// Closes the session like [`Self::close`], but stops waiting for its end hooks when `hurry`
+    /// completes.
     pub async fn close_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
         self.end_until(Op::Shutdown, hurry).await
     }
 
-    /// The same for a session whose place a new one takes
+    /// Closes the session like [`Self::close_until`] because a new session replaces it
     /// ([`SessionChoice::Clear`]).
     pub async fn clear_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
         self.end_until(Op::Clear, hurry).await
     }
 
-    /// Whether hooks hear of its end, which may take them a while.
+    /// Returns whether hooks run when the session ends, which may take a while.
     pub fn has_end_hooks(&self) -> bool {
         self.end_hooks
     }
 
-    /// What the hooks of its end are called. Blocking: it reads where they stand.
+    /// Returns the names of the hooks that run when the session ends. Blocking: reads the settings
+    /// files.
     pub fn end_hooks(&self) -> Vec<String> {
         let hooks = self.launch.hook_list().map(|list| list.hooks).unwrap_or_default();
         let runs = |hook: &&parallax_config::hooks::Hook| {
@@ -168,13 +170,13 @@ impl OpenSession {
             said = &mut ending => return said,
             () = &mut hurry => {}
         }
-        // Gone already is as good.
+        // Fails only if the session has ended already.
         let _ = ops.send(Op::Interrupt).await;
         ending.await
     }
 
     async fn end(self, order: Op) -> Vec<String> {
-        // A closed channel means that the actor is gone already.
+        // Fails only if the session actor has ended already.
         let _ = self.handle.ops.send(order).await;
         self.handle.join().await;
         if let Some(servers) = &self.servers {
@@ -192,7 +194,7 @@ impl OpenSession {
         let clearing = tokio::task::spawn_blocking(move || {
             encrypted_sessions::clear_elsewhere(&homes, &directory, &id);
         });
-        // Memory forgets it at the latest when the user signs out.
+        // If clearing failed, the memory is cleared when the user logs out.
         drop(clearing.await);
         notes.extend(replaced);
         let Some(versions) = self.versions else { return notes };
@@ -203,7 +205,7 @@ impl OpenSession {
     }
 }
 
-/// Makes room among the kept outputs of all sessions, when this one kept any.
+/// Trims the stored tool outputs of all sessions if this session stored any.
 async fn trim_outputs(launch: &Launch, id: &SessionId) {
     let homes = launch.homes();
     let own = homes.artifacts(&launch.options.directory, id).tool_outputs();
@@ -213,6 +215,6 @@ async fn trim_outputs(launch: &Launch, id: &SessionId) {
             parallax_store::trim_outputs(&homes, parallax_store::OUTPUTS_LIMIT, &own);
         }
     });
-    // A panic there is a defect of ours; the next session tries again.
+    // A panic in the task would be a bug; the next session trims again.
     drop(trimming.await);
 }

@@ -1,4 +1,4 @@
-//! A tool that is a function of the program.
+//! A tool implemented by a function of the embedding program.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -21,8 +21,8 @@ struct FunctionTool<A> {
     arguments: PhantomData<fn(A)>,
 }
 
-/// Makes a tool of a function. The arguments of a call are checked against the schema of `A`
-/// before the function runs; `Err` is an error that the model reads.
+/// Creates a tool from a function. The arguments of a call are validated against the schema of `A`
+/// before the function runs. The model receives an `Err` as the error of the tool call.
 pub fn function_tool<A, F, R>(name: &str, description: &str, function: F) -> Arc<dyn Tool>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,

@@ -7,40 +7,40 @@ use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use super::{AgentError, Approval, Approver};
 use crate::open::OpenSession;
 
-/// Something that happens in a turn.
+/// An event of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentEvent {
-    /// More of the answer.
+    /// The next part of the answer.
     Text(String),
     /// A summary of the model's thinking.
     Thought(String),
     /// A tool call began.
     ToolStarted {
-        /// Its id.
+        /// Id of the tool call.
         call: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
         /// The arguments as JSON.
         arguments: String,
     },
     /// A tool call ended.
     ToolEnded {
-        /// Its id.
+        /// Id of the tool call.
         call: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// What was done, in one line.
+        /// One-line description of what was done.
         title: String,
-        /// The error, if it failed or was denied.
+        /// The error, if the call failed or was denied.
         error: Option<String>,
     },
     /// A warning or an error for the user.
     Notice(String),
-    /// The turn is over, and this is the whole answer. The last event of a turn.
+    /// The turn ended; contains the whole answer. This is the last event of a turn.
     Ended(String),
 }
 
-/// A session.
+/// An open session of an agent.
 pub struct AgentSession {
     open: OpenSession,
     events: EventReader,
@@ -52,15 +52,15 @@ impl AgentSession {
         Self { open, events, approver }
     }
 
-    /// Its id, for [`super::Agent::resume`].
+    /// Returns the session id, for [`super::Agent::resume`].
     pub fn id(&self) -> &str {
         self.open.id.as_str()
     }
 
-    /// Sends a prompt; the turn is read with [`AgentTurn::next`].
+    /// Sends a prompt. Read the turn with [`AgentTurn::next`].
     ///
     /// # Errors
-    /// When the session is closed.
+    /// Returns an error if the session is closed.
     pub async fn prompt(&mut self, text: impl Into<String>) -> Result<AgentTurn<'_>, AgentError> {
         let prompt = Prompt { text: text.into(), ..Prompt::default() };
         let sent = self.open.ops().send(Op::Prompt(prompt)).await;
@@ -71,7 +71,7 @@ impl AgentSession {
     /// Sends a prompt and waits for the answer.
     ///
     /// # Errors
-    /// When the turn fails or ends early.
+    /// Returns an error if the turn fails or ends early.
     pub async fn send(&mut self, text: impl Into<String>) -> Result<String, AgentError> {
         let mut turn = self.prompt(text).await?;
         while let Some(event) = turn.next().await? {
@@ -84,12 +84,11 @@ impl AgentSession {
 
     /// Interrupts the running turn.
     pub async fn interrupt(&self) {
-        // A session that is over has no turn.
+        // Fails only if the session has ended, which has no running turn.
         let _ = self.open.ops().send(Op::Interrupt).await;
     }
 
-    /// Ends the session: it is saved, and its child processes end. Returns what the user should
-    /// know.
+    /// Closes the session: saves it and ends its child processes. Returns notices for the user.
     pub async fn close(self) -> Vec<String> {
         self.open.close().await
     }
@@ -103,10 +102,10 @@ pub struct AgentTurn<'a> {
 }
 
 impl AgentTurn<'_> {
-    /// The next event; `None` after the last.
+    /// Returns the next event, or `None` after the last one.
     ///
     /// # Errors
-    /// When the turn fails or ends early.
+    /// Returns an error if the turn fails or ends early.
     pub async fn next(&mut self) -> Result<Option<AgentEvent>, AgentError> {
         while !self.is_over {
             let event = self.session.events.next().await.ok_or(AgentError::Closed)?;
@@ -149,7 +148,8 @@ impl AgentTurn<'_> {
             }
             EventBody::ItemDone { done, .. } => match done {
                 ItemDone::Text { text, dropped: false } => {
-                    // A turn has an answer before each group of calls; the last one counts.
+                    // A turn may have text before each group of tool calls; the last one is the
+                    // answer.
                     self.answer.clone_from(&text);
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! What keeps installed extensions from working as their authors meant it.
+//! Finds problems in installed extensions.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,19 +15,19 @@ use super::review::rule_files;
 use crate::launch::Launch;
 use crate::mcp::{McpProbe, ProbeState};
 
-/// Something that is wrong with an extension.
+/// A problem of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionTrouble {
-    /// Whose trouble it is; empty: it belongs to none.
+    /// Name of the extension; empty if the problem belongs to none.
     pub extension: String,
-    /// What is wrong, and what to do, in one sentence.
+    /// The problem and its solution, in one sentence.
     pub what: String,
 }
 
 impl Launch {
-    /// Looks the extensions that count over, or one: its files, servers, commands,
-    /// settings, rules, hooks, skills, agents. It starts the servers. Blocking;
-    /// must not run on a thread of a runtime.
+    /// Checks the active extensions, or one of them: files, servers, commands, settings, rules,
+    /// hooks, skills, and agents. Starts the MCP servers. Blocking; must not be called on a runtime
+    /// thread.
     pub fn examine_extensions(&self, only: Option<&str>) -> Vec<ExtensionTrouble> {
         let all = self.extensions();
         let wanted = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
@@ -74,7 +74,7 @@ impl Launch {
         found
     }
 
-    /// Tries all servers.
+    /// Probes all MCP servers.
     fn probes(&self) -> Vec<McpProbe> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         match runtime {
@@ -205,7 +205,7 @@ fn shown(file: &Path, extension: &Extension) -> String {
     file.strip_prefix(&extension.folder).unwrap_or(file).display().to_string()
 }
 
-/// Rules that do not count as they are written.
+/// Reports invalid policy rules.
 fn rules_of(extension: &Extension, told: &mut Vec<String>) {
     for (path, text) in rule_files(&extension.folder) {
         let name = shown(&path, extension);

@@ -1,4 +1,4 @@
-//! Getting an extension to where it can be looked over.
+//! Fetches an extension for review.
 
 use std::path::{Path, PathBuf};
 
@@ -17,33 +17,32 @@ use super::{forbidden, refused, unreachable};
 use crate::launch::Launch;
 use crate::toolbox::client_options;
 
-/// What is wanted of a source.
+/// Options for fetching an extension.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// A branch, tag or commit.
+    /// A branch, tag, or commit.
     pub reference: Option<String>,
-    /// Whether releases that are not final count.
+    /// Whether pre-releases are considered.
     pub pre_release: bool,
-    /// Whether it is to be updated unasked.
+    /// Whether to update the extension automatically later.
     pub auto_update: bool,
 }
 
-/// An extension at hand, looked over and not installed. What was fetched for it
-/// is gone when this is dropped.
+/// A fetched and reviewed extension that is not installed yet. Dropping it removes fetched files.
 #[derive(Debug)]
 pub struct FetchedExtension {
-    /// Its manifest as it is written.
+    /// The manifest as written.
     pub manifest: Manifest,
-    /// What it may do.
+    /// What the extension may do.
     pub review: Review,
-    /// Where it comes from.
+    /// Where the extension comes from.
     pub metadata: InstallMetadata,
     pub(super) folder: PathBuf,
     pub(super) commit: Option<String>,
     _temporary: Option<TemporaryTree>,
 }
 
-/// Files of an extension, where they are and where they come from.
+/// The files of an extension and their origin.
 pub(super) struct Files {
     folder: PathBuf,
     kind: InstallKind,
@@ -54,7 +53,7 @@ pub(super) struct Files {
 }
 
 impl Launch {
-    /// How GitHub is reached.
+    /// Returns the network options for GitHub.
     pub(super) fn net(&self) -> Net {
         let variable = |name: &str| self.config.user_variable(name).map(str::to_owned);
         Net {
@@ -64,12 +63,12 @@ impl Launch {
         }
     }
 
-    /// Gets an extension from a folder, an archive or an address, and looks it
-    /// over. Blocking; must not run on a thread of a runtime.
+    /// Fetches an extension from a directory, an archive, or a URL, and reviews it. Blocking; must
+    /// not be called on a runtime thread.
     ///
     /// # Errors
-    /// A source that cannot be used or is not allowed, and what no extension may
-    /// bring.
+    /// Returns an error if the source is invalid or forbidden, or if the extension contains
+    /// something that is not allowed.
     pub fn fetch_extension(
         &self,
         source: &str,
@@ -118,7 +117,7 @@ impl Launch {
         looked_over(files, options)
     }
 
-    /// The lists of the administrator and the user.
+    /// Checks a source against `security.allowedExtensions` and `security.blockGitExtensions`.
     fn may_come_from(&self, text: &str, source: &Source) -> Result<(), String> {
         let settings = &self.config.settings;
         let allowed = settings.list("security.allowedExtensions");
@@ -181,7 +180,7 @@ impl Launch {
         )
         .map_err(unreachable)?;
         let folder = temporary.path().join("repository");
-        // Nothing of it is needed, and its settings would be a stranger's.
+        // The repository data is not needed, and its Git settings are untrusted.
         parallax_files::remove_tree(&folder.join(".git"))
             .map_err(|error| refused(error.to_string()))?;
         Ok(Files {
@@ -194,7 +193,7 @@ impl Launch {
         })
     }
 
-    /// A release, or the repository when there is none.
+    /// Fetches a release, or clones the repository if there is none.
     fn github(&self, owner: &str, name: &str, options: &FetchOptions) -> Result<Files, Failure> {
         let net = self.net();
         let source = format!("https://github.com/{owner}/{name}");
@@ -215,7 +214,7 @@ impl Launch {
                 files.release_tag = Some(release.tag);
                 Ok(files)
             }
-            // What is no release may be a branch or a commit.
+            // A reference that is not a release may be a branch or a commit.
             other => {
                 if let Err(why) = other {
                     tracing::info!(why, "no release: the repository is cloned");
@@ -250,7 +249,8 @@ fn temporary() -> Result<TemporaryTree, String> {
     made.map(TemporaryTree::new).map_err(|error| error.to_string())
 }
 
-/// Archives often hold one folder with everything in it.
+/// Returns the top directory of unpacked files. Many archives contain a single directory with all
+/// files.
 fn top(folder: PathBuf) -> PathBuf {
     let has_manifest =
         |folder: &Path| [OWN_MANIFEST, MANIFEST].iter().any(|name| folder.join(name).is_file());

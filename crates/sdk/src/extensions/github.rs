@@ -1,4 +1,4 @@
-//! Releases of a repository of GitHub: which there is, and getting its archive.
+//! Finds and downloads releases of GitHub repositories.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use super::MOST_DOWNLOADED;
 
-/// How long the service may think.
+/// Timeout of an API request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a download may take.
+/// Timeout of a download.
 const DOWNLOAD: Duration = Duration::from_secs(600);
-/// Bytes of an answer.
+/// Maximum bytes of an API response.
 const ANSWER: usize = 8 * 1024 * 1024;
-/// Where the service is, unless `GITHUB_API_URL` says it.
+/// API base URL, unless `GITHUB_API_URL` overrides it.
 const SERVICE: &str = "https://api.github.com";
 
-/// How the network is reached.
+/// Network options for GitHub.
 pub(super) struct Net {
     pub(super) options: ClientOptions,
     /// `GITHUB_TOKEN`.
@@ -32,11 +32,11 @@ pub(super) struct Net {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Release {
     pub(super) tag: String,
-    /// The archive that fits this machine.
+    /// URL of the archive for this platform.
     pub(super) archive: String,
 }
 
-/// Which release is wanted.
+/// The repository and release to look for.
 pub(super) struct Wanted<'a> {
     pub(super) owner: &'a str,
     pub(super) name: &'a str,
@@ -50,11 +50,11 @@ impl Net {
         parallax_http::client(&options).map_err(|error| error.to_string())
     }
 
-    /// The release that is wanted; `None` when there is none. Blocking; must not
-    /// run on a thread of a runtime.
+    /// Returns the requested release, or `None` if there is none. Blocking; must not be called on a
+    /// runtime thread.
     ///
     /// # Errors
-    /// The service cannot be asked.
+    /// Returns an error if the API request fails.
     pub(super) fn release(&self, wanted: &Wanted<'_>) -> Result<Option<Release>, String> {
         let service = self.service.as_deref().unwrap_or(SERVICE).trim_end_matches('/');
         let base = format!("{service}/repos/{}/{}/releases", wanted.owner, wanted.name);
@@ -109,10 +109,10 @@ impl Net {
         })?
     }
 
-    /// Gets a file. Blocking; must not run on a thread of a runtime.
+    /// Downloads a file. Blocking; must not be called on a runtime thread.
     ///
     /// # Errors
-    /// Why it is not there.
+    /// Returns an error if the download fails.
     pub(super) fn download(&self, address: &str, file: &Path) -> Result<(), String> {
         let client = self.client()?;
         let of_github = ["https://github.com/", "https://api.github.com/"]
@@ -147,13 +147,13 @@ impl Net {
     }
 }
 
-/// Waits for work of the network on a runtime of its own.
+/// Runs a future to completion on a temporary runtime.
 fn block<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     Ok(runtime.map_err(|error| error.to_string())?.block_on(work))
 }
 
-/// The innermost reason.
+/// Returns the innermost cause of an error.
 fn short(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(source) = reason.source() {
@@ -162,8 +162,8 @@ fn short(error: &reqwest::Error) -> String {
     reason.to_string()
 }
 
-/// The archive of a release for this machine: `<platform>.<arch>.…`, then
-/// `<platform>.…`, then the only one that is for all, then the sources.
+/// Returns the URL of the best archive of a release for this platform: `<platform>.<arch>.…`, then
+/// `<platform>.…`, then the only archive for all platforms, then the sources.
 fn archive_of(release: &Value) -> Option<String> {
     let (platform, arch) = parallax_model_http::node_platform();
     let assets = release.get("assets").and_then(Value::as_array);
@@ -172,7 +172,7 @@ fn archive_of(release: &Value) -> Option<String> {
         .flatten()
         .filter_map(|asset| {
             let text = |key: &str| asset.get(key).and_then(Value::as_str);
-            // The address of the service takes the token of private repositories.
+            // The API URL accepts the token, which private repositories require.
             Some((text("name")?, text("url").or_else(|| text("browser_download_url"))?))
         })
         .filter(|(name, _)| {

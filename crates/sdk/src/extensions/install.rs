@@ -1,5 +1,5 @@
-//! Putting extensions in their place, and taking them away: each step is one
-//! rename, so a crash leaves the old or the new one.
+//! Installs and removes extensions. Each step is a single rename, so a crash leaves either the old
+//! or the new version.
 
 use std::path::{Path, PathBuf};
 
@@ -17,17 +17,18 @@ use super::staging::{Alone, COMES, GOES, Staging, sweep};
 use super::{forbidden, refused};
 use crate::launch::{Launch, failure};
 
-/// Older versions, one of each.
+/// Directory of previous versions, one per extension.
 const PREVIOUS: &str = ".previous";
-/// Folders below each other.
+/// Maximum directory depth.
 const DEPTH: usize = 64;
 
-/// What became of an extension that was taken away.
+/// Result of uninstalling an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Uninstalled {
-    /// Its folder is gone.
+    /// Its directory was removed.
     Removed(PathBuf),
-    /// It belongs to Gemini CLI, whose files stay: it is switched off here.
+    /// The extension belongs to Gemini CLI, whose files are not touched; it was disabled in
+    /// Parallax.
     SwitchedOff(PathBuf),
 }
 
@@ -36,32 +37,31 @@ impl Launch {
         self.config.extension_home().join(name)
     }
 
-    /// Removes what installations left that were killed. Blocking.
+    /// Removes leftovers of interrupted installations. Blocking.
     pub fn tidy_extensions(&self) {
         sweep(&self.config.extension_home());
     }
 
-    /// Installs what was fetched. Blocking.
+    /// Installs a fetched extension. Blocking.
     ///
     /// # Errors
-    /// One of its name is installed; a disk that cannot be written.
+    /// Returns an error if an extension of this name is installed or the disk cannot be written.
     pub fn install_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, Failure> {
         let name = &fetched.manifest.name;
         let _alone = self.change_alone()?;
         self.require_new_extension(name)?;
         let place = self.put(fetched).map_err(refused)?;
-        // Rules of one that had its name say nothing of this one.
+        // Switches of a previous extension with this name must not apply to the new one.
         forget_extension_switches(&self.config.homes, name)
             .and_then(|()| switch_extension(&self.config.homes, name, true, None))
             .map_err(config)?;
         Ok(place)
     }
 
-    /// Refuses an extension whose name is taken, before the user is asked anything.
-    /// Blocking.
+    /// Rejects a name that is already taken, before the user is asked anything. Blocking.
     ///
     /// # Errors
-    /// One of that name is installed.
+    /// Returns an error if an extension of this name is installed.
     pub fn require_new_extension(&self, name: &str) -> Result<(), Failure> {
         match self.installed_now(name) {
             None => Ok(()),
@@ -73,15 +73,14 @@ impl Launch {
         }
     }
 
-    /// The right to change what is installed: no other process does meanwhile.
+    /// Locks the installed extensions against changes by other processes.
     pub(super) fn change_alone(&self) -> Result<Alone, Failure> {
         let home = self.config.extension_home();
         Alone::wait(&home).map_err(|error| refused(format!("`{}`: {error}", home.display())))
     }
 
-    /// Where an extension of that name is, also one that another process has put
-    /// there since this one looked. One of Gemini CLI that is switched off was taken
-    /// away as far as that can be done.
+    /// Returns where an extension of this name is installed, including one that another process
+    /// installed meanwhile. A disabled extension of Gemini CLI counts as uninstalled.
     fn installed_now(&self, name: &str) -> Option<PathBuf> {
         let known = self.extensions().find(name).cloned();
         let is_gone =
@@ -91,8 +90,8 @@ impl Launch {
         known.or_else(|| place.symlink_metadata().is_ok().then_some(place))
     }
 
-    /// Copies it beside its place and puts it there; what was there is kept as
-    /// the version before. The caller is alone.
+    /// Copies the extension next to its target and renames it into place. The replaced version is
+    /// kept as the previous one. The caller must hold the lock.
     pub(super) fn put(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
         let home = self.config.extension_home();
         let name = &fetched.manifest.name;
@@ -103,7 +102,7 @@ impl Launch {
         let fresh = staging.path().join("fresh");
         copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
         std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(told)?;
-        // What was copied counts, not what was looked at.
+        // Checks the copied files, because the originals may have changed since the review.
         let again = Manifest::read(&fresh)?;
         if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
             return Err("it changed while it was copied: try again".to_owned());
@@ -123,10 +122,11 @@ impl Launch {
         } else {
             std::fs::rename(&fresh, &target).map_err(told)?;
         }
-        // At once: who is killed between the two has an older version for `rollback`.
+        // Done right away, so that a process killed after this line leaves an older version for
+        // `rollback`.
         let kept = there.then(|| self.keep_previous(name, &fresh));
         if let Err(error) = lock(&self.config.homes, name, Some(&locked)) {
-            // As it was.
+            // Restore the previous state.
             match kept {
                 Some(kept) => {
                     drop(kept.and_then(|kept| kept.take_back(&fresh)));
@@ -145,14 +145,14 @@ impl Launch {
         Ok(target)
     }
 
-    /// The version before, for `rollback`. Without it nothing is lost.
+    /// Keeps the replaced version for `rollback`.
     fn keep_previous(&self, name: &str, old: &Path) -> std::io::Result<Kept> {
         let folder = self.config.extension_home().join(PREVIOUS);
         create_private_folder(&folder)?;
         Kept::put(old, folder.join(name))
     }
 
-    /// Notes from which commit the version is that is kept.
+    /// Records the commit of the kept version.
     fn note_kept(&self, name: &str, locked: Option<&Locked>) {
         let folder = self.config.extension_home().join(PREVIOUS);
         if let Err(error) = lock_kept(&folder, name, locked) {
@@ -160,10 +160,10 @@ impl Launch {
         }
     }
 
-    /// Puts the version before the last update back. Gives its version. Blocking.
+    /// Restores the version before the last update and returns its version number. Blocking.
     ///
     /// # Errors
-    /// There is none; a disk that cannot be written.
+    /// Returns an error if there is no earlier version or the disk cannot be written.
     pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
         let folder = self.config.extension_home().join(PREVIOUS);
         let kept = folder.join(name);
@@ -177,7 +177,7 @@ impl Launch {
             Manifest::read(&kept).map_err(|why| refused(format!("`{}`: {why}", kept.display())))?;
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
             let hash = content_hash(&kept)?;
-            // The commit of other files is none of theirs.
+            // Use the recorded commit only if it belongs to these files.
             let noted = locked_kept(&folder, name).filter(|noted| noted.hash == hash);
             Ok(Locked {
                 version: manifest.version.clone(),
@@ -195,11 +195,10 @@ impl Launch {
         Ok(manifest.version)
     }
 
-    /// What a folder would bring as an extension; for `link` and `validate`.
-    /// Blocking.
+    /// Reviews the extension in a directory, for `link` and `validate`. Blocking.
     ///
     /// # Errors
-    /// Why it is none, or may not be one.
+    /// Returns an error if the directory contains no extension, or one that is not allowed.
     pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
         let folder = self.config.cwd.join(self.expand_home(folder));
         let manifest = Manifest::read(&folder)
@@ -209,10 +208,10 @@ impl Launch {
         Ok((manifest, review))
     }
 
-    /// Uses the extension of a folder where it is. Blocking.
+    /// Links an extension, which is then used from its own directory. Blocking.
     ///
     /// # Errors
-    /// One of its name is installed; a disk that cannot be written.
+    /// Returns an error if an extension of this name is installed or the disk cannot be written.
     pub fn link_extension(&self, folder: &Path) -> Result<PathBuf, Failure> {
         let (manifest, _) = self.review_extension(folder)?;
         let folder = self.config.cwd.join(self.expand_home(folder));
@@ -240,11 +239,11 @@ impl Launch {
         Ok(place)
     }
 
-    /// Takes an extension away, by its name or source; its settings too. One of
-    /// Gemini CLI is switched off. Blocking.
+    /// Uninstalls an extension, given by name or source, and removes its settings. An extension of
+    /// Gemini CLI is disabled instead. Blocking.
     ///
     /// # Errors
-    /// There is none; a disk that cannot be written.
+    /// Returns an error if the extension is not found or the disk cannot be written.
     pub fn uninstall_extension(&self, name: &str) -> Result<Uninstalled, Failure> {
         let extension = self.known_extension(name)?;
         let homes = &self.config.homes;
@@ -257,7 +256,7 @@ impl Launch {
             refused(format!("`{}`: {error}", extension.installed.display()))
         };
         let _alone = self.change_alone()?;
-        // First out of the way, in one step.
+        // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
         let aside = Staging::new(&home, GOES).map_err(told)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
@@ -267,7 +266,7 @@ impl Launch {
             .and_then(|()| forget_extension_switches(homes, name))
             .and_then(|()| keep_extension_values(homes, &self.config.keychain, name, &[]))
             .map_err(config)?;
-        // The copy that ours stood over would come back: it was taken away too.
+        // Otherwise the extension of Gemini CLI that this one overrode would become active.
         if homes.gemini.join("extensions").join(name).is_dir() {
             switch_extension(homes, name, false, None).map_err(config)?;
             return Ok(Uninstalled::SwitchedOff(homes.gemini.join("extensions").join(name)));
@@ -275,10 +274,10 @@ impl Launch {
         Ok(Uninstalled::Removed(extension.installed))
     }
 
-    /// Switches an extension on or off; without a scope, on everywhere. Blocking.
+    /// Enables or disables an extension. Without a scope, it is enabled everywhere. Blocking.
     ///
     /// # Errors
-    /// There is none of that name; a file that cannot be written.
+    /// Returns an error if the extension is not found or a file cannot be written.
     pub fn switch_extension(
         &self,
         name: &str,
@@ -294,10 +293,10 @@ impl Launch {
         Ok(extension)
     }
 
-    /// The extension of a name or source.
+    /// Returns the extension with a name or source.
     ///
     /// # Errors
-    /// There is none, with near names.
+    /// Returns an error with similar names if the extension is not found.
     pub fn known_extension(&self, name: &str) -> Result<Extension, Failure> {
         let extensions = self.extensions();
         extensions.find(name).cloned().ok_or_else(|| {
@@ -313,10 +312,10 @@ impl Launch {
     }
 }
 
-/// The version before, in its place. In no moment there is a part of one.
+/// The previous version in its place. At no moment is there a partial one.
 struct Kept {
     place: PathBuf,
-    /// Whether one that is older still was there. It is where this one was.
+    /// Whether there was an even older version, which is now where this one was.
     older: bool,
 }
 
@@ -342,7 +341,7 @@ pub(super) fn config(error: parallax_config::ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
 
-/// Copies a folder that was looked over; again no link that leads out of it.
+/// Copies a reviewed directory. Rejects links that lead out of it, as the review does.
 fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
     if depth > DEPTH {
         return Err(std::io::Error::other("its folders are too deep"));
@@ -353,7 +352,7 @@ fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<(
         let entry = entry?;
         let (kind, file) = (entry.file_type()?, entry.file_name());
         let name = below.join(&file);
-        // Of a folder that is a repository, and of an earlier installation.
+        // Skip the repository data and the metadata of an earlier installation.
         if depth == 0 && (file == ".git" || file == INSTALL_METADATA) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! What an extension may do, in lines that a person agrees to; and what none may
-//! bring.
+//! Reviews an extension: lists what it may do, for the user's consent, and rejects what extensions
+//! may not contain.
 
 mod agents;
 mod commands;
@@ -18,29 +18,29 @@ use serde_json::Value;
 
 use servers::servers;
 
-/// Bytes of a rule file.
+/// Maximum bytes of a rule file.
 const RULES: u64 = 256 * 1024;
-/// Names of one kind that are shown.
+/// Maximum number of names of one kind that are shown.
 const SHOWN: usize = 40;
 
-/// What an extension may do, without paths: so two versions can be compared.
+/// What an extension may do, without paths, so that two versions can be compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Review {
-    /// One line for each thing.
+    /// One line for each capability.
     pub lines: Vec<String>,
-    /// What people should hear.
+    /// Notices for the user.
     pub notes: Vec<String>,
-    /// Its files that can run, with the hashes of them.
+    /// Its executable files with their hashes.
     pub programs: BTreeMap<String, String>,
-    /// What stands behind a line and is not all in it, as a hash.
+    /// For each line that does not show everything, a hash of the details.
     details: BTreeMap<String, String>,
-    /// The lines that are lists of names: of another version only new names count.
+    /// The lines that are lists of names. When versions are compared, only new names count.
     lists: Vec<NameList>,
-    /// Context files that the manifest names and that are missing, one line each.
+    /// Missing context files that the manifest names, one line each.
     pub missing: Vec<String>,
 }
 
-/// Names of one kind, which share a line.
+/// Names of one kind, shown in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NameList {
     kind: NameKind,
@@ -55,7 +55,7 @@ enum NameKind {
 }
 
 impl NameList {
-    /// The line that the user reads.
+    /// Formats the line for the user.
     fn line(&self) -> String {
         let names = self.names.get(..SHOWN).unwrap_or(&self.names);
         let more = match self.names.len() - names.len() {
@@ -71,7 +71,7 @@ impl NameList {
         }
     }
 
-    /// The names that another version does not have.
+    /// Formats the names that the other version does not have.
     fn beyond(&self, other: &Review) -> Option<String> {
         let theirs = other.lists.iter().find(|list| list.kind == self.kind);
         let is_new = |name: &&String| theirs.is_none_or(|list| !list.names.contains(*name));
@@ -81,13 +81,13 @@ impl NameList {
 }
 
 impl Review {
-    /// All that a person agrees to, one line each.
+    /// Returns everything the user consents to, one line each.
     pub fn told(&self) -> Vec<String> {
         self.lines.iter().cloned().chain(programs::listed(&self.programs)).collect()
     }
 
-    /// What another version may not do, one line each: powers that it does not
-    /// have, and what it has not run yet.
+    /// Returns what the other version may not do, one line each: additional capabilities, and new
+    /// or changed programs.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         let is_list = |line: &String| self.lists.iter().any(|list| list.line() == *line);
         let new = self.lines.iter().filter(|line| !other.lines.contains(line) && !is_list(line));
@@ -102,7 +102,7 @@ impl Review {
         beyond
     }
 
-    /// Adds the line of some names, unless there are none.
+    /// Adds a line for a list of names, unless it is empty.
     fn list(&mut self, kind: NameKind, names: Vec<String>) {
         if !names.is_empty() {
             let list = NameList { kind, names };
@@ -111,25 +111,25 @@ impl Review {
         }
     }
 
-    /// Adds a line, and notes all that is meant by it.
+    /// Adds a line and the hash of its details.
     fn add(&mut self, line: String, meant: &impl std::fmt::Debug) {
         let meant = programs::hash(format!("{meant:?}").as_bytes());
-        // Two can have one line.
+        // Two entries can have the same line.
         self.details.entry(line.clone()).or_default().push_str(&meant);
         self.lines.push(line);
     }
 }
 
-/// Looks an extension over as it lies there, before its variables are filled in. Blocking.
+/// Reviews the files of an extension before its variables are filled in. Blocking.
 ///
 /// # Errors
-/// Why it may not be installed.
+/// Returns why the extension may not be installed.
 pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, String> {
     content_hash(folder).map_err(|error| error.to_string())?;
     let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
     servers(&manifest.servers, None, &mut review)?;
     let (files, mut wrong) = manifest.context_paths(folder);
-    // The value of a variable is known only where the extension is used.
+    // The value of a variable is only known when the extension is used.
     for name in manifest.variable_context_files() {
         wrong.retain(|wrong| *wrong != format!("its context file `{name}` is not there"));
         review.lines.push(format!("context: `{name}` is given to the model in every session"));
@@ -149,7 +149,7 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         let is_inside = Path::new(plans.trim())
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        // Variables name folders that are none of the project's.
+        // Variables refer to directories outside the project.
         if !is_inside || plans.contains("${") {
             return Err(format!("its `plan.directory` (`{}`) leads out of the project", plans));
         }
@@ -179,7 +179,7 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         let name = &setting.name;
         review.lines.push(format!("settings: it asks for {name} (`{variable}`{secret})"));
     }
-    // Context is text: to be named there makes nothing run.
+    // Context is only text: a program named there does not run.
     let lines = review.lines.iter().filter(|line| !line.starts_with("context: "));
     let lines: Vec<String> = lines.cloned().collect();
     review.programs = programs::programs(folder, &lines).map_err(|it| it.to_string())?;
@@ -216,7 +216,7 @@ fn skills(folder: &Path, review: &mut Review) {
     }
 }
 
-/// The names of the command files of a directory, without their extensions.
+/// Returns the names of the command files of a directory, without file extensions.
 fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
     fn look(folder: &Path, prefix: &str, ends: &[&str], depth: usize, names: &mut Vec<String>) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -238,13 +238,12 @@ fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
     names
 }
 
-/// Rules may only tighten: one that allows keeps the extension out.
+/// Rejects rules that allow anything. Rules of extensions may only restrict.
 fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
     for (path, text) in rule_files(folder) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
-            // Where one is installed already such a rule is ignored; here it keeps
-            // the extension out.
+            // In an installed extension such a rule is ignored; here it prevents the installation.
             for (part, why) in [
                 ("may not allow", "extensions may not allow anything"),
                 ("mode `yolo`", "extensions may say nothing about mode `yolo`"),
@@ -261,7 +260,7 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
     Ok(())
 }
 
-/// The files of rules in the folder of an extension, with their texts.
+/// Returns the rule files of an extension with their texts.
 pub(super) fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
     let entries = std::fs::read_dir(folder.join("policies")).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! What the source of an extension means: an address, a folder, an archive.
+//! Parses the source of an extension: a URL, a directory, or an archive.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use parallax_config::extensions::github_repository;
 /// Where an extension comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A repository.
+    /// A Git repository.
     Git(String),
-    /// A repository of GitHub, which may have releases.
+    /// A GitHub repository, which may have releases.
     Github { owner: String, name: String },
-    /// A folder of this machine.
+    /// A local directory.
     Folder(PathBuf),
-    /// An archive of this machine.
+    /// A local archive.
     ArchiveFile(PathBuf),
-    /// An archive at an address.
+    /// An archive at a URL.
     ArchiveAddress(String),
 }
 
-/// Reads a source as it is typed. One look at the disk.
+/// Parses a source as typed. Checks the disk once.
 ///
 /// # Errors
-/// What it could have been.
+/// Returns an error that lists the possible forms.
 pub(super) fn source_of(text: &str, folder: &Path) -> Result<Source, String> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('-') || text.chars().any(char::is_control) {

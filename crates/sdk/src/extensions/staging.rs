@@ -1,5 +1,5 @@
-//! Folders in which installations are made ready, beside the extensions. Who is
-//! killed there leaves one: the next that looks takes it away.
+//! Staging directories for installations, beside the extensions. A killed process leaves its
+//! directory behind; a later installation removes it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,29 +9,30 @@ use std::time::{Duration, Instant};
 use super::temporary_tree::TemporaryTree;
 use parallax_exec::create_private_folder;
 
-/// What the names of such folders begin with: of one that comes, and of one that goes.
+/// Name prefixes of the directories of new and of removed extensions.
 pub(super) const COMES: &str = ".staging-";
 pub(super) const GOES: &str = ".removed-";
-/// A file beside the extensions, locked by who changes them.
+/// Lock file beside the extensions, held while they are changed.
 const LOCK: &str = ".lock";
-/// A file in it, locked as long as its process lives.
+/// Lock file in a staging directory, held while its process lives.
 const HELD: &str = ".held";
-/// Folders whose processes nobody knows are nobody's when they are older.
+/// Age after which a directory is removed although its process may be alive.
 const LEFT: Duration = Duration::from_secs(3600);
-/// Nobody has made a folder and not locked it yet for so long.
+/// Age before which a directory is kept although it is not locked, because its process may not have
+/// locked it yet.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// A folder of ours; it goes with this value.
+/// A staging directory, removed on drop.
 pub(super) struct Staging {
     folder: TemporaryTree,
     _held: File,
 }
 
 impl Staging {
-    /// Makes one.
+    /// Creates a staging directory.
     ///
     /// # Errors
-    /// The disk refuses.
+    /// Returns an error if the directory cannot be created or locked.
     pub(super) fn new(home: &Path, prefix: &str) -> io::Result<Self> {
         let folder = TemporaryTree::new(tempfile::Builder::new().prefix(prefix).tempdir_in(home)?);
         let held = File::create(folder.path().join(HELD))?;
@@ -44,17 +45,17 @@ impl Staging {
     }
 }
 
-/// The right to change what is installed in a home: one process has it at a time.
-/// Who is killed with it has it no longer.
+/// Exclusive access to the installed extensions of a home directory. Released when the process
+/// ends.
 pub(super) struct Alone {
     _held: File,
 }
 
 impl Alone {
-    /// Waits for it. Blocking, for a minute at most.
+    /// Waits for access, blocking for at most a minute.
     ///
     /// # Errors
-    /// The disk refuses, or another process does not end.
+    /// Returns an error if the lock file cannot be created or another process does not release it.
     pub(super) fn wait(home: &Path) -> io::Result<Self> {
         const PATIENCE: Duration = Duration::from_secs(60);
         const STEP: Duration = Duration::from_millis(20);
@@ -75,7 +76,7 @@ impl Alone {
     }
 }
 
-/// Removes what processes left that are gone. Blocking.
+/// Removes the staging directories of processes that have ended. Blocking.
 pub(super) fn sweep(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -95,7 +96,7 @@ pub(super) fn sweep(home: &Path) {
     }
 }
 
-/// Whether the one that made it is known to be gone.
+/// Returns whether the process that created the directory has ended.
 fn is_let_go(folder: &Path) -> bool {
     File::open(folder.join(HELD)).is_ok_and(|held| held.try_lock().is_ok())
 }

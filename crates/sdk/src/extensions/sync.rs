@@ -1,5 +1,4 @@
-//! Having the extensions that a lock file names: the same source, the same commit,
-//! the same files.
+//! Installs the extensions of a lock file with the recorded source, commit, and files.
 
 use std::path::Path;
 
@@ -14,11 +13,11 @@ use super::{forbidden, refused};
 use crate::launch::Launch;
 
 impl Launch {
-    /// What a lock file names; `None`: the file of this home. An entry that is not
-    /// understood has no value. Blocking.
+    /// Returns the entries of a lock file, or of the lock file of this home directory if `file` is
+    /// `None`. An entry that cannot be parsed has no value. Blocking.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn locked_extensions(
         &self,
         file: Option<&Path>,
@@ -30,19 +29,19 @@ impl Launch {
         locked_in(&self.config.homes, file.as_deref()).map_err(config)
     }
 
-    /// Whether an extension is installed with just the files that were locked.
-    /// Blocking: it reads all of them.
+    /// Returns whether an extension is installed with exactly the locked files. Blocking: reads all
+    /// files.
     pub fn is_as_locked(&self, name: &str, locked: &Locked) -> bool {
         let extensions = self.extensions();
         let there = extensions.all.iter().find(|extension| extension.name() == name);
         there.is_some_and(|there| content_hash(&there.folder).is_ok_and(|hash| hash == locked.hash))
     }
 
-    /// Gets just what was locked. Blocking; must not run on a thread of a runtime.
+    /// Fetches exactly what was locked. Blocking; must not be called on a runtime thread.
     ///
     /// # Errors
-    /// A source that cannot be used or has other files now, and what no extension
-    /// may bring.
+    /// Returns an error if the source is invalid or has different files, or if the extension
+    /// contains something that is not allowed.
     pub fn fetch_locked(&self, name: &str, locked: &Locked) -> Result<FetchedExtension, Failure> {
         let install = &locked.install;
         let is_fixed = matches!(install.kind, InstallKind::Git | InstallKind::GithubRelease);
@@ -65,17 +64,17 @@ impl Launch {
         Ok(fetched)
     }
 
-    /// Installs what was locked, in the place of another version of it. Blocking.
+    /// Installs a fetched extension, replacing another version of it. Blocking.
     ///
     /// # Errors
-    /// A disk that cannot be written.
+    /// Returns an error if the disk cannot be written.
     pub fn put_locked(&self, fetched: &FetchedExtension) -> Result<(), Failure> {
         let name = &fetched.manifest.name;
         let _alone = self.change_alone()?;
         let is_new = self.extensions().find(name).is_none();
         self.put(fetched).map_err(refused)?;
         if is_new {
-            // Rules of one that had its name say nothing of this one.
+            // Switches of a previous extension with this name must not apply to the new one.
             forget_extension_switches(&self.config.homes, name).map_err(config)?;
         }
         Ok(())

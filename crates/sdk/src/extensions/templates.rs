@@ -1,4 +1,4 @@
-//! Extensions to begin with.
+//! Templates for new extensions.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::refused;
 use crate::launch::Launch;
 
-/// What an extension can begin as.
+/// Names of the templates.
 pub const TEMPLATES: [&str; 7] = [
     "custom-commands",
     "exclude-tools",
@@ -50,11 +50,10 @@ const SKILLS: Files = &[(
 )];
 
 impl Launch {
-    /// Makes the folder of a new extension; gives it. Blocking.
+    /// Creates the directory of a new extension and returns its path. Blocking.
     ///
     /// # Errors
-    /// Something is there already; a name that cannot be used; an unknown
-    /// template.
+    /// Returns an error if the directory exists, the name is invalid, or the template is unknown.
     pub fn new_extension(&self, path: &Path, template: Option<&str>) -> Result<PathBuf, Failure> {
         let folder = self.config.cwd.join(self.expand_home(path));
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -84,7 +83,7 @@ impl Launch {
     }
 }
 
-/// What a template adds to the manifest, and its files.
+/// Returns the manifest fields and the files of a template.
 fn content(template: Option<&str>) -> Result<(Value, Files), Failure> {
     let none = json!({});
     Ok(match template {

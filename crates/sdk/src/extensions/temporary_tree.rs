@@ -1,11 +1,11 @@
-//! A temporary directory with files of others in it.
+//! A temporary directory for untrusted files.
 
 use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A temporary directory that is removed with everything in it, however deep: the
-/// standard library's way recurses, and an archive may hold any number of levels.
+/// A temporary directory that is removed with everything in it, at any depth. The standard
+/// library's function is recursive, and an archive may have any number of levels.
 #[derive(Debug)]
 pub(super) struct TemporaryTree(TempDir);
 

@@ -1,5 +1,5 @@
-//! Trying an extension: a run with recorded answers of the model, in a home and a
-//! project that are made for it.
+//! Runs the tests of an extension with recorded model responses, in a temporary home directory and
+//! project.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use super::refused;
 use crate::launch::Launch;
 use crate::sandbox::quoted;
 
-/// Where the trials of an extension are.
+/// Directory of an extension's tests.
 const FOLDER: &str = "tests";
-/// Bytes of a trial.
+/// Maximum bytes of a test file.
 const LARGEST: u64 = 4 * 1024 * 1024;
-/// How long the turns of a trial may take, in seconds, unless it says otherwise.
+/// Default time limit in seconds for the turns of a test.
 const SECONDS: u64 = 60;
-/// How much longer its process may: servers and hooks start and end.
+/// Additional time for the process, because servers and hooks have to start and end.
 const GRACE: Duration = Duration::from_secs(60);
-/// Bytes of its output.
+/// Maximum bytes of output.
 const OUTPUT: usize = 16 * 1024 * 1024;
-/// Keys that a trial has.
+/// Allowed keys in a test file.
 const KEYS: [&str; 9] =
     ["prompt", "responses", "expect", "absent", "mode", "files", "settings", "exitCode", "seconds"];
 
-/// A trial as its file has it.
+/// A test as defined by its file.
 #[derive(Debug, Clone)]
 pub struct ExtensionTrial {
     prompt: String,
@@ -88,12 +88,12 @@ impl ExtensionTrial {
     }
 }
 
-/// The name of a trial is that of its file.
+/// Returns the name of a test, which is its file name without extension.
 fn name_of(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A path that leads nowhere but below a folder.
+/// Joins a relative path that stays below a directory.
 fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let path = Path::new(name);
     let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
@@ -130,8 +130,8 @@ fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 impl Launch {
-    /// The trials of the extension in a folder: `tests/*.json`, by name, or why one
-    /// cannot be read. Blocking.
+    /// Returns the tests of the extension in a directory (`tests/*.json`), sorted by name, each
+    /// with its definition or a parse error. Blocking.
     pub fn extension_trials(&self, folder: &Path) -> Vec<(String, Result<ExtensionTrial, String>)> {
         let folder = self.config.cwd.join(self.expand_home(folder));
         let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
@@ -145,12 +145,12 @@ impl Launch {
         files.iter().map(read).collect()
     }
 
-    /// Runs a trial with this program (`program`); what went otherwise than it
-    /// says, one sentence each. Nothing of the person's home is used or changed.
-    /// Blocking; must not run on a thread of a runtime.
+    /// Runs a test with the program at `program`. Returns a sentence for each failed expectation.
+    /// The user's home directory is neither read nor changed. Blocking; must not be called on a
+    /// runtime thread.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// Returns an error if the test cannot be run.
     pub fn try_extension(
         &self,
         program: &Path,
@@ -165,7 +165,7 @@ impl Launch {
         let (home, project) = (root.join("home"), root.join("project"));
         std::fs::create_dir_all(home.join(".parallax")).map_err(told)?;
         std::fs::create_dir_all(&project).map_err(told)?;
-        // What its servers bring is there with the first request.
+        // Wait for the extension's servers before the first request.
         let settings = serde_json::json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
         std::fs::write(home.join(".parallax/settings.json"), settings).map_err(told)?;
         for (name, text) in &trial.files {
@@ -241,7 +241,7 @@ impl Launch {
     }
 }
 
-/// The variables of the system, and a home of its own.
+/// Returns the system variables, with a separate home directory.
 fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsString)> {
     let own = ["HOME", "USERPROFILE", "PWD", "OLDPWD"];
     let mut kept: Vec<(OsString, OsString)> = all
@@ -257,14 +257,14 @@ fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsSt
     kept
 }
 
-/// What is otherwise than the trial says.
+/// Returns the failed expectations.
 fn judged(trial: &ExtensionTrial, code: i32, stdout: &[u8], stderr: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if code != trial.code {
         let said = last_line(stderr);
         wrong.push(format!("it ended with code {code}, not {}: {said}", trial.code));
     }
-    // Texts as people read them, not as JSON writes them.
+    // Compare decoded strings, not their JSON form.
     let mut text = String::new();
     for line in String::from_utf8_lossy(stdout).lines() {
         match serde_json::from_str::<Value>(line) {

@@ -1,4 +1,4 @@
-//! Newer versions of extensions: whether there is one, and taking it.
+//! Finds and installs newer versions of extensions.
 
 use std::path::Path;
 
@@ -16,26 +16,26 @@ use super::source::{Source, source_of};
 use super::{refused, unreachable};
 use crate::launch::Launch;
 
-/// A newer version, fetched and looked over.
+/// A newer version, fetched and reviewed.
 #[derive(Debug)]
 pub struct ExtensionUpdate {
-    /// The version that is installed.
+    /// The installed version.
     pub from: String,
-    /// The newer one.
+    /// The newer version.
     pub fetched: FetchedExtension,
-    /// What it may do that the installed one may not: somebody must agree.
+    /// What the newer version may do that the installed one may not. Requires consent.
     pub beyond: Vec<String>,
-    /// Where it moved from, when its home is another one now.
+    /// The previous source, if the extension has moved.
     pub moved: Option<String>,
 }
 
 impl Launch {
-    /// Looks for a newer version; `None`: it is up to date. Blocking; must not
-    /// run on a thread of a runtime.
+    /// Looks for a newer version and returns `None` if the extension is up to date. Blocking; must
+    /// not be called on a runtime thread.
     ///
     /// # Errors
-    /// A source that cannot be asked; an extension that is linked or of which
-    /// nobody knows where it came from.
+    /// Returns an error if the source cannot be reached, the extension is linked, or its source is
+    /// unknown.
     pub fn look_for_update(
         &self,
         extension: &Extension,
@@ -54,7 +54,7 @@ impl Launch {
         if install.kind == InstallKind::Link {
             return Err(refused("it is linked: what is in its folder counts at once".to_owned()));
         }
-        // The file lies in the extension's directory, where its own programs can write.
+        // The metadata file is in the extension's directory, where its own programs can change it.
         if let Some(known) = locked(&self.config.homes, extension.name())
             && (known.install.source != install.source || known.install.kind != install.kind)
         {
@@ -81,14 +81,14 @@ impl Launch {
         }
         let fetched = self.fetch(&install.source, &options)?;
         let same = fetched.manifest.version == extension.manifest.version;
-        // An archive has nothing but its version to tell it by.
+        // An archive can be compared only by its version.
         if same && install.kind == InstallKind::Archive && !extension.altered {
             return Ok(None);
         }
         self.compared(extension, fetched, None).map(Some)
     }
 
-    /// Asks the source, without fetching all of it.
+    /// Returns whether the source has no newer version, without fetching it completely.
     fn is_current(
         &self,
         extension: &Extension,
@@ -151,8 +151,8 @@ impl Launch {
                 fetched.manifest.name
             )));
         }
-        // One that may no longer be installed, or is not what somebody agreed to, may
-        // do nothing that is known.
+        // An installed version that is no longer allowed or was altered has no capabilities that
+        // the user has consented to.
         let before = match extension.altered {
             true => Review::default(),
             false => Manifest::read(&extension.folder)
@@ -167,13 +167,13 @@ impl Launch {
         })
     }
 
-    /// Puts a newer version in the place of the installed one, which is kept for
-    /// `rollback`; of Gemini CLI's, a copy in our home. When it fails, the old
-    /// one is untouched. Settings stay. `false`: another process has brought it to
-    /// that version meanwhile. Blocking.
+    /// Replaces the installed version, which is kept for `rollback`. An extension of Gemini CLI is
+    /// copied to Parallax's directory. If the update fails, the installed version stays unchanged.
+    /// Settings are kept. Returns `false` if another process has installed that version meanwhile.
+    /// Blocking.
     ///
     /// # Errors
-    /// A disk that cannot be written; another process has changed it otherwise.
+    /// Returns an error if the disk cannot be written or another process has changed the extension.
     pub fn update_extension(
         &self,
         extension: &Extension,
@@ -182,8 +182,8 @@ impl Launch {
         let (homes, name) = (&self.config.homes, extension.name());
         let keychain = &self.config.keychain;
         let _alone = self.change_alone()?;
-        // Who looked while another process was between its files and their hash took
-        // them for altered ones.
+        // The extension looks altered if it was read while another process had replaced its files
+        // but not yet recorded their hash.
         let fetched = &update.fetched;
         let same = |noted: Locked| {
             noted.install == fetched.metadata
@@ -209,7 +209,7 @@ impl Launch {
         let variables: Vec<String> =
             update.fetched.manifest.settings.iter().map(|it| it.variable.clone()).collect();
         if extension.home == ExtensionHome::Gemini {
-            // What it left in its folder is not read any more.
+            // The settings in Gemini CLI's directory are no longer read.
             for value in &extension.values {
                 if let Some(text) = &value.value {
                     let variable = &value.setting.variable;
@@ -224,9 +224,9 @@ impl Launch {
         Ok(true)
     }
 
-    /// Updates those that are to be kept up to date, where a newer version may do
-    /// no more; what people should hear of it. Blocking; must not run on a thread
-    /// of a runtime.
+    /// Updates extensions with automatic updates, if the newer version has no additional
+    /// capabilities. Returns notices for the user. Blocking; must not be called on a runtime
+    /// thread.
     pub fn update_unasked(&self) -> Vec<String> {
         let mut told = Vec::new();
         for extension in &self.extensions().all {
@@ -262,10 +262,11 @@ impl Launch {
         told
     }
 
-    /// Keeps the value of a setting of an extension, or forgets it. Blocking.
+    /// Sets or removes the value of an extension's setting. Blocking.
     ///
     /// # Errors
-    /// No such setting, a value with a line break, a file that cannot be written.
+    /// Returns an error if the setting is unknown, the value contains a line break, or the file
+    /// cannot be written.
     pub fn set_extension_value(
         &self,
         extension: &Extension,

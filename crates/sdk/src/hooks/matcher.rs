@@ -1,25 +1,25 @@
-//! Which calls a hook wants to hear of.
+//! Matches events against a hook's `matcher`.
 
 use fancy_regex::{Regex, RegexBuilder};
 use parallax_config::hooks::Hook;
 
-/// Steps of a search back and forth in one name, so that no pattern hangs.
+/// Maximum backtracking steps per match, so that no pattern hangs.
 const STEPS: usize = 100_000;
 
-/// What stands at a hook as `matcher`. The patterns are those of JavaScript, with
-/// looking ahead and back.
+/// A parsed `matcher`. Patterns use JavaScript syntax, with lookahead and lookbehind.
 #[derive(Debug)]
 pub(super) enum Matcher {
-    /// Everything.
+    /// Matches everything.
     All,
-    /// Only what has one of these names.
+    /// Matches any of these names.
     Words(Vec<String>),
-    /// What the pattern is found in.
+    /// Matches names that contain a match of the pattern.
     Pattern(Box<Regex>),
 }
 
 impl Matcher {
-    /// Reads it; with what is wrong with it, then only the word itself counts.
+    /// Parses the matcher of a hook. An invalid pattern is returned with an error message and
+    /// matches only its literal text.
     pub(super) fn of(hook: &Hook) -> (Self, Option<String>) {
         let text = hook.matcher.trim();
         if text.is_empty() || text == "*" {
@@ -37,8 +37,8 @@ impl Matcher {
         }
     }
 
-    /// Whether it wants to hear of the subject. A search that is given up counts
-    /// as found: the hook may be a guard.
+    /// Returns whether the matcher matches the subject. A search that exceeds the limit counts as a
+    /// match, because the hook may be a guard.
     pub(super) fn wants(&self, subject: &str) -> bool {
         match self {
             Self::All => true,

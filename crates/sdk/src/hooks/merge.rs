@@ -1,4 +1,4 @@
-//! What several hooks come to together.
+//! Merges the results of several hooks.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::result::{Single, clean};
 
-/// Bytes of the name of a hook that decided; one without a name is called by its command.
+/// Maximum length in bytes of the name of the hook that decided; a hook without a name is
+/// identified by its command.
 const DECIDER: usize = 60;
 
-/// Puts the outcomes together: the strictest decision wins, stop wins over all,
-/// later changes replace earlier ones.
+/// Merges results: the strictest decision wins, a stop overrides all decisions, and later changes
+/// replace earlier ones.
 pub(super) fn merge(singles: Vec<Single>) -> HookOutcome {
     let mut outcome = HookOutcome::default();
     let strictest = singles.iter().filter_map(|single| single.decision).max();
@@ -54,7 +55,7 @@ pub(super) fn merge(singles: Vec<Single>) -> HookOutcome {
     outcome
 }
 
-/// The names of both, and the stricter mode: none, any, auto.
+/// Merges two tool configurations: the union of the names, and the stricter mode (none, any, auto).
 fn tool_config(one: &Value, other: &Value) -> Value {
     let rank = |config: &Value| match config.get("mode").and_then(Value::as_str) {
         Some("NONE") => 2,
@@ -75,7 +76,7 @@ fn tool_config(one: &Value, other: &Value) -> Value {
     config
 }
 
-/// Shows the next of several hooks in a row what this one changed.
+/// Applies the changes of one hook to the input of the next sequential hook.
 pub(super) fn into_input(input: &mut Object, event: HookEvent, single: &Single) {
     for name in ["tool_input", "llm_request", "llm_response"] {
         match (input.get_mut(name), single.output.get(name)) {

@@ -1,4 +1,4 @@
-//! Hooks that were written for Claude Code, as hooks of ours in a settings file.
+//! Converts hooks of Claude Code to hooks in a settings file of Parallax.
 
 use std::path::PathBuf;
 
@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 
-/// What was taken over.
+/// Result of a migration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MigratedHooks {
-    /// The settings file that was written; `None`: there was nothing to write.
+    /// The settings file that was written; `None` if nothing had to be written.
     pub file: Option<PathBuf>,
     /// The files that were read.
     pub read: Vec<PathBuf>,
-    /// How many hooks were added, by event.
+    /// Number of added hooks by event.
     pub added: Vec<(String, usize)>,
-    /// What was left out, and why, one sentence each.
+    /// What was skipped and why, one sentence each.
     pub left_out: Vec<String>,
 }
 
 impl Launch {
-    /// Adds the hooks of Claude Code's settings to ours of the same scope. Those
-    /// that are there already are not added again; its files stay. Blocking.
+    /// Adds the hooks of Claude Code's settings to the settings of the same scope. Hooks that
+    /// already exist are not added again, and Claude Code's files stay unchanged. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be read or written.
+    /// Returns an error if a file cannot be read or written.
     pub fn migrate_hooks(&self, scope: SettingScope) -> Result<MigratedHooks, Failure> {
         let config = &self.config;
         let wrong = |error: String| failure(FailureKind::Config, error);
@@ -63,7 +63,7 @@ impl Launch {
     }
 }
 
-/// Puts their hooks behind ours.
+/// Appends Claude Code's hooks to the existing ones.
 fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
     for (name, groups) in theirs {
         let Some(event) = our_event(name).or_else(|| HookEvent::parse(name)) else {
@@ -108,7 +108,7 @@ fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
     }
 }
 
-/// A hook in our words: its time is in seconds there.
+/// Converts a hook. Claude Code gives the timeout in seconds.
 fn hook_of(hook: &Value) -> Result<Value, String> {
     match hook.get("type").and_then(Value::as_str) {
         Some("command") | None => {}

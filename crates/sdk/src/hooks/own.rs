@@ -1,4 +1,4 @@
-//! Hooks that the program runs itself: a log, and a word to people.
+//! Built-in hook types: writing a log and notifying the user.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,12 +11,12 @@ use parallax_protocol::event::Level;
 use super::result::{Single, clean};
 use super::{Shared, message};
 
-/// Bytes of a log; then it begins anew, and the one before is kept as `.old`.
+/// Maximum size of a log in bytes. A larger log is renamed to `.old` and a new one begins.
 const MOST: u64 = 10 * 1024 * 1024;
-/// Bytes of words of a person's.
+/// Maximum length in bytes of a notification text.
 const WORDS: usize = 500;
 
-/// The words of a hook that tells people.
+/// Returns the result of a hook that notifies the user.
 pub(super) fn told(hook: &Hook, words: &str, subject: &str) -> Single {
     let event = hook.event.as_str();
     let text = match (words.trim(), subject) {
@@ -28,7 +28,7 @@ pub(super) fn told(hook: &Hook, words: &str, subject: &str) -> Single {
 }
 
 impl Shared {
-    /// Writes an event as one line.
+    /// Appends an event to a log as one line.
     pub(super) async fn write_log(
         &self,
         hook: &Hook,
@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// `~/x` as people write it.
+    /// Expands a leading `~`.
     fn in_home(&self, path: &Path) -> PathBuf {
         let variables = self.shell.environment().variables;
         let home = || variables.iter().find(|it| it.0 == "HOME").map(|it| PathBuf::from(&it.1));
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// Adds a line of JSON to a file of the user's alone. Blocking.
+/// Appends a line of JSON to a file that only the user can read. Blocking.
 pub(super) fn append(path: &Path, line: &impl serde::Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
@@ -70,7 +70,7 @@ pub(super) fn append(path: &Path, line: &impl serde::Serialize) -> io::Result<()
         std::fs::rename(path, old)?;
         file = open(path)?;
     }
-    // One write: lines of several sessions do not mix.
+    // A single write, so that lines of several sessions do not mix.
     file.write_all(&text)
 }
 
@@ -79,7 +79,7 @@ fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         parallax_exec::create_private_folder(folder)?;
     }
-    // A pipe in its place would hold the session up.
+    // Opening a named pipe would block the session.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other("this is no regular file"));
     }

@@ -1,7 +1,7 @@
-//! The variables of hooks in a hook's command: a folder with a blank in its name
-//! stays one word, as commands that were written for Gemini CLI expect.
+//! Quotes hook variables in a hook's command, so that a directory name with spaces stays one word,
+//! as commands written for Gemini CLI expect.
 
-/// The variables that a hook is given.
+/// The variables that hooks receive.
 const NAMES: [&str; 5] = [
     "GEMINI_PROJECT_DIR",
     "GEMINI_PLANS_DIR",
@@ -10,16 +10,16 @@ const NAMES: [&str; 5] = [
     "CLAUDE_PROJECT_DIR",
 ];
 
-/// The command with quotes around those variables that stand outside of any, so
-/// that the shell splits none of them. A command with a here-document stays as it
-/// is: quotes would be part of its text.
+/// Puts quotes around unquoted hook variables, so that the shell does not split their values. A
+/// command with a here-document is returned unchanged, because the quotes would become part of its
+/// text.
 pub(super) fn quoted(command: &str) -> String {
     if !command.contains('$') || command.contains("<<") {
         return command.to_owned();
     }
     let mut text = String::with_capacity(command.len() + 16);
     let mut rest = command;
-    // The quote that is open, and whether a word could begin here.
+    // The open quote, and whether a word can begin here.
     let (mut open, mut fresh) = (None, true);
     while let Some(letter) = rest.chars().next() {
         let mut taken = letter.len_utf8();
@@ -49,7 +49,7 @@ pub(super) fn quoted(command: &str) -> String {
     text
 }
 
-/// The variable of hooks that a text begins with, as it is written there.
+/// Returns the hook variable at the start of the text, as written there.
 fn variable(text: &str) -> Option<&str> {
     let after = text.strip_prefix('$')?;
     for name in NAMES {

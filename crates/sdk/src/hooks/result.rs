@@ -1,4 +1,4 @@
-//! What one hook's end means.
+//! Interprets the output and exit status of one hook.
 
 use parallax_config::hooks::{Hook, HookKind};
 use parallax_exec::{Ending, PipedOutput};
@@ -9,36 +9,36 @@ use serde_json::Value;
 
 use super::message;
 
-/// Bytes of the answer of a command: of more than that none is read, for half an
-/// answer says something else.
+/// Maximum size in bytes of a command's answer. A longer answer is ignored, because a truncated one
+/// could mean something else.
 pub(super) const ANSWER: usize = 16 * 1024 * 1024;
-/// Bytes of a hook's text that people and the model get.
+/// Maximum bytes of a hook's text shown to the user and the model.
 const TEXT: usize = 2_000;
-/// Bytes of a hook's name.
+/// Maximum bytes of a hook's name.
 pub(super) const TITLE: usize = 200;
-/// Bytes of what a hook adds to the conversation.
+/// Maximum bytes that a hook adds to the conversation.
 const CONTEXT: usize = 64 * 1024;
 
-/// What one hook said.
+/// Result of one hook.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Single {
-    /// What the hook is called.
+    /// Name of the hook.
     pub(super) title: String,
     pub(super) decision: Option<HookDecision>,
     pub(super) reason: String,
     pub(super) stop: Option<String>,
     pub(super) messages: Vec<(Level, String)>,
     pub(super) context: Option<String>,
-    /// Lines of a hook that stands by which were no answers, for the trace.
+    /// Output lines of a long-running hook that were not answers, for the trace.
     pub(super) skipped: Vec<String>,
     /// `hookSpecificOutput` without the context.
     pub(super) output: Object,
-    /// How its process ended, for observers.
+    /// How the hook's process ended, for observers.
     pub(super) end: Option<Box<PipedOutput>>,
 }
 
 impl Single {
-    /// It went wrong: a no where the hook guards something, else a warning.
+    /// The result of a failed hook: a denial if the hook fails closed, otherwise a warning.
     pub(super) fn failed(hook: &Hook, why: &str) -> Self {
         let mut single =
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
@@ -49,9 +49,9 @@ impl Single {
         single
     }
 
-    /// A no that is no answer of the hook's own. After the last answer a no sends
-    /// the agent back to work, and to a choice of tools nothing can be said no:
-    /// there it ends the turn.
+    /// Denies on behalf of a hook that did not answer. For `AfterAgent`, where a denial sends the
+    /// agent back to work, and `BeforeToolSelection`, where nothing can be denied, it ends the turn
+    /// instead.
     fn refuse(&mut self, hook: &Hook, reason: String) {
         match hook.event {
             HookEvent::AfterAgent | HookEvent::BeforeToolSelection => self.stop = Some(reason),
@@ -59,12 +59,12 @@ impl Single {
         }
     }
 
-    /// Whether those after it are not asked any more.
+    /// Returns whether later sequential hooks are skipped.
     pub(super) fn ends(&self) -> bool {
         self.stop.is_some() || self.decision == Some(HookDecision::Deny)
     }
 
-    /// Where nothing can be refused a no is a failure that the user must see.
+    /// Turns a denial into a warning, for events at which nothing can be denied.
     fn heard_only(mut self, hook: &Hook) -> Self {
         let denied = (self.decision == Some(HookDecision::Deny)).then_some(&self.reason);
         let Some(why) = self.stop.as_ref().or(denied).cloned() else { return self };
@@ -82,7 +82,7 @@ impl Single {
     }
 }
 
-/// Reads the end of a hook.
+/// Interprets how a hook's process ended.
 pub(super) fn interpret(hook: &Hook, end: &PipedOutput) -> Single {
     let single = answer(hook, end);
     if hook.event.can_be_refused() { single } else { single.heard_only(hook) }
@@ -103,7 +103,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
     if raw.len() > ANSWER {
         let why = format!("its answer is longer than {} MiB, so it is not read", ANSWER >> 20);
         let mut single = Single::failed(hook, &why);
-        // Whatever it said, it ended with a no.
+        // The exit code denies, whatever the output was.
         if !single.ends() && !matches!(code, 0 | 1) {
             let title = clean(hook.title(), 200);
             single.refuse(hook, format!("the hook `{title}` exited with code {code}"));
@@ -124,7 +124,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
         };
     }
     let shown = clean(text, TEXT);
-    // One that stands by has nothing but its lines to say yes with.
+    // A long-running hook can allow only with a valid line.
     let unreadable = text.starts_with(['{', '['])
         || std::str::from_utf8(raw).is_err()
         || hook.kind == HookKind::Process;
@@ -160,7 +160,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
     single
 }
 
-/// What a hook says to people, in the words that scripts look for.
+/// Formats a hook's text for the user, with the prefix that scripts expect.
 fn spoken(text: &str) -> (Level, String) {
     (Level::Info, format!("Hook system message: {text}"))
 }
@@ -169,13 +169,12 @@ fn blank(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_whitespace)
 }
 
-/// Without the blanks around it, and the mark of UTF-8 that some programs begin
-/// with.
+/// Trims whitespace and a UTF-8 byte order mark, which some programs write.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}')
 }
 
-/// The object in a text, also one in a JSON string.
+/// Parses a JSON object, or a JSON string that contains one.
 pub(super) fn json(text: &str) -> Option<Object> {
     match serde_json::from_str(trimmed(text)).ok()? {
         Value::Object(object) => Some(object),
@@ -187,7 +186,7 @@ pub(super) fn json(text: &str) -> Option<Object> {
     }
 }
 
-/// What of an answer cannot be understood, where that could be a no.
+/// Returns why an answer is invalid, if the invalid part could be a denial.
 fn unreadable(said: &Object) -> Option<String> {
     let shown = |value: &Value| clean(&value.to_string(), 60);
     match said.get("decision") {
@@ -221,7 +220,7 @@ fn decision(word: &str) -> Option<HookDecision> {
 
 fn read(hook: &Hook, said: &Object) -> Single {
     let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
-    // Other agents say it there.
+    // Claude Code puts the decision there.
     let theirs = |name: &str| said.get("hookSpecificOutput")?.get(name)?.as_str();
     let reason = text("reason").or_else(|| theirs("permissionDecisionReason"));
     let reason = clean(reason.unwrap_or_default(), TEXT);
@@ -256,7 +255,7 @@ fn read(hook: &Hook, said: &Object) -> Single {
     single
 }
 
-/// A text without controls, at most so many bytes.
+/// Removes control characters and truncates a text to `limit` bytes.
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let keep = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
     let mut clean: String = text.chars().filter(keep).collect();
@@ -432,7 +431,7 @@ pub(super) mod tests {
                 Some(HookDecision::Deny)
             );
         }
-        // More than an object is a text, as scripts know it.
+        // Text after the object makes the output plain text, as scripts expect.
         let more = interpret(&hook(false), &end(0, "{\"decision\":\"deny\"}\nmore", ""));
         assert_eq!(more.decision, Some(HookDecision::Allow));
         let said = interpret(&hook(false), &end(0, r#"{"continue":false}"#, ""));

@@ -1,5 +1,5 @@
-//! Hooks that stand by: one process for all of a session, a line of JSON for each
-//! event, a line of JSON as the answer.
+//! Long-running hooks: one process per session, which receives each event as a line of JSON and
+//! answers with a line of JSON.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ use tokio::process::{ChildStdin, ChildStdout};
 
 use super::result::{clean, json};
 
-/// So often one process is started in a session.
+/// Maximum number of times a process is started in a session.
 const MOST_STARTS: u32 = 5;
-/// Lines that are no answer to an event, before its answer.
+/// Maximum number of lines before the answer to an event.
 const MOST_SKIPPED: usize = 100;
-/// Bytes of the last complaint that are told.
+/// Maximum bytes of the end of stderr that are reported.
 const TAIL: usize = 300;
 
-/// The processes of a session's hooks.
+/// The long-running hook processes of a session.
 #[derive(Default)]
 pub(super) struct Standing {
     seats: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Seat>>>>,
@@ -33,21 +33,22 @@ struct Seat {
     events: u64,
 }
 
-/// A process that is talked to.
+/// A running hook process and its streams.
 struct Talk {
     served: StdioServer,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    /// What it complained last; read until it ends.
+    /// The end of its stderr; a task reads it until the process ends.
     tail: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Standing {
-    /// Tells the hook's process of an event and gives its answer, as if a command
-    /// had ended with it, and which lines before it were none. `start` starts the process where it does not run.
+    /// Sends an event to the hook's process. Returns its answer in the form of a finished command,
+    /// and the lines before it that were not answers. `start` starts the process if it is not
+    /// running.
     ///
     /// # Errors
-    /// It cannot be started, it ended, or it answers with too much.
+    /// Returns an error if the process cannot be started, ends, or writes too long an answer.
     pub(super) async fn ask(
         &self,
         hook: &Hook,
@@ -56,7 +57,7 @@ impl Standing {
         cancel: &CancellationToken,
     ) -> Result<(PipedOutput, Vec<String>), String> {
         let seat = self.seat(hook);
-        // One event at a time: answers come in order.
+        // One event at a time, so that answers arrive in order.
         let mut seat = tokio::select! {
             biased;
             () = cancel.cancelled() => return Ok((ended(false), Vec::new())),
@@ -76,7 +77,7 @@ impl Standing {
         input.insert("id".to_owned(), number.into());
         let mut line = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         line.push(b'\n');
-        // Out of its seat: whatever happens meanwhile, no half answer is left in it.
+        // The process is taken out, so that a cancelled call leaves no partial answer behind.
         let Some(mut talk) = seat.talk.take() else { return Ok((ended(false), Vec::new())) };
         let mut skipped = Vec::new();
         let answer = tokio::select! {
@@ -85,14 +86,14 @@ impl Standing {
             answer = talk.answer(&line, number, &mut skipped) => answer,
             () = tokio::time::sleep(hook.timeout) => Ok(ended(true)),
         };
-        // Dropped, it ends with all that it started.
+        // After a timeout or cancellation, the process is dropped, which ends it and its children.
         if matches!(&answer, Ok(end) if end.ending.is_some()) {
             seat.talk = Some(talk);
         }
         answer.map(|end| (end, skipped))
     }
 
-    /// Hooks that start the same share one process.
+    /// Returns the process slot of a hook. Hooks with the same command and settings share one.
     fn seat(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<Seat>> {
         let Hook { source, extension, command, env, sandbox, .. } = hook;
         let key = format!("{source:?} {extension:?} {sandbox} {env:?} {command}");
@@ -101,17 +102,17 @@ impl Standing {
     }
 }
 
-/// Why a line is no answer to the event of this number.
+/// Returns why a line is not the answer to the event with this number.
 fn no_answer(line: &[u8], number: u64) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
     let shown = || clean(text, TAIL);
-    // Many greet when they start, or print what they are about: a no that follows
-    // must count.
+    // Some programs print a greeting or diagnostics before they answer. A denial that follows must
+    // count.
     let Some(said) = json(text) else {
         return Some(format!("a line before its answer: {}", shown()));
     };
-    // Late words about an earlier event are none about this one.
+    // A late answer to an earlier event must not count for this one.
     let is_of_this = match said.get("id") {
         None | Some(Value::Null) => true,
         Some(Value::String(id)) => *id == number.to_string(),
@@ -120,7 +121,7 @@ fn no_answer(line: &[u8], number: u64) -> Option<String> {
     (!is_of_this).then(|| format!("an answer to another event: {}", shown()))
 }
 
-/// It was ended, and said nothing.
+/// The result of a process that was ended before it answered.
 fn ended(timed_out: bool) -> PipedOutput {
     PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
 }
@@ -151,7 +152,7 @@ impl Talk {
         number: u64,
         skipped: &mut Vec<String>,
     ) -> Result<PipedOutput, String> {
-        // One that reads nothing may answer all the same, or is found to be gone.
+        // A process that closed its stdin may still answer; otherwise reading fails.
         let _ = self.stdin.write_all(line).await;
         let _ = self.stdin.flush().await;
         loop {

@@ -1,4 +1,4 @@
-//! What hooks ran in a session and what they answered, for a person who wonders.
+//! Records which hooks ran in a session and what they answered, for debugging.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,37 +14,37 @@ use super::own::append;
 use super::result::{Single, clean};
 use crate::launch::{Launch, failure};
 
-/// The file, beside the session's other ones.
+/// Name of the trace file in the session's directory.
 pub(crate) const TRACE: &str = "hooks.jsonl";
-/// Bytes that are read of it.
+/// Maximum bytes that are read of the file.
 const MOST: u64 = 16 * 1024 * 1024;
-/// Bytes of a text in it.
+/// Maximum bytes of a text in the file.
 const TEXT: usize = 500;
 
 /// One run of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookTraced {
-    /// When it ended.
+    /// When the run ended.
     pub time: String,
-    /// What it heard of.
+    /// The event.
     pub event: String,
-    /// The tool, or the source.
+    /// The tool name or other subject of the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subject: String,
-    /// Its name, or its command.
+    /// Name or command of the hook.
     pub hook: String,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// `allow`, `ask`, `deny`, `stop`; empty: it had no say.
+    /// `allow`, `ask`, `deny`, or `stop`; empty if the hook made no decision.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
-    /// The reason, or what people were told.
+    /// The reason, or the message for the user.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
 impl HookTraced {
-    /// All of it but the time, in one line.
+    /// Formats the run without its time in one line.
     pub fn line(&self) -> String {
         let Self { event, subject, hook, duration_ms, answer, text, .. } = self;
         let of = if subject.is_empty() { String::new() } else { format!(" {subject}") };
@@ -57,7 +57,7 @@ impl HookTraced {
     }
 }
 
-/// The trace of a session.
+/// The trace file of a session.
 #[derive(Debug)]
 pub(super) struct Trace {
     path: Option<PathBuf>,
@@ -68,7 +68,7 @@ impl Trace {
         Self { path }
     }
 
-    /// Notes a run. What cannot be written is not noted.
+    /// Records a run. Write errors are ignored.
     pub(super) async fn note(&self, hook: &Hook, subject: &str, took: Duration, said: &Single) {
         let Some(path) = self.path.clone() else { return };
         let answer = match (&said.stop, said.decision) {
@@ -102,11 +102,11 @@ impl Trace {
 }
 
 impl Launch {
-    /// What hooks ran in a session of the project; without one in the last in
-    /// which some did. Blocking.
+    /// Returns the hook runs of a session of the project, or of the most recent session with hook
+    /// runs. Blocking.
     ///
     /// # Errors
-    /// None ran there.
+    /// Returns an error if no hook runs are recorded.
     pub fn hook_trace(&self, session: Option<&str>) -> Result<Vec<HookTraced>, Failure> {
         let directory = &self.options.directory;
         let path = match session {

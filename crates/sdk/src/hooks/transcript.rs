@@ -1,6 +1,6 @@
-//! The session so far in the form of Gemini CLI's records, for hooks that read it:
-//! a line of JSON for the head, then one for each message. Made of the journal,
-//! and only where hooks run: what is new is added before each of them.
+//! Writes the session in Gemini CLI's transcript format for hooks to read: one line of JSON for the
+//! header, then one per message. The transcript is derived from the journal and updated before
+//! hooks run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,50 +14,50 @@ use serde_json::{Value, json};
 use crate::export::Messages;
 use crate::gemini_mirror::record_name;
 
-/// The file's name in the folder of what a session keeps besides its journal.
+/// Name of the transcript file in the session's artifact directory.
 pub(crate) const TRANSCRIPT: &str = "transcript.jsonl";
 
-/// The file, and how far it is.
+/// The transcript file and its position in the journal.
 pub(super) struct Transcript {
-    /// Where hooks find it; the journal itself where nothing is kept.
+    /// Path that hooks receive. If no transcript is written, this is the journal.
     path: PathBuf,
     made: Option<Arc<Mutex<Making>>>,
 }
 
-/// Where a record is written.
+/// Where to write the transcript.
 pub(crate) enum Place {
-    /// In this file.
+    /// To this file.
     File(PathBuf),
-    /// In this directory, under the name that Gemini CLI gives it.
+    /// Into this directory, with the file name that Gemini CLI would use.
     Chats(PathBuf),
 }
 
-/// A record of Gemini CLI's that follows a journal.
+/// Converts a growing journal to Gemini CLI's transcript format.
 pub(crate) struct Making {
     journal: JournalTail,
     place: Place,
     messages: Messages,
-    /// Messages that were written.
+    /// Number of messages already written.
     written: usize,
-    /// The file of this process; one of an earlier process is replaced.
+    /// The file that this process created. It replaces the file of an earlier process.
     file: Option<File>,
 }
 
 impl Transcript {
-    /// `path`: where it is to be; `None`: it is not made.
+    /// `path` is the transcript file; with `None`, no transcript is written.
     pub(super) fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, made: None } };
         let making = Making::new(journal, keys, Place::File(path.clone()));
         Self { path, made: Some(Arc::new(Mutex::new(making))) }
     }
 
-    /// Where hooks find it.
+    /// Returns the path that hooks receive.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds what the session came to since. What cannot be written is left out:
-    /// most hooks do not read it.
+    /// Appends what is new in the journal. Errors are only logged, because most hooks do not read
+    /// the transcript.
     pub(super) async fn update(&self) {
         let Some(made) = self.made.clone() else { return };
         let adding = tokio::task::spawn_blocking(move || {
@@ -70,7 +70,7 @@ impl Transcript {
 }
 
 impl Making {
-    /// Nothing is written before the first [`update`](Self::update).
+    /// Writes nothing until the first [`update`](Self::update).
     pub(crate) fn new(journal: PathBuf, keys: Keys, place: Place) -> Self {
         let journal = JournalTail::new(journal, keys);
         Self { journal, place, messages: Messages::default(), written: 0, file: None }
@@ -80,7 +80,7 @@ impl Making {
     pub(crate) fn update(&mut self) -> io::Result<()> {
         let mut records = Vec::new();
         self.journal.lines(|line| {
-            // What does not parse is a record of a newer version.
+            // A record that does not parse comes from a newer version.
             records.extend(serde_json::from_slice(line));
             Ok(())
         })?;
@@ -91,7 +91,7 @@ impl Making {
                     session.session_id.as_str().clone_into(&mut self.messages.session);
                     let mut line = head(&session);
                     if let Place::Chats(chats) = &self.place {
-                        // Our own list of sessions leaves such a record out.
+                        // Parallax's own session list skips files with this key.
                         line[parallax_store::MIRROR_KEY] = true.into();
                         self.place = Place::File(chats.join(record_name(&session)));
                     }
@@ -114,8 +114,8 @@ impl Making {
         file.write_all(&out)
     }
 
-    /// A message is told when it is there, and once more when its calls have
-    /// their results, as Gemini CLI does.
+    /// Writes a message when it is complete, and again when its tool calls have results, as Gemini
+    /// CLI does.
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> io::Result<()> {
         let answered = self.messages.answering();
         self.messages(out)?;
@@ -129,7 +129,7 @@ impl Making {
         Ok(())
     }
 
-    /// Writes those that were not.
+    /// Writes the messages that were not written yet.
     fn messages(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         for message in self.messages.list.get(self.written..).unwrap_or_default() {
             push(out, &shaped(message))?;
@@ -139,7 +139,7 @@ impl Making {
         Ok(())
     }
 
-    /// Only the one whose calls are being answered is needed again.
+    /// Frees written messages. Only the one whose tool calls are pending is needed again.
     fn forget(&mut self) {
         let kept = self.messages.answering();
         for (at, message) in self.messages.list.iter_mut().enumerate().rev() {
@@ -164,8 +164,8 @@ pub(crate) fn head(session: &SessionHead) -> Value {
     })
 }
 
-/// A message as Gemini CLI writes one: an answer's text is a string, and a prompt
-/// is what was typed.
+/// Converts a message to Gemini CLI's form: the text of an answer is a string, and a prompt is the
+/// text as typed.
 pub(crate) fn shaped(message: &Value) -> Value {
     let mut message = message.clone();
     let Some(fields) = message.as_object_mut() else { return message };
@@ -193,7 +193,7 @@ fn create(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         parallax_exec::create_private_folder(folder)?;
     }
-    // The one of an earlier process goes; a link in its place is not followed.
+    // Replaces the file of an earlier process. A symbolic link is removed, not followed.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -237,7 +237,7 @@ mod tests {
             (&json!("user"), &json!([{"text": "go"}]))
         );
         assert_eq!((&lines[2]["type"], &lines[2]["content"]), (&json!("gemini"), &json!("look")));
-        // Half a line waits.
+        // An incomplete line is read later.
         std::fs::write(&journal, JOURNAL[..4].join("\n")).expect("written");
         assert_eq!(update().len(), 3);
         write(&JOURNAL);

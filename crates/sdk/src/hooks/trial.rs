@@ -1,4 +1,4 @@
-//! Running the hooks of an event by hand, to see what they answer.
+//! Runs the hooks of an event by hand, to see their answers.
 
 use parallax_exec::Processes;
 use parallax_protocol::event::Failure;
@@ -10,23 +10,23 @@ use super::Surroundings;
 use crate::launch::Launch;
 use crate::toolbox::shell_options;
 
-/// What hooks made of an event.
+/// Result of running hooks by hand.
 #[derive(Debug)]
 pub struct HookTrial {
-    /// The names of those that ran.
+    /// Names of the hooks that ran.
     pub ran: Vec<String>,
-    /// What they came to together.
+    /// Their merged outcome.
     pub outcome: HookOutcome,
-    /// What people should hear besides.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Launch {
-    /// Runs the hooks of an event that match, as a session would, with an input
-    /// of the person's. What they answer has no effect.
+    /// Runs the hooks that match an event, as a session would, with an input that the user
+    /// provides. Their answers have no effect.
     ///
     /// # Errors
-    /// Settings that cannot be used.
+    /// Returns an error if settings are invalid.
     pub async fn try_hooks(
         &self,
         event: HookEvent,

@@ -1,4 +1,4 @@
-//! The sandbox of commands around the programs of MCP servers.
+//! Runs MCP servers in the sandbox of commands.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,19 @@ use super::Roots;
 use crate::sandbox::quoted;
 use crate::versions::Versions;
 
-/// Confines programs as a command with the same words would be in the mode.
-/// Without `options` nothing can be confined. `versions` see to what they do to
-/// protected files.
+/// Returns a function that confines programs as the sandbox would confine a command with the same
+/// arguments in this mode. Without `options` nothing can be confined. `versions` protects files.
 pub(super) fn confine(
     options: Option<SandboxOptions>,
     mode: ApprovalMode,
     roots: Roots,
     versions: Option<Arc<Versions>>,
 ) -> Confine {
-    // In yolo protected files are free.
+    // Protected files may be changed in yolo mode.
     let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
     Arc::new(move |program, grants| {
         let mut options = options.clone().ok_or("this program confines no commands")?;
-        // It was asked for by name.
+        // The server's settings request the sandbox explicitly.
         options.enabled = true;
         let tier = enough(options.tier)?;
         let words = std::iter::once(&program.program).chain(&program.arguments);
@@ -50,7 +49,7 @@ pub(super) fn confine(
     })
 }
 
-/// Where servers run, and with which variables.
+/// The working directory and variables of servers.
 pub(super) struct Around {
     pub(super) directory: PathBuf,
     pub(super) variables: Vec<(OsString, OsString)>,
@@ -65,8 +64,8 @@ impl Around {
     }
 }
 
-/// Sees to it, each time that a confined server starts or is called, that it
-/// changes no protected file. In yolo they are free.
+/// Checks after each start and call of a confined server that it changed no protected file. In yolo
+/// mode, they may be changed.
 pub(super) fn watch(
     mode: ApprovalMode,
     versions: Option<Arc<Versions>>,
@@ -79,7 +78,7 @@ pub(super) fn watch(
         let watch = versions.watch()?.giving(given.file_system.write);
         let (server, hub) = (server.name.clone(), hub.clone());
         let end = move || {
-            // Nobody knows what it ran: it has leave for nothing.
+            // It is unknown what the server ran, so no change is permitted.
             let note = watch.end("").note()?;
             let text = format!("MCP server `{server}`: {note}");
             let done = ItemDone::Notice { level: Level::Warning, text: text.clone() };
@@ -90,7 +89,7 @@ pub(super) fn watch(
     }))
 }
 
-/// What the settings grant to a server, with the paths as they are on the disk.
+/// Returns the permissions that the settings grant to a server, with paths resolved.
 fn permissions(
     grants: &SandboxGrants,
     directory: &Path,
@@ -102,7 +101,7 @@ fn permissions(
             (Some(rest), Some(home)) => Path::new(home).join(rest),
             _ => directory.join(written),
         };
-        // One that is not there yet is taken as it is written.
+        // A path that does not exist yet is used as written.
         std::fs::canonicalize(&path).unwrap_or(path)
     };
     Permissions {
@@ -115,8 +114,8 @@ fn permissions(
     }
 }
 
-/// Whether this machine keeps a program's writes where they belong. A server
-/// that is to be confined does not start where it would not be.
+/// Checks that this machine can confine a program's writes. A server that requires a sandbox is not
+/// started otherwise.
 fn enough(asked: Tier) -> Result<Tier, String> {
     let support = Support::probe().map_err(|error| error.to_string())?;
     match asked.max(support.tier()) {

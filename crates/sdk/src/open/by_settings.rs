@@ -1,5 +1,5 @@
-//! What the settings say of a session that is opened: its folders, when its history
-//! is made shorter, what is kept, what answers may hold for.
+//! The parts of opening a session that depend on settings: workspace directories, compaction,
+//! checkpoints, and remembered approvals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
 
 impl Launch {
-    /// When the history is made shorter, by the settings.
+    /// Returns the compaction options of the settings.
     pub(super) fn room(&self, artifacts: &Path, id: &SessionId) -> CompactionOptions {
         let settings = &self.config.settings;
         let masking = "contextManagement.tools.outputMasking";
@@ -62,7 +62,7 @@ impl Launch {
         }
     }
 
-    /// Where old versions of files are kept, unless that is switched off.
+    /// Opens the checkpoint store, unless checkpoints are disabled.
     pub(super) fn versions(
         &self,
         id: &SessionId,
@@ -88,21 +88,23 @@ impl Launch {
         }
     }
 
-    /// The first wait after a broken stream; scripted servers shorten it.
+    /// Returns the delay before the first retry of a broken stream. Tests with scripted servers
+    /// shorten it.
     pub(super) fn retry_base(&self) -> Duration {
         let set = self.config.environment.get("PARALLAX_RETRY_BASE_MS");
         set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
     }
 
-    /// The workspace, where tools put what they keep, and what the person should
-    /// know of folders that the session had.
+    /// Returns the workspace, the directory for files that tools store, and warnings about
+    /// directories of the resumed session.
     pub(super) fn workspace(
         &self,
         resumed: &Resumed,
     ) -> Result<(Workspace, PathBuf, Vec<String>), Failure> {
         let settings = &self.config.settings;
         let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
-        // A settings file may name what another machine has; a flag is meant for this run.
+        // A directory in settings may exist only on another machine; a directory in a flag is meant
+        // for this run.
         let (mut additional, missing): (Vec<PathBuf>, Vec<PathBuf>) = settings
             .include_directories()
             .iter()
@@ -126,9 +128,9 @@ impl Launch {
             temp: artifacts.root().to_owned(),
             notes: self.homes().notes(&self.options.directory),
             readable: vec![self.config.homes.gemini.join("GEMINI.md")],
-            // The one file outside that the model may keep notes in.
+            // The only file outside the workspace in which the model may save memories.
             writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],
-            // Of the session's tools, none needs the key.
+            // No tool of the session needs the key.
             denied: vec![
                 parallax_config::credentials_file(&self.config.homes),
                 parallax_store::Keys::file(&self.config.homes.parallax),
@@ -146,7 +148,7 @@ impl Launch {
         Ok((workspace, artifacts.root().to_owned(), notices))
     }
 
-    /// How many requests the run may make.
+    /// Returns the maximum number of model requests of the run.
     pub(super) fn max_turns(&self) -> Option<u32> {
         let set = || self.config.settings.max_session_turns();
         let set = || set().map(|turns| u32::try_from(turns).unwrap_or(u32::MAX));

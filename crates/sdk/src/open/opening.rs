@@ -1,7 +1,8 @@
-//! The second half of the way to a session ([`Launch::prepare`] is the first). Each
-//! step gives what the later ones need; their order is the order in which things are
-//! known: what was said before tells the folders, the folders tell the tools, the
-//! tools tell what the model reads first.
+//! The second half of opening a session; [`Launch::prepare`] is the first.
+//!
+//! Each step returns what later steps need. The order follows the dependencies: the resumed session
+//! determines the directories, the directories determine the tools, and the tools determine the
+//! system prompt.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,30 +43,30 @@ use crate::toolbox::Toolbox;
 use crate::versions::Versions;
 use crate::{hooks, model, session_names, system, toolbox};
 
-/// Where the session works.
+/// The workspace of the session.
 struct Ground {
     workspace: Arc<Workspace>,
-    /// What the model has seen of files.
+    /// The file contents that the model has seen.
     seen: Arc<SeenFiles>,
-    /// The session's temporary folder.
+    /// The session's directory for temporary files.
     artifacts: PathBuf,
 }
 
-/// Who answers, and what that may cost.
+/// The model and its budget.
 struct Voice {
     model: Arc<dyn Model>,
-    /// The same, for requests beside the conversation: they are told and counted.
+    /// The same model for requests outside the conversation, which are reported and counted.
     metered: Arc<dyn Model>,
-    /// The model as asked for.
+    /// The requested model name.
     name: String,
     budget: Budget,
 }
 
-/// What the model can do, and what of it may happen.
+/// The tools of the session and the policy for them.
 struct Means {
     shell: ShellOptions,
     skills: Arc<SessionSkills>,
-    /// Where plans go.
+    /// Directory for plans.
     plans: PathBuf,
     toolbox: Toolbox,
     versions: Option<Arc<Versions>>,
@@ -75,7 +76,7 @@ struct Means {
 }
 
 impl Means {
-    /// The tools that are there from the beginning, with that for skills.
+    /// Returns the tools that exist from the beginning, including the skill tool.
     fn declared(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.toolbox.tools();
         tools.extend(self.skills.tool());
@@ -89,7 +90,7 @@ struct Told {
     memory: Gathered,
 }
 
-/// What joins the session while it runs.
+/// Sources of additional context, tools, and hooks while the session runs.
 struct Joined {
     found: Arc<FoundContext>,
     discovered: Option<Arc<Discovered>>,
@@ -97,27 +98,27 @@ struct Joined {
 }
 
 impl Launch {
-    /// Opens the session. Must run on a tokio runtime.
+    /// Opens the session. Must be called on a tokio runtime.
     ///
-    /// The reader tells everything that happens, from the beginning.
+    /// The returned reader emits all events from the beginning.
     ///
     /// # Errors
-    /// Missing credentials, a session that is not there, folders that cannot be
-    /// included.
+    /// Returns an error if credentials are missing, the session is not found, or a directory cannot
+    /// be included.
     pub fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
         let mut warnings = self.warnings.clone();
         self.may_open(&mut warnings)?;
         let resumed = history::open(&self)?;
         warnings.extend(resumed.notices.iter().cloned());
         let ground = self.ground(&resumed, &mut warnings)?;
-        // Before anybody can say anything.
+        // Must subscribe before anything emits events.
         let telemetry = self.telemetry(&resumed.id, &mut warnings);
         let observer = telemetry.clone().map(|telemetry| telemetry as Arc<dyn Observer>);
         let hub = EventBus::observed(observer.clone().into_iter().collect());
         let events = hub.subscribe();
         let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
         let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
-        // Before any context file is read: one may have been changed by a killed command.
+        // Must run before context files are read, because a killed command may have changed one.
         warnings.extend(means.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
         let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
         warnings.extend(memory.warnings.iter().cloned());
@@ -169,9 +170,9 @@ impl Launch {
         Ok((session, events))
     }
 
-    /// What forbids a session altogether, before anything is read of one or written:
-    /// commands that could not be confined, a key that is not to be had, a folder for
-    /// temporary files that is somebody else's.
+    /// Checks everything that prevents the session from opening, before anything is read or
+    /// written: an unavailable sandbox, a missing key, or a temporary directory that another user
+    /// owns.
     fn may_open(&self, warnings: &mut Vec<String>) -> Result<(), Failure> {
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
@@ -180,7 +181,7 @@ impl Launch {
         self.make_temporary()
     }
 
-    /// The folders: the session may bring some from before.
+    /// Creates the workspace. A resumed session may add directories.
     fn ground(&self, resumed: &Resumed, warnings: &mut Vec<String>) -> Result<Ground, Failure> {
         let (workspace, artifacts, notices) = self.workspace(resumed)?;
         warnings.extend(notices);
@@ -188,8 +189,8 @@ impl Launch {
         Ok(Ground { workspace: Arc::new(workspace), seen, artifacts })
     }
 
-    /// The model and the budget, of which the session may have spent some before. What
-    /// is wrong with credentials or a script shows here, before anything is started.
+    /// Creates the model and the budget, including what the resumed session has spent. Reports
+    /// invalid credentials or scripts before anything is started.
     fn voice(
         &self,
         resumed: &Resumed,
@@ -213,9 +214,9 @@ impl Launch {
         Ok(Voice { model, metered: Arc::new(metered), name, budget })
     }
 
-    /// Tools, agents and servers, and the rules over them. The rules come behind the
-    /// agents, which bring some, and before the servers, which are started here:
-    /// they take the longest.
+    /// Creates tools, subagents, MCP servers, and the policy engine. The policy comes after the
+    /// subagents, which add rules, and before the servers, which are started here because they take
+    /// longest.
     fn means(
         &mut self,
         id: &SessionId,
@@ -262,8 +263,8 @@ impl Launch {
         Ok(Means { shell, skills, plans, toolbox, versions, agents, judge, servers })
     }
 
-    /// What finds context, tools and orders while the session runs. Behind the servers
-    /// and the memory: it adds to both.
+    /// Creates the sources of context, tools, and hooks that act while the session runs. Comes
+    /// after the servers and the memory, because it adds to both.
     #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
     fn join(
         &self,
@@ -299,7 +300,7 @@ impl Launch {
         Ok(Joined { found, discovered, hooks })
     }
 
-    /// What the system prompt is made of: all that the steps before found.
+    /// Collects the inputs of the system prompt from the previous steps.
     fn material(
         &self,
         ground: &Ground,
@@ -325,7 +326,7 @@ impl Launch {
         })
     }
 
-    /// What reads `@path` in prompts.
+    /// Creates the expander of `@path` in prompts.
     fn expander(&self, ground: &Ground, means: &Means, joined: &Joined) -> Expander {
         let settings = &self.config.settings;
         Expander::new(&ground.workspace, &ground.seen, means.servers.clone())
@@ -337,7 +338,7 @@ impl Launch {
             })
     }
 
-    /// The custom commands. The judge is asked before one of them runs anything.
+    /// Loads the custom commands. The policy engine decides before a command runs anything.
     fn typed_commands(&self, ground: &Ground, means: &Means) -> Commands {
         self.commands(custom_commands::Surroundings {
             workspace: Arc::clone(&ground.workspace),
@@ -351,7 +352,7 @@ impl Launch {
         })
     }
 
-    /// Hands all of it to the engine: from here on the session takes orders.
+    /// Starts the engine; from here on the session accepts operations.
     #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
     fn start(
         &self,
@@ -423,7 +424,7 @@ impl Launch {
                 compactions: resumed.compactions,
                 pins: resumed.pins,
                 room: self.room(&ground.artifacts, &resumed.id),
-                // What an alias sets goes by its name, with each request.
+                // The parameters of an alias are added by name to each request.
                 generation: parallax_protocol::Object::new(),
                 max_turns: self.max_turns(),
                 budget,
@@ -446,8 +447,8 @@ impl Launch {
         )
     }
 
-    /// Whether a model is to name the session. A headless run would be over before
-    /// it has its name.
+    /// Returns whether the model should name the session. A headless run would end before it gets a
+    /// name.
     fn wants_name(&self, records: &[Record]) -> bool {
         let named = |record: &Record| matches!(record, Record::Name(_));
         self.options.interactive
@@ -455,7 +456,7 @@ impl Launch {
             && !records.iter().any(named)
     }
 
-    /// What the system prompt is told of the session's surroundings.
+    /// Returns the facts about the session's environment for the system prompt.
     fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> PromptFlags<'static> {
         PromptFlags {
             interactive: self.options.interactive,
@@ -466,8 +467,8 @@ impl Launch {
         }
     }
 
-    /// Lets old sessions of the project go, in the background; gives why not, where
-    /// the settings contradict themselves.
+    /// Removes old sessions of the project in the background. Returns a warning if the retention
+    /// settings contradict each other.
     fn clean_beside(&self, id: &SessionId) -> Option<String> {
         let (retention, warning) = self.retention();
         if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
@@ -480,7 +481,7 @@ impl Launch {
         warning
     }
 
-    /// `~/x` as people write it in settings and flags.
+    /// Expands a leading `~` in paths of settings and flags.
     pub(crate) fn expand_home(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), self.config.environment.get("HOME")) {
             (Ok(rest), Some(home)) => Path::new(home).join(rest),
@@ -493,7 +494,7 @@ impl Launch {
     }
 }
 
-/// Whether hooks listen for the session's end.
+/// Returns whether a hook listens for the end of the session.
 fn hears_end(hooks: Option<&Arc<dyn Hooks>>) -> bool {
     hooks.is_some_and(|hooks| hooks.listens(HookEvent::SessionEnd, false))
 }

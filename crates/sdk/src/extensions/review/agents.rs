@@ -1,4 +1,4 @@
-//! What the agents of an extension may do.
+//! Reviews the agents of an extension.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use parallax_config::agents::{Agent, AgentTier, agent_files, read_agent};
 use super::Review;
 use super::servers::servers;
 
-/// Adds a line for each agent and for each MCP server that one brings.
+/// Adds a line for each agent and for each MCP server of an agent.
 pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
     for file in agent_files(&folder.join("agents")) {
         match read_agent(&file, &AgentTier::User) {

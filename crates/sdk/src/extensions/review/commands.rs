@@ -1,4 +1,4 @@
-//! What the slash commands of an extension run on the person's machine.
+//! Reviews the shell commands in an extension's slash commands.
 
 use std::path::Path;
 

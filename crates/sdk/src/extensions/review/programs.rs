@@ -1,6 +1,6 @@
-//! The files of an extension that can run: scripts and programs that hooks,
-//! servers, skills and the model may start. What they do cannot be read off a
-//! line, so they are told apart by their content.
+//! Finds the executable files of an extension: scripts and programs that hooks, servers, skills,
+//! and the model may start. Their behavior cannot be summarized in a line, so versions are compared
+//! by content.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use std::path::Path;
 use parallax_config::extensions::{files_of, is_program, runs_by_name};
 use sha2::{Digest as _, Sha256};
 
-/// Names that are shown of many.
+/// Maximum number of names that are shown.
 const SHOWN: usize = 12;
 
-/// What programs begin with: a shebang, ELF, Mach-O, PE, a zip that Python runs.
+/// Magic bytes of programs: a shebang, ELF, Mach-O, PE, and a zip file that Python runs.
 const BEGINNINGS: &[&[u8]] = &[
     b"#!",
     b"\x7fELF",
@@ -26,11 +26,11 @@ const BEGINNINGS: &[&[u8]] = &[
     b"\0asm",
 ];
 
-/// The files that can run, with the hashes of them: by their name, by how they
-/// begin, by their mode, and those that the lines of the review name. Blocking.
+/// Returns the executable files with their hashes. A file counts as executable by its name, first
+/// bytes, or mode, or if a line of the review names it. Blocking.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// Returns an error if a file cannot be read.
 pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<String, String>> {
     let is_end = |char: char| char.is_whitespace() || "\"'`;|&()<>=,".contains(char);
     let words = || lines.iter().flat_map(|line| line.split(is_end));
@@ -60,13 +60,13 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
     Ok(found)
 }
 
-/// The line of a review that names them.
+/// Formats the line of the review that lists the programs.
 pub(super) fn listed(programs: &BTreeMap<String, String>) -> Option<String> {
     (!programs.is_empty())
         .then(|| format!("files that can run: {}", names(programs.keys().map(String::as_str))))
 }
 
-/// What of a newer version was not there, or was something else: a line each.
+/// Returns a line each for the programs that are new and those that changed.
 pub(super) fn changed(
     now: &BTreeMap<String, String>,
     before: &BTreeMap<String, String>,
@@ -93,7 +93,7 @@ fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// The hash of bytes, in hexadecimal digits.
+/// Returns the SHA-256 hash of bytes in hexadecimal.
 pub(super) fn hash(bytes: &[u8]) -> String {
     digits(&Sha256::digest(bytes))
 }
@@ -101,13 +101,13 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 fn digits(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// A file, its beginning read.
+/// An open file with its first bytes.
 struct Content {
     file: File,
     head: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What the MCP servers of an extension run, connect to and read.
+//! Reviews what the MCP servers of an extension run, connect to, and read.
 
 use parallax_config::mcp::is_refused;
 use parallax_protocol::Object;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Review;
 
-/// Adds a line for each server, of an agent where one brings it.
+/// Adds a line for each server. `agent` is the agent that brings the servers, if any.
 ///
 /// # Errors
-/// Why the extension may not be installed.
+/// Returns why the extension may not be installed.
 pub(super) fn servers(
     servers: &Object,
     agent: Option<&str>,
@@ -68,7 +68,7 @@ pub(super) fn servers(
     Ok(())
 }
 
-/// The variables of the person that texts name.
+/// Returns the names of the user's variables that the texts refer to.
 fn variables(value: &Value) -> Vec<String> {
     fn look(value: &Value, names: &mut Vec<String>) {
         match value {
