@@ -1,5 +1,4 @@
-//! The sub-agents of a session: definitions of all layers, and what one that is
-//! started works with.
+//! The subagents of a session: their definitions, and the tools and prompts they run with.
 
 mod agent_setting;
 mod built_in;
@@ -40,10 +39,10 @@ use crate::settings::SettingScope;
 use crate::skills;
 use crate::versions::Versions;
 
-/// Tools that only the session itself has: agents ask nobody and do not change the
-/// session's course. Who may start agents gets the tool for that from the engine.
+/// Tools that only the main agent has. Subagents cannot ask the user or change the mode of the
+/// session. The engine adds `invoke_agent` for those that may start subagents.
 const NOT_FOR_AGENTS: [&str; 7] = [
-    // Each has one of its own.
+    // Each subagent has its own.
     "complete_task",
     "invoke_agent",
     "update_topic",
@@ -53,12 +52,11 @@ const NOT_FOR_AGENTS: [&str; 7] = [
     parallax_mcp::SEARCH_TOOLS,
 ];
 
-/// The setting with changes of single agents.
+/// The setting with overrides for single agents.
 const OVERRIDES: &str = "agents.overrides";
 
 impl Launch {
-    /// The agents as their files are now, those that are switched off included.
-    /// Blocking.
+    /// Returns the agents of the current definition files, including disabled ones. Blocking.
     pub fn agents(&self) -> AgentSet {
         let config = &self.config;
         if !config.settings.flag("experimental.enableAgents") {
@@ -81,7 +79,7 @@ impl Launch {
         set
     }
 
-    /// Where definitions stand, the weakest first.
+    /// Returns the directories of definitions, lowest precedence first.
     fn agent_places(&self) -> Vec<AgentFolder> {
         let config = &self.config;
         let of_extensions = self.extensions().agent_folders().into_iter();
@@ -92,27 +90,27 @@ impl Launch {
         folders
     }
 
-    /// What tells the files of definitions from what they are after a change.
-    /// Blocking; a look at each.
+    /// Returns the state of the definition files, for detecting changes. Blocking: checks each
+    /// file.
     fn agent_stamp(&self) -> Stamp {
         let places = self.agent_places();
         stamp(places.iter().flat_map(|place| agent_files(&place.folder)))
     }
 
-    /// Lets an agent of the project count as it was read. Blocking.
+    /// Approves a project agent in its current form. Blocking.
     ///
     /// # Errors
-    /// The file that remembers it cannot be used or written.
+    /// Returns an error if the file of approvals cannot be read or written.
     pub fn acknowledge_agent(&self, agent: &Agent) -> Result<(), Failure> {
         acknowledge(&self.config.homes, &self.config.project, agent)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Changes a setting of an agent (`agents.overrides`), or takes the change
-    /// back. Gives the file. Blocking.
+    /// Changes or resets an agent's setting (`agents.overrides`). Returns the settings file.
+    /// Blocking.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn set_agent(
         &self,
         name: &str,
@@ -137,8 +135,8 @@ impl Launch {
         self.set_setting(scope, OVERRIDES, Some(&Value::Object(overrides)))
     }
 
-    /// The agents of a session, with what people should hear; `None` when there
-    /// are to be none. Blocking.
+    /// Returns the agents of a session with warnings for the user, or `None` if agents are
+    /// disabled. Blocking.
     pub(crate) fn session_agents(
         &self,
         workspace: &Arc<Workspace>,
@@ -153,7 +151,7 @@ impl Launch {
         }
         let set = self.agents();
         let mut warnings = set.warnings.summary("parallax agents list");
-        // In the terminal the face says it in its own words.
+        // The terminal interface reports this itself.
         if !self.options.interactive {
             warnings.extend(unacknowledged(&set));
         }
@@ -176,7 +174,7 @@ impl Launch {
     }
 }
 
-/// What people should hear of agents that do not count, where nobody can be asked.
+/// Returns a warning about project agents that are not approved, for sessions without a user.
 fn unacknowledged(set: &AgentSet) -> Option<String> {
     let names: Vec<String> =
         set.unacknowledged.iter().map(|agent| format!("`{}`", agent.name)).collect();
@@ -190,8 +188,7 @@ fn unacknowledged(set: &AgentSet) -> Option<String> {
     })
 }
 
-/// What people should hear after a change: which agents are others now, whom nobody
-/// agreed to yet, and what is wrong now.
+/// Returns the notices after a reload: changed agents, agents that need approval, and new problems.
 fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     let on = |set: &AgentSet| -> Vec<(String, Agent)> {
         let on = set.agents.iter().filter(|agent| !agent.disabled);
@@ -216,8 +213,8 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     line.into_iter().chain(wrong).collect()
 }
 
-/// Servers of agents whose tools do not ask: the agent, and its server. What is
-/// the project's or an extension's cannot say that of its own.
+/// Returns the agents and their MCP servers whose tools need no approval. Agents of projects and
+/// extensions cannot claim this.
 pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
     let own = set.agents.iter().filter(|agent| agent.tier == AgentTier::User);
     own.flat_map(|agent| {
@@ -230,12 +227,12 @@ pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
     .collect()
 }
 
-/// The rules that agents bring.
+/// Returns the policy rules of agents.
 pub(crate) fn rules(set: &AgentSet) -> Vec<RuleFile> {
     set.agents.iter().filter_map(Agent::rule_file).collect()
 }
 
-/// Leaves out agents whose rules are not those that the session judges by.
+/// Removes agents whose rules differ from those that the session's policy was built from.
 fn keep_judged(set: &mut AgentSet, judged: &[RuleFile]) {
     let AgentSet { agents, warnings, .. } = set;
     agents.retain(|agent| {
@@ -257,23 +254,23 @@ pub struct SessionAgents {
     workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
     processes: Processes,
-    /// For servers of theirs that are to be confined.
+    /// For MCP servers of agents that run in the sandbox.
     sandbox: Option<SandboxOptions>,
     versions: Option<Arc<Versions>>,
-    /// Where their work is written down; `None`: nowhere.
+    /// Journals of subagents; `None` if they are not recorded.
     journals: Option<Journals>,
     /// The rules of agents when the session began.
     judged: Vec<RuleFile>,
-    /// What the files were when they were read last.
+    /// State of the definition files at the last reload.
     stamp: Mutex<Stamp>,
     state: RwLock<State>,
 }
 
 struct State {
     set: Arc<AgentSet>,
-    /// Those that can be started.
+    /// The agents that can be started.
     definitions: Vec<Arc<AgentDefinition>>,
-    /// What the system prompt says of them.
+    /// Section of the system prompt about the agents.
     section: Arc<str>,
 }
 
@@ -291,16 +288,15 @@ impl SessionAgents {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All agents, those that are switched off included, and what is wrong with
-    /// their files.
+    /// Returns all agents, including disabled ones, and the problems of their files.
     pub fn set(&self) -> Arc<AgentSet> {
         Arc::clone(&self.state().set)
     }
 
-    /// Reads settings and files anew. Blocking.
+    /// Reloads settings and definition files. Blocking.
     ///
     /// # Errors
-    /// Settings that cannot be used.
+    /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
         let mut set = self.launch.reread()?.agents();
         keep_judged(&mut set, &self.judged);
@@ -310,20 +306,20 @@ impl SessionAgents {
         Ok(set)
     }
 
-    /// Switches one on or off in the user's settings and reads all anew. Gives
-    /// the file too. Blocking.
+    /// Enables or disables an agent in the user's settings and reloads. Also returns the settings
+    /// file. Blocking.
     ///
     /// # Errors
-    /// No such agent, a file that cannot be written.
+    /// Returns an error if the agent is not found or the file cannot be written.
     pub fn switch(&self, name: &str, on: bool) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
         self.change(name, AgentSetting::Enabled, Some(Value::Bool(on)))
     }
 
-    /// Changes a setting of one in the user's settings, or takes the change back,
-    /// and reads all anew. Gives the file too. Blocking.
+    /// Changes or resets an agent's setting in the user's settings and reloads. Also returns the
+    /// settings file. Blocking.
     ///
     /// # Errors
-    /// No such agent, a file that cannot be written.
+    /// Returns an error if the agent is not found or the file cannot be written.
     pub fn change(
         &self,
         name: &str,
@@ -338,33 +334,32 @@ impl SessionAgents {
         Ok((file, self.reload()?))
     }
 
-    /// Lets an agent of the project count as it was read, and reads all anew.
-    /// Blocking.
+    /// Approves a project agent in its current form and reloads. Blocking.
     ///
     /// # Errors
-    /// The file that remembers it cannot be used or written.
+    /// Returns an error if the file of approvals cannot be read or written.
     pub fn acknowledge(&self, agent: &Agent) -> Result<Arc<AgentSet>, Failure> {
         self.launch.acknowledge_agent(agent)?;
         self.reload()
     }
 
-    /// Whether an agent of that name can be started.
+    /// Returns whether an agent with this name can be started.
     pub fn has(&self, name: &str) -> bool {
         self.state().definitions.iter().any(|agent| agent.name == name)
     }
 
-    /// The names of all that can be started.
+    /// Returns the names of all agents that can be started.
     pub(crate) fn names(&self) -> Vec<String> {
         self.state().definitions.iter().map(|agent| agent.name.clone()).collect()
     }
 
-    /// What the system prompt says of them; empty without any.
+    /// Returns the section of the system prompt about the agents; empty if there are none.
     pub(crate) fn section(&self) -> Arc<str> {
         Arc::clone(&self.state().section)
     }
 }
 
-/// Fills the variables of its extension in: all in what starts programs, no
+/// Fills in the variables of the agent's extension: all of them where programs are started, no
 /// secrets in what the model reads.
 fn fill_in(agent: &mut Agent, variables: &ExtensionVariables) {
     agent.description = variables.fill_shown(&agent.description);
@@ -385,15 +380,15 @@ fn definition(agent: &Agent) -> AgentDefinition {
     }
 }
 
-/// Whether the agent has a tool, by any of its names.
+/// Returns whether the agent may use a tool under any of its names.
 fn has_tool(agent: &Agent, tool: &dyn Tool) -> bool {
     let spec = tool.spec();
     !NOT_FOR_AGENTS.contains(&spec.name.as_str())
         && std::iter::once(&spec.name).chain(&spec.aliases).any(|name| agent.may_use(name))
 }
 
-/// What people should hear of names in `tools` that no tool has. Those of MCP
-/// servers come and go.
+/// Returns a warning about unknown names in `tools`. Tools of MCP servers are not checked, because
+/// they come and go.
 fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
     let known = |name: &str| {
         let has = |tool: &Arc<dyn Tool>| {
@@ -406,7 +401,7 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
             || name.ends_with("_mcp_resource")
             || name.ends_with("_mcp_resources")
             || of_agents.contains(&name)
-            // It comes with what it hands on to.
+            // Added by the engine for agents that may start subagents.
             || (name == "invoke_agent" && agent.max_depth > 1)
             || tools.iter().any(has)
     };
@@ -470,13 +465,13 @@ impl Agents for SessionAgents {
     ) -> AgentKit {
         let set = self.set();
         let found = set.agents.iter().find(|known| known.name == agent.name);
-        // It was listed a moment ago; with its file gone it has no tools.
+        // The definition was removed after it was listed.
         let Some(found) = found else {
             let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(CompleteTask::new(None, result))];
             let (preface, problems, close) = (None, Vec::new(), None);
             return AgentKit { tools, system: Arc::from(""), preface, problems, close };
         };
-        // Declared to nobody else: who lists it has it.
+        // Only for agents that list it.
         let many = ReadManyFiles::new(
             Arc::clone(&self.workspace),
             Arc::clone(&self.seen),
@@ -487,14 +482,14 @@ impl Agents for SessionAgents {
         let listed = tools.declared.into_iter().chain(many);
         let tools = SessionTools { declared: listed.collect(), ..tools };
         let unknown = unknown_tools(found, &tools.declared);
-        // Tools that must be looked for come by name: what a search declares, it
-        // declares for the session.
+        // Deferred tools must be listed by name, because a tool search would declare them for the
+        // whole session.
         let named = tools.deferred.into_iter().filter(|_| found.tools.is_some());
         let mut tools: Vec<Arc<dyn Tool>> = (tools.declared.into_iter().chain(named))
             .filter(|tool| has_tool(found, tool.as_ref()))
             .collect();
         let docs = GetInternalDocs::new(internal_docs::PAGES);
-        // Only who asks for it by name needs the program's own pages.
+        // Only for agents that list it by name.
         if found.tools.is_some() && has_tool(found, &docs) {
             tools.push(Arc::new(docs));
         }
@@ -510,7 +505,7 @@ impl Agents for SessionAgents {
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
             let (own, failed) = runtime.block_on(servers::tools_of(&servers));
-            // Its servers' own tools are its own; those for resources it must list.
+            // The agent may use all tools of its own servers, but must list the resource tools.
             let resources = ["list_mcp_resources", "read_mcp_resource"];
             let is_there =
                 |tool: &dyn Tool| tools.iter().any(|known| known.spec().name == tool.spec().name);

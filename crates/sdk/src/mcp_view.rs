@@ -1,4 +1,4 @@
-//! The MCP servers of an open session as a face shows and steers them.
+//! The MCP servers of an open session, for display and control by a front end.
 
 use std::sync::Arc;
 
@@ -14,74 +14,74 @@ pub use parallax_mcp::{Answer, Asker, Question, WantedSignIn};
 use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
-/// The servers of a session. Cheap to clone.
+/// The MCP servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct McpView {
     servers: Servers,
     launch: Launch,
 }
 
-/// How a server stands, in three words.
+/// Simplified status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum McpState {
     /// Its tools can be called.
     Ready,
-    /// It is on its way.
+    /// It is starting.
     Starting,
-    /// It should be there and is not.
+    /// It should be running but is not.
     Down,
-    /// It may not run.
+    /// It is not allowed to run.
     Off,
 }
 
-/// Something that a server offers.
+/// A tool, prompt, or resource of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpItem {
-    /// Its name or address.
+    /// Its name or URI.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
-    /// JSON Schema of its arguments; null where there is none.
+    /// JSON Schema of its arguments; null if it has none.
     pub schema: Value,
 }
 
-/// A server as a list shows it.
+/// A server in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpRow {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// How it stands.
+    /// Its simplified status.
     pub state: McpState,
-    /// The same in words.
+    /// Its status in words.
     pub status: &'static str,
-    /// The extension that brings it.
+    /// The extension that provides it.
     pub extension: Option<String>,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// `stdio`, `http` or `sse`.
+    /// `stdio`, `http`, or `sse`.
     pub kind: &'static str,
-    /// Its command line or address.
+    /// Its command line or URL.
     pub target: String,
-    /// Its own name and version.
+    /// The name and version that it reports.
     pub implementation: String,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
-    /// How long its start took, in milliseconds.
+    /// Duration of its start in milliseconds.
     pub handshake: Option<u128>,
-    /// The last line that it wrote on standard error.
+    /// Its last line on stderr.
     pub last_words: String,
-    /// What people should know of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What it offers.
+    /// Its tools.
     pub tools: Vec<McpItem>,
-    /// Texts of it that are commands here.
+    /// Its prompts, which are slash commands.
     pub prompts: Vec<McpItem>,
-    /// What can be named with `@server:uri`.
+    /// Its resources, which can be referenced as `@server:uri`.
     pub resources: Vec<McpItem>,
 }
 
 impl OpenSession {
-    /// The MCP servers for a face, when there are any.
+    /// Returns the view of the MCP servers, if there are any.
     pub fn mcp_view(&self) -> Option<McpView> {
         let servers = self.mcp()?.clone();
         Some(McpView { servers, launch: self.launch.clone() })
@@ -89,7 +89,7 @@ impl OpenSession {
 }
 
 impl Launch {
-    /// The same launch, with somebody whom MCP servers can ask.
+    /// Sets who answers elicitation requests of MCP servers.
     #[must_use]
     pub fn asked_by(mut self, asker: Arc<dyn Asker>) -> Self {
         self.asker = Some(asker);
@@ -98,41 +98,41 @@ impl Launch {
 }
 
 impl McpView {
-    /// All servers, and what they offer.
+    /// Returns all servers with their tools, prompts, and resources.
     pub fn rows(&self) -> Vec<McpRow> {
         self.servers.status().into_iter().map(row).collect()
     }
 
-    /// Servers that were never seen and are still starting: a request now goes
-    /// without their tools.
+    /// Returns the servers that are still starting and whose tools are not known from earlier. A
+    /// request sent now lacks their tools.
     pub fn starting(&self) -> Vec<String> {
         self.servers.starting()
     }
 
-    /// Resources of all servers: `server:uri`, and what each is.
+    /// Returns the resources of all servers as `server:uri` with descriptions.
     pub fn resources(&self) -> Vec<(String, String)> {
         self.servers.resources()
     }
 
-    /// Servers that want a sign-in, each once: whoever asks tells the person.
+    /// Returns the servers that require authentication. Each is returned once; the caller notifies
+    /// the user.
     pub fn sign_ins(&self) -> Vec<WantedSignIn> {
         self.servers.sign_ins()
     }
 
-    /// Ends all connections and opens them again. Blocking; on a blocking thread
-    /// of a runtime.
+    /// Restarts all connections. Blocking; must be called on a blocking thread of a runtime.
     ///
     /// # Errors
-    /// Outside of a runtime.
+    /// Returns an error if called outside a runtime.
     pub fn reload(&self) -> Result<(), Failure> {
         block(self.servers.reload())
     }
 
-    /// Switches a server: for the session, or also for later ones. Blocking; on
-    /// a blocking thread of a runtime.
+    /// Enables or disables a server for the session only, or for later sessions too. Blocking; must
+    /// be called on a blocking thread of a runtime.
     ///
     /// # Errors
-    /// There is none of that name, it must stay out, or the file cannot be
+    /// Returns an error if the server is not found or may not run, or if the file cannot be
     /// written.
     pub fn switch(&self, name: &str, on: bool, session: bool) -> Result<String, Failure> {
         let name = self.name_of(name)?;
@@ -146,11 +146,11 @@ impl McpView {
         Ok(name)
     }
 
-    /// Signs in to a server with the browser, then connects. `show` is given the
-    /// address. Blocking; on a blocking thread of a runtime.
+    /// Authenticates to a server with the browser and connects. `show` receives the URL. Blocking;
+    /// must be called on a blocking thread of a runtime.
     ///
     /// # Errors
-    /// There is none of that name, or the sign-in failed.
+    /// Returns an error if the server is not found or authentication fails.
     pub fn sign_in(
         &self,
         name: &str,
@@ -172,7 +172,7 @@ impl McpView {
         Ok(name)
     }
 
-    /// Servers that want a sign-in, for a command that names none.
+    /// Returns all servers that require authentication.
     pub fn unsigned(&self) -> Vec<String> {
         let status = self.servers.status().into_iter();
         status
@@ -192,30 +192,28 @@ impl McpView {
             .ok_or_else(|| refused(format!("there is no MCP server `{name}`")))
     }
 
-    /// Waits until a server offers something else; `None` when the session is
-    /// over. Keeps nothing of the session alive.
+    /// Returns a stream of changes. It ends with the session and does not keep it alive.
     pub fn news(&self) -> McpNews {
         McpNews { news: self.servers.news() }
     }
 }
 
-/// What servers offer and want now.
+/// The current resources and authentication requests of the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpOffer {
-    /// Resources of all servers: `server:uri`, and what each is.
+    /// Resources of all servers as `server:uri` with descriptions.
     pub resources: Vec<(String, String)>,
-    /// Servers that want a sign-in, of which the person was not told yet.
+    /// Servers that require authentication and were not reported yet.
     pub sign_ins: Vec<WantedSignIn>,
 }
 
-/// News of what servers offer.
+/// Waits for changes of what servers offer.
 pub struct McpNews {
     news: parallax_mcp::News,
 }
 
 impl McpNews {
-    /// What they offer, when something is another than before; `None` when the
-    /// servers are gone.
+    /// Waits for the next change. Returns `None` when the servers are gone.
     pub async fn next(&mut self) -> Option<McpOffer> {
         let servers = self.news.next().await?;
         Some(McpOffer { resources: servers.resources(), sign_ins: servers.sign_ins() })
@@ -265,7 +263,7 @@ fn row(status: parallax_mcp::ServerStatus) -> McpRow {
     }
 }
 
-/// Shows the address to the person, and to their browser.
+/// Shows the URL to the user and opens their browser.
 struct Browser {
     show: Arc<dyn Fn(&str) + Send + Sync>,
     opens: bool,
@@ -284,7 +282,7 @@ impl SignIn for Browser {
     }
 }
 
-/// Waits on a thread that may.
+/// Blocks on a future, on a thread where blocking is allowed.
 fn block<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;

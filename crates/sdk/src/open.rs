@@ -194,7 +194,7 @@ impl OpenSession {
         let clearing = tokio::task::spawn_blocking(move || {
             encrypted_sessions::clear_elsewhere(&homes, &directory, &id);
         });
-        // If clearing failed, the memory is cleared when the user logs out.
+        // If this fails, the files are in memory and disappear when the user logs out.
         drop(clearing.await);
         notes.extend(replaced);
         let Some(versions) = self.versions else { return notes };

@@ -1,5 +1,4 @@
-//! What happened in a session, told from the records of its journal: for faces
-//! that show a resumed session, for previews and for exports.
+//! Converts journal records to displayable items, for resumed sessions, previews, and exports.
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView, Role};
@@ -10,87 +9,84 @@ use serde_json::Value;
 
 use crate::expand::read_names;
 
-/// One thing that happened.
+/// One item of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PastItem {
-    /// A prompt of the person.
+    /// A prompt of the user.
     User {
-        /// What was typed.
+        /// The text as typed.
         text: String,
-        /// How many contents came before: what a rewind to before this prompt
-        /// keeps ([`crate::SessionChoice::Rewind`]).
+        /// Number of contents before it, which a rewind to before this prompt keeps
+        /// ([`crate::SessionChoice::Rewind`]).
         before: usize,
-        /// Its number: its place among the prompts that stand, from 1.
+        /// Number of the prompt among the remaining prompts, from 1.
         turn: u64,
-        /// When, RFC 3339; empty where the record does not say.
+        /// Time in RFC 3339 format; empty if unknown.
         time: String,
-        /// The files that were read for it.
+        /// Files that were read for the prompt.
         read: Vec<String>,
     },
-    /// What the person said while the model worked.
+    /// A message that the user sent while the model was working.
     Steer {
-        /// What was said.
+        /// The text.
         text: String,
     },
-    /// A command that the person ran (`!`).
+    /// A shell command that the user ran (`!`).
     Shell {
         /// The command.
         command: String,
-        /// What the model read of its output.
+        /// The output as the model received it.
         output: String,
-        /// Its exit code, where it ended by itself.
+        /// The exit code, unless it was ended by a signal.
         code: Option<i32>,
     },
     /// A thought summary.
     Thought {
-        /// Its text.
+        /// The text.
         text: String,
     },
     /// An answer of the model.
     Text {
-        /// Its text.
+        /// The text.
         text: String,
-        /// Whether it was cut off.
+        /// Whether the answer was cut off.
         partial: bool,
     },
-    /// A call, with what it came to.
+    /// A tool call and its result.
     Tool {
-        /// The tool's name as the model used it.
+        /// The tool name as the model used it.
         name: String,
         /// The arguments.
         args: Object,
-        /// `success`, `error` or `cancelled`; `None`: the journal ends before its
-        /// result.
+        /// `success`, `error`, or `cancelled`; `None` if the journal ends before the result.
         status: Option<String>,
-        /// What a person saw ([`parallax_protocol::tool::Display`] as JSON), where
-        /// that was kept.
+        /// The displayed result ([`parallax_protocol::tool::Display`] as JSON), if it was stored.
         display: Option<Value>,
-        /// What the model read.
+        /// The result as the model received it.
         output: String,
-        /// What a person was told beside that, where it was kept.
+        /// Further details shown to the user, if they were stored.
         told: Option<Box<CallTold>>,
     },
-    /// A picture that came with what stands before it.
+    /// An image that belongs to the preceding item.
     Image(Image),
-    /// A turn ended otherwise than with an answer.
+    /// A turn that ended without an answer.
     Ended {
-        /// Why ([`Record::TurnEnd`]).
+        /// The reason ([`Record::TurnEnd`]).
         reason: String,
-        /// What the person was told of it.
+        /// The details shown to the user.
         detail: Option<String>,
     },
 }
 
-/// The items of records, oldest first. Calls get their results, wherever those
-/// stand. Costs a parse of each content: take what is to be shown with
-/// [`recent`] where a session is long.
+/// Returns the items of records, oldest first, with the results of tool calls filled in. Parses
+/// every content; use [`recent`] for long sessions.
 pub fn items(records: &[Record]) -> Vec<PastItem> {
     let mut teller = Teller::default();
     records.iter().for_each(|record| teller.record(record));
     teller.items
 }
 
-/// An answer of the model: where its items begin, and what it cost.
+/// An answer of the model: the index of its first item, and its usage.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) first: usize,
@@ -98,14 +94,14 @@ pub(crate) struct Answer {
     pub(crate) usage: Usage,
 }
 
-/// The items of records, and the answers that they are of.
+/// Returns the items of records, and the answers they belong to.
 pub(crate) fn items_and_answers(records: &[Record]) -> (Vec<PastItem>, Vec<Answer>) {
     let mut teller = Teller::default();
     records.iter().for_each(|record| teller.record(record));
     (teller.items, teller.answers)
 }
 
-/// The items of the last `prompts` prompts, and how many prompts came before.
+/// Returns the items of the last `prompts` prompts, and the number of earlier prompts.
 pub fn recent(records: &[Record], prompts: usize) -> (Vec<PastItem>, usize) {
     let is_prompt = |record: &Record| matches!(record, Record::Content(c) if is_prompt(c));
     let total = records.iter().filter(|record| is_prompt(record)).count();
@@ -125,8 +121,8 @@ pub fn recent(records: &[Record], prompts: usize) -> (Vec<PastItem>, usize) {
     (teller.items, skipped)
 }
 
-/// Whether a person said it. Contents that other programs recorded have no text
-/// as typed.
+/// Returns whether the content is a prompt of the user. Contents recorded by other programs have no
+/// typed text.
 fn is_prompt(record: &ContentRecord) -> bool {
     let answers = || record.wire.json().contains("\"functionResponse\"");
     !record.synthetic
@@ -140,14 +136,14 @@ struct Teller {
     answers: Vec<Answer>,
     contents: usize,
     turn: u64,
-    /// Where the calls of the last model content stand.
+    /// Item indexes of the tool calls in the last model content.
     open: Vec<usize>,
-    /// Whether a prompt of the turn is there.
+    /// Whether the turn has a prompt.
     is_prompted: bool,
 }
 
 impl Teller {
-    /// Passes over a record.
+    /// Counts a record without converting it.
     fn count(&mut self, record: &Record) {
         match record {
             Record::Content(content) => {
@@ -241,7 +237,7 @@ impl Teller {
         self.items.extend(Image::among(&content.parts, None).into_iter().map(PastItem::Image));
     }
 
-    /// The pictures of a content, if it has any.
+    /// Adds the images of a content.
     fn images(&mut self, record: &ContentRecord, name: Option<&str>) {
         if record.wire.json().contains("\"inlineData\"")
             && let Ok(content) = record.wire.open()
@@ -257,7 +253,7 @@ impl Teller {
         text.clear();
     }
 
-    /// Results as records of their own.
+    /// Adds a tool result that has its own record.
     fn result(&mut self, result: &ResultRecord) {
         let parts: Vec<Part> = serde_json::from_str(result.wire.get()).unwrap_or_default();
         let Some(PastItem::Tool { status, display, output, told, .. }) =
@@ -276,7 +272,7 @@ impl Teller {
         }
     }
 
-    /// Results as a content, in the order of the calls.
+    /// Adds tool results that are part of a content, in the order of the calls.
     fn responses(&mut self, parts: &[Part]) {
         let responses = parts.iter().filter_map(output_of);
         for (at, (text, failed)) in self.open.iter().zip(responses) {
@@ -288,8 +284,7 @@ impl Teller {
     }
 }
 
-/// What a command of the person's printed and its exit code, of the words that
-/// the model reads of it.
+/// Extracts the output and the exit code of a user's shell command from the text for the model.
 fn read_report(report: &str) -> (String, Option<i32>) {
     const RESULT: &str = "following result:\n```\n";
     let result = report.find(RESULT).and_then(|at| report.get(at + RESULT.len()..));
@@ -308,7 +303,7 @@ fn read_report(report: &str) -> (String, Option<i32>) {
     (output, ended.then_some(0))
 }
 
-/// What the person said while a round of calls ran.
+/// Returns the user's messages sent during a step.
 fn said(round: &RoundRecord) -> Vec<String> {
     if let Some(said) = &round.said {
         return said.clone();
@@ -332,14 +327,14 @@ fn text_of(record: &ContentRecord) -> String {
     text
 }
 
-/// What the model read of a response, and whether it was a failure.
+/// Returns the text that the model received of a function response, and whether it was an error.
 fn output_of(part: &Part) -> Option<(String, bool)> {
     let PartView::Response(response) = part.view() else { return None };
     let object = response.response.and_then(Value::as_object)?;
     let failed = object.get("error");
     let value = failed.or_else(|| object.get("output"));
     let text = match value {
-        // The mark of what comes from outside is for the model.
+        // The marker for untrusted content is meant for the model only.
         Some(Value::String(text)) => text
             .strip_prefix("<untrusted_context>\n")
             .and_then(|text| text.strip_suffix("\n</untrusted_context>"))

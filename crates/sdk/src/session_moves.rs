@@ -1,4 +1,5 @@
-//! Sessions of all projects: found, shown, copied, brought in and moved.
+//! Operations on stored sessions of all projects: finding, showing, exporting, copying, importing,
+//! and moving.
 
 use std::path::{Path, PathBuf};
 
@@ -19,41 +20,41 @@ fn input(message: impl std::fmt::Display) -> Failure {
     failure(FailureKind::Input, message.to_string())
 }
 
-/// A session that was made of another one or of a file.
+/// A session that was created from another session or from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// Its journal.
+    /// Path of its journal.
     pub path: PathBuf,
-    /// How many contents it begins with.
+    /// Number of contents it starts with.
     pub contents: usize,
-    /// What was left out or put right.
+    /// What was skipped or repaired.
     pub notices: Vec<String>,
 }
 
-/// What a move did.
+/// Result of a move.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// The sessions with their new files.
+    /// The moved sessions with their new files.
     pub sessions: Vec<(String, PathBuf)>,
-    /// Sessions that stay, each with the reason.
+    /// The sessions that were not moved, each with the reason.
     pub kept: Vec<(String, String)>,
-    /// Saved conversations and the input history.
+    /// Number of moved saved conversations and input history files.
     pub other_files: usize,
 }
 
-/// What an export of all sessions wrote.
+/// Result of exporting all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// The files.
+    /// The written files.
     pub files: Vec<PathBuf>,
-    /// Sessions that could not be read, each with the reason.
+    /// The sessions that could not be read, each with the reason.
     pub failed: Vec<(String, String)>,
 }
 
-/// The directory of a project in an export: its name, with a number where another
-/// project has the name.
+/// Returns the directory name of a project in an export: the project's name, with a number if
+/// another project has the same name.
 fn project_name(names: &mut Vec<(PathBuf, String)>, project: &Path) -> String {
     if let Some((_, name)) = names.iter().find(|(known, _)| known == project) {
         return name.clone();
@@ -67,17 +68,16 @@ fn project_name(names: &mut Vec<(PathBuf, String)>, project: &Path) -> String {
 }
 
 impl Launch {
-    /// The sessions of all projects, oldest first. Blocking.
+    /// Returns the sessions of all projects, oldest first. Blocking.
     pub fn all_sessions(&self) -> Vec<SessionEntry> {
         parallax_store::list_all(&self.homes())
     }
 
-    /// A session of this project (`latest`, a number, an id or the beginning of
-    /// one), or one of another project by its id or the beginning of it.
-    /// Blocking.
+    /// Returns a session of this project (`latest`, a number, an id, or an id prefix), or one of
+    /// another project by id or id prefix. Blocking.
     ///
     /// # Errors
-    /// When none or several fit.
+    /// Returns an error if no session or several sessions match.
     pub fn any_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         let here = parallax_store::find(&self.homes(), &self.options.directory, selector);
         let missing = match here {
@@ -108,15 +108,15 @@ impl Launch {
         }
     }
 
-    /// What `/load` means: a file, a session of this project or another, or a
-    /// conversation saved under a name (by Gemini CLI too). Blocking.
+    /// Resolves the argument of `/load`: a file, a session of this or another project, or a
+    /// conversation saved under a name, also by Gemini CLI. Blocking.
     ///
     /// # Errors
-    /// When it is none of these, or several.
+    /// Returns an error if nothing or more than one thing matches.
     pub fn loadable(&self, what: &str) -> Result<SessionChoice, Failure> {
         let file = self.options.directory.join(self.expand_home(Path::new(what.trim())));
         if file.is_file() {
-            // Before the session that is open is closed for it.
+            // Checked now, before the open session is closed.
             parallax_store::import(&file, &self.homes().keys)
                 .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
             return Ok(SessionChoice::Import(file));
@@ -132,29 +132,29 @@ impl Launch {
         chat.map_err(|_| missing)
     }
 
-    /// What happened in a session. Blocking.
+    /// Returns the items of a session. Blocking.
     ///
     /// # Errors
-    /// When its file cannot be read.
+    /// Returns an error if its file cannot be read.
     pub fn session_items(&self, entry: &SessionEntry) -> Result<Vec<PastItem>, Failure> {
         Ok(past::items(&loaded(self, entry)?.records))
     }
 
-    /// A session as a document. Blocking.
+    /// Exports a session as a document. Blocking.
     ///
     /// # Errors
-    /// When its file cannot be read.
+    /// Returns an error if its file cannot be read.
     pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
         export::export(&loaded(self, entry)?, &entry.title, form, self.options.colourist)
     }
 
-    /// Exports the sessions of all projects into a directory, each project in one of its
-    /// own. The form of Gemini CLI's records lies there as below `~/.gemini/tmp`. Files
-    /// that are there are replaced. Blocking.
+    /// Exports the sessions of all projects into a directory, with one subdirectory per project.
+    /// Exports in Gemini CLI's format have the layout of `~/.gemini/tmp`. Existing files are
+    /// overwritten. Blocking.
     ///
     /// # Errors
-    /// When the directory cannot be written. A session that cannot be read is in the
-    /// result.
+    /// Returns an error if the directory cannot be written. Sessions that cannot be read are listed
+    /// in the result.
     pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<Exported, Failure> {
         let out = self.options.directory.join(self.expand_home(out));
         let mut done = Exported::default();
@@ -191,22 +191,20 @@ impl Launch {
         Ok(done)
     }
 
-    /// Writes a document to a file that is not there yet, readable by its owner
-    /// alone. Blocking.
+    /// Writes a document to a new file that only its owner can read. Blocking.
     ///
     /// # Errors
-    /// When it is there or cannot be written.
+    /// Returns an error if the file exists or cannot be written.
     pub fn write_export(&self, file: &Path, text: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.expand_home(file));
         crate::chats::write_new(&path, text)?;
         Ok(path)
     }
 
-    /// Makes a copy of a session in this project: all of it, or what came before
-    /// a prompt. Blocking.
+    /// Copies a session into this project: all of it, or the part before a prompt. Blocking.
     ///
     /// # Errors
-    /// When there is no such session or prompt, or the copy cannot be written.
+    /// Returns an error if the session or prompt is not found or the copy cannot be written.
     pub fn fork_session(&self, selector: &str, before: Option<u64>) -> Result<NewSession, Failure> {
         let entry = self.any_session(selector)?;
         let mut session = loaded(self, &entry)?;
@@ -222,10 +220,10 @@ impl Launch {
         self.new_session(&session, entry.id)
     }
 
-    /// Makes a session of this project of a file. Blocking.
+    /// Imports a session from a file into this project. Blocking.
     ///
     /// # Errors
-    /// When the file holds no session, or the copy cannot be written.
+    /// Returns an error if the file contains no session or the copy cannot be written.
     pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
         let path = self.options.directory.join(self.expand_home(file));
         let session = parallax_store::import(&path, &self.homes().keys).map_err(input)?;
@@ -253,8 +251,8 @@ impl Launch {
     /// Moves a session to another project. Blocking.
     ///
     /// # Errors
-    /// When there is no such session, it is not ours or in use, or the disk
-    /// refuses.
+    /// Returns an error if the session is not found, belongs to another program, or is in use, or
+    /// if writing fails.
     pub fn move_session(&self, selector: &str, to: &Path) -> Result<Moved, Failure> {
         let entry = self.any_session(selector)?;
         let to = self.target(to)?;
@@ -262,11 +260,11 @@ impl Launch {
         Ok(Moved { sessions: vec![(entry.id, path)], ..Moved::default() })
     }
 
-    /// Moves all sessions of ours, the saved conversations and the input history
-    /// of one project to another: its folder has another name now. Blocking.
+    /// Moves all Parallax sessions, saved conversations, and the input history of a project to
+    /// another project, for example after its directory was renamed. Blocking.
     ///
     /// # Errors
-    /// When the project has nothing.
+    /// Returns an error if the project has nothing to move.
     pub fn move_project(&self, from: &Path, to: &Path) -> Result<Moved, Failure> {
         let (from, to) = (self.folder(from), self.target(to)?);
         if from == to {
@@ -290,7 +288,7 @@ impl Launch {
         Ok(moved)
     }
 
-    /// The folder of a project that sessions come to.
+    /// Returns the target directory of a move, which must exist.
     fn target(&self, typed: &Path) -> Result<PathBuf, Failure> {
         let folder = self.folder(typed);
         match folder.is_dir() {
@@ -299,14 +297,14 @@ impl Launch {
         }
     }
 
-    /// A folder as sessions name it. It need not be there any more.
+    /// Returns a directory in the form that sessions record. It need not exist any more.
     fn folder(&self, typed: &Path) -> PathBuf {
         let path = self.options.directory.join(self.expand_home(typed));
         path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
     }
 }
 
-/// How many contents come before a prompt.
+/// Returns the number of contents before a prompt.
 pub(crate) fn keep_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
     PromptMark::numbered(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

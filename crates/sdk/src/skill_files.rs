@@ -1,4 +1,4 @@
-//! Installing, linking and removing skills.
+//! Installs, links, and removes skills.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,12 @@ use crate::clone::{clone, is_git_address};
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 
-/// Files of one skill.
+/// Maximum number of files in a skill.
 const MOST_FILES: usize = 5_000;
-/// Bytes of one skill.
+/// Maximum bytes of a skill.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Skills at hand, to be shown before they are installed. What was fetched for
-/// them is gone when this is dropped.
+/// Fetched skills that are not installed yet. Dropping this removes temporary files.
 #[derive(Debug)]
 pub struct FetchedSkills {
     /// The skills.
@@ -32,7 +31,7 @@ fn refused(message: String) -> Failure {
     failure(FailureKind::Input, message)
 }
 
-/// It brings what none may bring.
+/// The skill contains something that is not allowed.
 fn forbidden(message: String) -> Failure {
     failure(FailureKind::Blocked, message)
 }
@@ -41,17 +40,17 @@ fn unpinned(error: parallax_config::ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
 
-/// A skill that was installed.
+/// An installed skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledSkill {
-    /// Its folder.
+    /// Its directory.
     pub folder: PathBuf,
-    /// Whether another one was there before.
+    /// Whether it replaced another skill.
     pub replaced: bool,
 }
 
 impl Launch {
-    /// The folder that skills of a scope are installed in.
+    /// Returns the skill directory of a scope.
     fn skill_place(&self, scope: SettingScope) -> Result<PathBuf, Failure> {
         match scope {
             SettingScope::User => Ok(self.config.homes.parallax.join("skills")),
@@ -65,10 +64,10 @@ impl Launch {
         }
     }
 
-    /// Gets skills from a folder or a git address (`path` below it). Blocking.
+    /// Fetches skills from a directory or a Git URL, optionally from `path` within it. Blocking.
     ///
     /// # Errors
-    /// What cannot be fetched or holds no skill.
+    /// Returns an error if the source cannot be fetched or contains no skill.
     pub fn fetch_skills(
         &self,
         source: &str,
@@ -98,7 +97,7 @@ impl Launch {
         if !place.starts_with(&root) {
             return Err(refused(format!("`--path` leads out of `{source}`")));
         }
-        // So that it means the same from any folder.
+        // An absolute path, so that the source is valid in any directory.
         let named = match is_git_address(source) {
             true => source.to_owned(),
             false => real(&self.config.cwd.join(self.expand_home(Path::new(source))), source)?
@@ -108,11 +107,12 @@ impl Launch {
         Ok(FetchedSkills { skills: skills_in(&place, source)?, source: named, _folder: kept })
     }
 
-    /// Copies skills into the scope's folder, in place of older ones of their
-    /// names. Gives their new folders. Blocking.
+    /// Copies skills into the directory of the scope, replacing skills with the same names. Returns
+    /// the installed skills. Blocking.
     ///
     /// # Errors
-    /// Links and other odd files in a skill; a folder that cannot be written.
+    /// Returns an error if a skill contains links or other special files, or the directory cannot
+    /// be written.
     pub fn install_skills(
         &self,
         fetched: &FetchedSkills,
@@ -121,7 +121,7 @@ impl Launch {
         let place = self.skill_place(scope)?;
         let wrong = |skill: &Skill, error: io::Error| {
             let why = format!("the skill `{}` cannot be installed: {error}", skill.name);
-            // What the system did not say is said of the skill.
+            // An error without an OS error code is about the contents of the skill.
             if error.raw_os_error().is_some() { refused(why) } else { forbidden(why) }
         };
         let mut installed = Vec::new();
@@ -136,11 +136,11 @@ impl Launch {
         Ok(installed)
     }
 
-    /// Links skills into the scope's folder: what changes where they are counts
-    /// at once. Blocking.
+    /// Links skills into the directory of the scope, so that changes at their original place apply
+    /// immediately. Blocking.
     ///
     /// # Errors
-    /// No skill there, a name that is taken, a folder that cannot be written.
+    /// Returns an error if there is no skill, a name is taken, or the directory cannot be written.
     pub fn link_skills(
         &self,
         skills: &FetchedSkills,
@@ -169,10 +169,10 @@ impl Launch {
         Ok(linked)
     }
 
-    /// Removes a skill that was installed or linked. Gives its folder. Blocking.
+    /// Removes an installed or linked skill and returns its directory. Blocking.
     ///
     /// # Errors
-    /// A skill that is not there, or that another program keeps.
+    /// Returns an error if the skill is not found or belongs to another program.
     pub fn uninstall_skill(&self, name: &str, scope: SettingScope) -> Result<PathBuf, Failure> {
         let place = self.skill_place(scope)?;
         let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
@@ -201,11 +201,11 @@ impl Launch {
         Ok(path)
     }
 
-    /// Switches a skill on or off (`skills.disabled`). Gives the file. Blocking.
+    /// Enables or disables a skill (`skills.disabled`). Returns the settings file. Blocking.
     ///
     /// # Errors
-    /// No such skill, a file that cannot be written, and a skill that another file
-    /// switches off.
+    /// Returns an error if the skill is not found, the file cannot be written, or another file
+    /// disables the skill.
     pub fn switch_skill(
         &self,
         name: &str,
@@ -214,7 +214,7 @@ impl Launch {
     ) -> Result<PathBuf, Failure> {
         let same = |known: &str| known.eq_ignore_ascii_case(name);
         let (skills, _) = self.skill_infos();
-        // One that is gone can still be taken out of the list.
+        // A removed skill can still be taken off the list.
         let listed = || self.config.settings.list("skills.disabled").iter().any(|it| same(it));
         let known = skills.iter().any(|skill| same(&skill.name)) || (on && listed());
         if !known {
@@ -231,11 +231,11 @@ impl Launch {
         self.switch("skills.disabled", name, on, scope)
     }
 
-    /// Switches a skill on wherever the user's or the project's settings switch it
-    /// off. Gives the last file that was written. Blocking.
+    /// Enables a skill in both the user's and the project's settings. Returns the last file that
+    /// was written. Blocking.
     ///
     /// # Errors
-    /// As [`switch_skill`](Self::switch_skill).
+    /// Returns the errors of [`switch_skill`](Self::switch_skill).
     pub fn enable_skill(&self, name: &str) -> Result<PathBuf, Failure> {
         let key = "skills.disabled";
         let mut off = Vec::new();
@@ -245,7 +245,7 @@ impl Launch {
                 off.push(scope);
             }
         }
-        // Whether it stays off somewhere is told by the last.
+        // The last change also reports whether another file still disables the skill.
         let last = off.pop().unwrap_or(SettingScope::Workspace);
         for scope in off {
             self.list_off(key, name, true, scope)?;
@@ -259,7 +259,7 @@ impl Launch {
         Ok(list.as_ref().and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    /// Writes the list with the name in it, or without.
+    /// Writes the list with or without the name.
     fn list_off(
         &self,
         key: &str,
@@ -275,7 +275,7 @@ impl Launch {
         self.set_setting(scope, key, Some(&Value::Array(names)))
     }
 
-    /// Takes a name into a list of what is off, or out of it.
+    /// Adds a name to a list of disabled names, or removes it.
     pub(crate) fn switch(
         &self,
         key: &str,
@@ -308,7 +308,7 @@ fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
         .map_err(|error| refused(format!("`{source}` ({}): {error}", path.display())))
 }
 
-/// A `.skill` file is an archive.
+/// Unpacks a `.skill` file, which is an archive.
 fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
     let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
     let folder = folder.map_err(|error| refused(error.to_string()))?;
@@ -318,7 +318,7 @@ fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
     Ok(folder)
 }
 
-/// The skills of a folder, also of its `skills` folder.
+/// Returns the skills of a directory or of its `skills` subdirectory.
 fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
     let mut files = skill_files(folder);
     if files.is_empty() {
@@ -347,7 +347,7 @@ fn folder_name(skill: &Skill) -> Result<&str, Failure> {
     Ok(name)
 }
 
-/// The folder of the skills of a scope; the user's is nobody else's.
+/// Creates the skill directory of a scope. The user's is private.
 fn make(scope: SettingScope, place: &Path) -> io::Result<()> {
     match scope {
         SettingScope::User => parallax_exec::create_private_folder(place),
@@ -355,7 +355,7 @@ fn make(scope: SettingScope, place: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies a folder beside its place, then puts it there in one step.
+/// Copies a skill next to its target and renames it into place.
 fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
     let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(place)?;
     let copy = fresh.path().join("skill");
@@ -364,7 +364,7 @@ fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
     if target.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
         std::fs::remove_file(target)?;
     } else if target.exists() {
-        // Goes with the temporary folder.
+        // Removed together with the temporary directory.
         std::fs::rename(target, fresh.path().join("old"))?;
     }
     std::fs::rename(&copy, target)
@@ -386,7 +386,7 @@ fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) 
             copy_folder(&shown, &to.join(name), budget, depth + 1)?;
             continue;
         }
-        // A link may lead anywhere, also later.
+        // A link could lead anywhere, now or later.
         if !kind.is_file() {
             let why = format!("`{}` is a link or no regular file", shown.display());
             return Err(io::Error::other(why));

@@ -1,4 +1,4 @@
-//! The skills of a session: told to the model by name and description only.
+//! The skills of a session. The system prompt lists only their names and descriptions.
 
 mod session;
 
@@ -16,14 +16,12 @@ use crate::launch::Launch;
 
 pub use session::SessionSkills;
 
-/// Characters of all descriptions together that the system prompt holds: first those
-/// of the strongest places, of these the short ones. Of the others only names are
-/// told.
+/// Maximum total characters of skill descriptions in the system prompt. Skills of higher precedence
+/// come first, and shorter descriptions before longer ones. The rest are listed by name only.
 const BUDGET: usize = 16_000;
 
 impl Launch {
-    /// The skills as their files are now, those that are switched off included.
-    /// Blocking.
+    /// Returns the skills of the current files, including disabled ones. Blocking.
     pub fn skills(&self) -> Skills {
         let config = &self.config;
         if !config.settings.flag("skills.enabled") {
@@ -44,7 +42,7 @@ impl Launch {
         found
     }
 
-    /// Where skills stand, the weakest first.
+    /// Returns the skill directories, lowest precedence first.
     fn skill_places(&self) -> Vec<SkillFolder> {
         let config = &self.config;
         let mut folders = self.extensions().skill_folders();
@@ -56,7 +54,7 @@ impl Launch {
         folders
     }
 
-    /// Installed skills that somebody changed are not used.
+    /// Removes installed skills that were modified after installation.
     fn leave_changed_out(&self, found: &mut Skills) {
         let pins = match SkillPins::read(&self.config.homes) {
             Ok(pins) => pins,
@@ -76,22 +74,21 @@ impl Launch {
     }
 }
 
-/// The skill of the program: how skills are made.
+/// Returns the built-in skill about creating skills.
 fn built_in() -> Option<Skill> {
     let skill = Skill::built_in(include_str!("skills/skill-creator.md"));
-    // It is ours; a test reads it.
+    // Cannot fail: a test parses the built-in text.
     skill.map_err(|why| tracing::error!(why, "the skill of the program is none")).ok()
 }
 
-/// The skills of the program that no other took the name of: they are activated
-/// without a question.
+/// Returns the names of built-in skills that are not overridden. They are activated without
+/// approval.
 pub(crate) fn of_the_program(skills: &Skills) -> Vec<String> {
     let own = skills.skills.iter().filter(|skill| skill.text.is_some());
     own.map(|skill| skill.name.clone()).collect()
 }
 
-/// Those that can be activated, for the tool. In those of an extension its
-/// variables are filled in, secrets left out.
+/// Returns the enabled skills for the tool. Variables of extensions are filled in, except secrets.
 pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntry> {
     let fill = |skill: &Skill| -> Option<Fill> {
         let SkillTier::Extension(name) = &skill.tier else { return None };
@@ -110,7 +107,8 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
         .collect()
 }
 
-/// The same as commands of the person: an extension's by its name too.
+/// Returns the enabled skills as slash commands. Those of an extension can also be called with its
+/// name.
 pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<SkillCommand> {
     let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
     entries(skills, extensions)
@@ -127,7 +125,7 @@ pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<SkillCom
         .collect()
 }
 
-/// What the system prompt says of them; empty without any.
+/// Builds the section of the system prompt about skills; empty if there are none.
 pub(crate) fn section(skills: &Skills) -> String {
     let enabled: Vec<&Skill> = skills.skills.iter().filter(|skill| !skill.disabled).collect();
     if enabled.is_empty() {
@@ -145,7 +143,7 @@ pub(crate) fn section(skills: &Skills) -> String {
             false => String::new(),
         };
         let location = escaped(&skill.place());
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "<skill><name>{name}</name><description>{description}</description>\
@@ -156,7 +154,7 @@ pub(crate) fn section(skills: &Skills) -> String {
     text
 }
 
-/// The names of those whose descriptions have room.
+/// Returns the names of the skills whose descriptions fit the limit.
 fn described<'a>(enabled: &[&'a Skill]) -> Vec<&'a str> {
     let length = |skill: &Skill| escaped(&skill.description).chars().count();
     let rank = |skill: &Skill| match skill.tier {

@@ -1,5 +1,4 @@
-//! The counters of a session: as the machine outputs print them, and what a
-//! person is shown of it.
+//! The counters of a session, for machine-readable output and for display.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +10,30 @@ use parallax_protocol::store::Record;
 use parallax_protocol::tool::Display;
 use serde::{Deserialize as _, Serialize};
 
-/// Entries that are kept of choices of models.
+/// Maximum number of recorded routing decisions and fallbacks.
 const MOST_ENTRIES: usize = 100;
 
-/// Everything counted so far. Serialises as `stats` of the json output.
+/// All counters of a session. Serializes as `stats` of the JSON output.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Stats {
-    /// By model.
+    /// Statistics by model.
     pub models: BTreeMap<String, ModelStats>,
-    /// Of all calls.
+    /// Statistics of tool calls.
     pub tools: ToolStats,
-    /// Of changed files.
+    /// Statistics of changed files.
     pub files: FileStats,
-    /// How the models of prompts were chosen, where the program chose; the
-    /// newest last.
+    /// Routing decisions, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<Route>,
-    /// Models that took the place of others; the newest last.
+    /// Fallbacks to other models, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
-    /// In money; left out where nothing was paid for.
+    /// Cost. Omitted if there was none.
     #[serde(skip_serializing_if = "CostStats::is_nothing")]
     pub cost: CostStats,
 }
 
-/// A conversation may last: only the newest entries are kept.
+/// Appends an entry and drops the oldest ones over the limit.
 fn keep<T: Clone>(list: &mut Vec<T>, entry: &T) {
     if list.len() >= MOST_ENTRIES {
         list.remove(0);
@@ -43,26 +41,26 @@ fn keep<T: Clone>(list: &mut Vec<T>, entry: &T) {
     list.push(entry.clone());
 }
 
-/// What was spent, in US dollars by the table of prices.
+/// Cost in US dollars according to the price table.
 #[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CostStats {
-    /// All of it.
+    /// Total cost.
     #[serde(serialize_with = "dollars")]
     pub usd: f64,
-    /// For tokens of prompts that were not cached.
+    /// Cost of prompt tokens that were not cached.
     #[serde(serialize_with = "dollars")]
     pub input_usd: f64,
-    /// For those that were.
+    /// Cost of cached prompt tokens.
     #[serde(serialize_with = "dollars")]
     pub cached_usd: f64,
-    /// For answers, thinking included.
+    /// Cost of output tokens, including thinking.
     #[serde(serialize_with = "dollars")]
     pub output_usd: f64,
-    /// The share of the prompts' tokens that were cached, 0 to 1.
+    /// Share of prompt tokens that were cached, from 0 to 1.
     #[serde(serialize_with = "share")]
     pub cached_share: f64,
-    /// Models that were asked and whose price is not known: the sum lacks them.
+    /// Models that were used but have no known price. The totals do not include them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unpriced: Vec<String>,
     #[serde(skip)]
@@ -91,7 +89,7 @@ impl CostStats {
     }
 }
 
-/// Without the noise of sums of binary fractions.
+/// Rounds away floating-point noise.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's way")]
 fn dollars<S: serde::Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((amount * 1e9).round() / 1e9)
@@ -102,82 +100,82 @@ fn share<S: serde::Serializer>(share: &f64, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_f64((share * 1e4).round() / 1e4)
 }
 
-/// What one model was asked.
+/// Statistics of one model.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ModelStats {
-    /// Requests.
+    /// Statistics of requests.
     pub api: ApiStats,
-    /// Their tokens.
+    /// Token counts.
     pub tokens: Tokens,
-    /// What they cost, in US dollars.
+    /// Cost in US dollars.
     #[serde(skip)]
     pub cost: f64,
-    /// By purpose (`main`, `web_search`, …).
+    /// Statistics by purpose (`main`, `web_search`, …).
     pub roles: BTreeMap<String, RoleStats>,
 }
 
-/// Requests to a model.
+/// Statistics of requests to a model.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiStats {
-    /// How many.
+    /// Number of requests.
     pub total_requests: u64,
-    /// How many failed.
+    /// Number of failed requests.
     pub total_errors: u64,
-    /// How long they took together, in milliseconds.
+    /// Total latency in milliseconds.
     pub total_latency_ms: u64,
-    /// The failed ones by class.
+    /// Failed requests by class.
     pub errors_by_type: BTreeMap<String, u64>,
-    /// Those of an earlier process, which left no time.
+    /// Requests of an earlier process, whose latency is unknown.
     #[serde(skip)]
     untimed: u64,
 }
 
 impl ApiStats {
-    /// How long a request took, in milliseconds.
+    /// Returns the mean latency of a request in milliseconds.
     pub fn mean_ms(&self) -> u64 {
         self.total_latency_ms / self.total_requests.saturating_sub(self.untimed).max(1)
     }
 
-    /// How many failed by themselves: one that a person stopped did not.
+    /// Returns the number of failed requests, not counting those the user cancelled.
     pub fn failures(&self) -> u64 {
         self.total_errors - self.errors_by_type.get(STOPPED).copied().unwrap_or_default()
     }
 }
 
-/// The class of requests that were stopped.
+/// The error class of cancelled requests.
 const STOPPED: &str = "AbortError";
 
-/// What one model was asked for one purpose.
+/// Statistics of one model for one purpose.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleStats {
-    /// How many.
+    /// Number of requests.
     pub total_requests: u64,
-    /// How many failed.
+    /// Number of failed requests.
     pub total_errors: u64,
-    /// How long they took together, in milliseconds.
+    /// Total latency in milliseconds.
     pub total_latency_ms: u64,
-    /// Their tokens.
+    /// Token counts.
     pub tokens: Tokens,
 }
 
-/// Token counts; `input` is what of the prompt was not cached.
+/// Token counts.
 #[derive(Debug, Clone, Copy, Default, Serialize, schemars::JsonSchema)]
 pub struct Tokens {
-    /// Of the prompts, what was not cached.
+    /// Prompt tokens that were not cached.
     pub input: u64,
-    /// Of the prompts.
+    /// Prompt tokens.
     pub prompt: u64,
-    /// Of the answers.
+    /// Output tokens.
     pub candidates: u64,
-    /// All.
+    /// All tokens.
     pub total: u64,
-    /// Of the prompts, what was cached.
+    /// Prompt tokens that were cached.
     pub cached: u64,
-    /// Of thinking.
+    /// Thinking tokens.
     pub thoughts: u64,
-    /// Of the service's own tools.
+    /// Tokens of the provider's own tools.
     pub tool: u64,
 }
 
@@ -193,7 +191,7 @@ impl Tokens {
         self.tool += other.tool;
     }
 
-    /// Adds what a request used.
+    /// Adds the usage of a request.
     pub fn add(&mut self, usage: &Usage) {
         self.prompt += usage.prompt;
         self.candidates += usage.output;
@@ -213,26 +211,26 @@ impl From<&Usage> for Tokens {
     }
 }
 
-/// All calls.
+/// Statistics of all tool calls.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolStats {
-    /// How many.
+    /// Number of tool calls.
     pub total_calls: u64,
-    /// How many did what they should.
+    /// Number of successful tool calls.
     pub total_success: u64,
-    /// How many failed or were refused.
+    /// Number of failed or denied tool calls.
     pub total_fail: u64,
-    /// How long they ran together, in milliseconds.
+    /// Total duration in milliseconds.
     pub total_duration_ms: u64,
-    /// Who let them run.
+    /// How the calls were approved.
     pub total_decisions: Decisions,
-    /// By tool.
+    /// Statistics by tool.
     pub by_name: ByName,
 }
 
-/// The name of a failure's class as readers of the statistics know it: all that
-/// the service answered is one class to them.
+/// Returns the name of an error class that readers of Gemini CLI's statistics expect. All error
+/// responses of the provider share one class there.
 fn error_type(class: &str) -> String {
     match class {
         "cancelled" => STOPPED,
@@ -244,7 +242,7 @@ fn error_type(class: &str) -> String {
     .to_owned()
 }
 
-/// Counters by tool, in the order of the first calls.
+/// Statistics by tool, in the order of their first calls.
 #[derive(Debug, Clone, Default)]
 pub struct ByName(pub Vec<(String, NamedToolStats)>);
 
@@ -265,43 +263,42 @@ impl Serialize for ByName {
     }
 }
 
-/// The calls of one tool.
+/// Statistics of one tool.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedToolStats {
-    /// How many.
+    /// Number of tool calls.
     pub count: u64,
-    /// How many did what they should.
+    /// Number of successful tool calls.
     pub success: u64,
-    /// How many failed or were refused.
+    /// Number of failed or denied tool calls.
     pub fail: u64,
-    /// How long, in milliseconds.
+    /// Total duration in milliseconds.
     pub duration_ms: u64,
-    /// Who let them run.
+    /// How the calls were approved.
     pub decisions: Decisions,
-    /// Those of an earlier process, which left no time.
+    /// Calls of an earlier process, whose duration is unknown.
     #[serde(skip)]
     untimed: u64,
 }
 
 impl NamedToolStats {
-    /// How long a call took, in milliseconds.
+    /// Returns the mean duration of a call in milliseconds.
     pub fn mean_ms(&self) -> u64 {
         self.duration_ms / self.count.saturating_sub(self.untimed).max(1)
     }
 }
 
-/// Who let calls run.
+/// Decisions about tool calls.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Decisions {
-    /// A rule or a person.
+    /// Allowed by a rule or the user.
     pub accept: u64,
-    /// Nobody: a rule or a person refused.
+    /// Denied by a rule or the user.
     pub reject: u64,
-    /// Nothing changes a call between its approval and its run; readers expect
-    /// the field.
+    /// Always 0, because calls are not modified after their approval. Readers expect the field.
     pub modify: u64,
-    /// A person, for this call and its like.
+    /// Allowed by the user for this and similar calls.
     pub auto_accept: u64,
 }
 
@@ -315,7 +312,7 @@ impl Decisions {
     }
 }
 
-/// Changes of files.
+/// Statistics of file changes.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileStats {
@@ -325,7 +322,7 @@ pub struct FileStats {
     pub total_lines_removed: u64,
 }
 
-/// The short form that ends a stream-json run.
+/// The short statistics at the end of a stream-json run.
 #[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub struct StreamStats {
     #[serde(flatten)]
@@ -338,7 +335,7 @@ pub struct StreamStats {
 }
 
 impl StreamStats {
-    /// With what was spent, which version 1 does not tell.
+    /// Adds the cost, which stream-json version 1 does not report.
     #[must_use]
     pub fn with_cost(mut self, cost: &CostStats) -> Self {
         self.cost = cost.clone();
@@ -356,7 +353,7 @@ struct StreamTokens {
 }
 
 impl Stats {
-    /// Counts what the event tells.
+    /// Counts an event.
     pub fn event(&mut self, event: &Event) {
         match &event.body {
             EventBody::ModelCall(call) => self.requests(&Requests::from(call)),
@@ -414,13 +411,13 @@ impl Stats {
         }
     }
 
-    /// Counts a call that the journal of an earlier process tells of.
+    /// Counts a tool call from the journal of an earlier process.
     pub(crate) fn record(&mut self, record: &Record) {
         let Record::Result(result) = record else { return };
         let told = result.told.as_ref();
         let succeeded = result.status == "success";
         let duration = told.map(|told| told.duration_ms);
-        // Journals of before tell only of refusals.
+        // Older journals record only denials.
         let refused = told.filter(|told| told.refused).map(|_| CallDecision::Reject);
         let decision = told.and_then(|told| told.decision).or(refused);
         let tools = &mut self.tools;
@@ -449,7 +446,7 @@ impl Stats {
         }
     }
 
-    /// The short form.
+    /// Returns the short statistics for stream-json.
     pub fn for_stream(&self, duration_ms: u64) -> StreamStats {
         let mut stats = StreamStats {
             duration_ms,

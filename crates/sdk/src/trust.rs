@@ -1,5 +1,5 @@
-//! Questions about a folder that a face puts to the person: whether its own
-//! files count, and whether they may loosen what may happen.
+//! Questions about a directory that a front end asks the user: whether it is trusted, and whether
+//! its settings and rules may grant permissions.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +14,23 @@ use parallax_config::trust::TRUST_VARIABLE;
 pub use parallax_config::trust::{Standing, TrustLevel};
 pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
 
-/// A launch, or what must be asked before there is one.
+/// A launch, or a question that must be answered first.
 pub enum Prepared {
-    /// It can be opened.
+    /// The launch is ready to open.
     Ready(Box<Launch>),
-    /// Nobody said yet whether the folder is trusted.
+    /// It is not known whether the directory is trusted.
     NeedsTrust(Box<TrustQuestion>),
 }
 
-/// The question whether a folder is trusted. Nothing of the folder counts
-/// before it is answered.
+/// The question whether a directory is trusted. Nothing of the directory is used before it is
+/// answered.
 pub struct TrustQuestion {
-    /// The folder.
+    /// The directory.
     pub folder: PathBuf,
     /// Its parent, if it has one.
     pub parent: Option<PathBuf>,
-    /// What it would bring: names and texts as the folder has them, to be
-    /// escaped before a terminal gets them.
+    /// What the directory would bring: unmodified names and texts, which must be sanitized before
+    /// they are printed to a terminal.
     pub brings: Survey,
     ui: parallax_config::UiSettings,
     wants_companion: bool,
@@ -38,40 +38,40 @@ pub struct TrustQuestion {
     options: LaunchOptions,
 }
 
-/// What a person says of a folder.
+/// The user's answer to the trust question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustAnswer {
-    /// It is trusted, and all below it.
+    /// Trust the directory and everything below it.
     Folder,
-    /// Its parent is trusted, and all below that.
+    /// Trust the parent directory and everything below it.
     Parent,
-    /// It is not trusted; that is remembered.
+    /// Do not trust the directory, and remember that.
     No,
-    /// It is not trusted this time; the question comes again.
+    /// Do not trust the directory this time; ask again next time.
     NotNow,
-    /// The editor trusts it: it is trusted this time, and nothing is remembered.
+    /// The editor trusts the directory. It is trusted this time only, and nothing is saved.
     ByEditor,
 }
 
 impl TrustQuestion {
-    /// What the person's own settings say about the screen.
+    /// Returns the user's own settings for the interface.
     pub fn ui(&self) -> parallax_config::UiSettings {
         self.ui.clone()
     }
 
-    /// A companion whose editor may answer, if the user's own settings ask for one. Must run on a
-    /// tokio runtime.
+    /// Starts a companion whose editor may answer, if the user's own settings enable it. Must be
+    /// called on a tokio runtime.
     pub fn start_companion(&self) -> Option<parallax_ide::Companion> {
         let LaunchOptions { directory, variables, version, .. } = &self.options;
         let start = || parallax_ide::Companion::start(directory, variables.clone(), version, true);
         self.wants_companion.then(start)
     }
 
-    /// Remembers the answer and goes on with it. In a folder that is not trusted
-    /// the session opens, and nothing of the folder counts.
+    /// Saves the answer and returns the launch. In an untrusted directory, the session opens
+    /// without using anything of the directory.
     ///
     /// # Errors
-    /// The file of trust cannot be written, or the settings cannot be used.
+    /// Returns an error if the trust file cannot be written or settings are invalid.
     pub fn answer(mut self, answer: TrustAnswer) -> Result<Launch, Failure> {
         let level = match answer {
             TrustAnswer::Folder => Some(TrustLevel::TrustFolder),
@@ -95,24 +95,23 @@ fn config(error: &ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
 
-/// Rules of the project that are new, or others than last time.
+/// Project rules that are new or changed since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyUpdate {
-    /// Whether the project had none before.
+    /// Whether the project had no rules before.
     pub new: bool,
-    /// The files.
+    /// The rule files.
     pub files: Vec<PathBuf>,
-    /// The rules, one line each, as the files have them.
+    /// The rules as written in the files, one line each.
     pub rules: Vec<String>,
 }
 
 impl Launch {
-    /// Reads settings as [`Launch::prepare`] does, for a face that can ask: a
-    /// folder of which nothing is known is a question, and one that is not
-    /// trusted opens without its files.
+    /// Reads settings like [`Launch::prepare`], for a front end that can ask the user. For an
+    /// unknown directory, returns a question. An untrusted directory opens without its files.
     ///
     /// # Errors
-    /// Settings that cannot be used, and a mode that is forbidden.
+    /// Returns an error if settings are invalid or the approval mode is disabled.
     pub fn prepare_or_ask(options: LaunchOptions) -> Result<Prepared, Failure> {
         let loaded = Self::load(&options)?;
         if loaded.trust.trusted || loaded.trust.reason != TrustReason::Unknown {
@@ -132,37 +131,36 @@ impl Launch {
         })))
     }
 
-    /// The settings of the project that do not count because they loosen what
-    /// may happen and nobody accepted them.
+    /// Returns the project settings that are ignored because they grant permissions and were not
+    /// accepted.
     pub fn loose_settings(&self) -> &[LooseSettings] {
         &self.config.loose
     }
 
-    /// Lets the project's settings, as they are now, loosen what may happen; they
-    /// count in the next launch. Blocking.
+    /// Accepts the project's current settings that grant permissions. They apply in the next
+    /// launch. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be used or written.
+    /// Returns an error if a file cannot be read or written.
     pub fn accept_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
         let (homes, project) = (&self.config.homes, &self.config.project);
         parallax_config::accept_settings(homes, &self.config.outer, project)
             .map_err(|error| config(&error))
     }
 
-    /// Remembers that they shall not count as they are now
-    /// ([`Acceptance::Declined`]). Blocking.
+    /// Remembers that the user declined the current settings ([`Acceptance::Declined`]). Blocking.
     ///
     /// # Errors
-    /// A file that cannot be used or written.
+    /// Returns an error if a file cannot be read or written.
     pub fn decline_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
         let (homes, project) = (&self.config.homes, &self.config.project);
         parallax_config::decline_settings(homes, &self.config.outer, project)
             .map_err(|error| config(&error))
     }
 
-    /// Rules of the project that a person should see, since they are new or have
-    /// changed. They may only tighten until [`Launch::accept_project_rules`].
-    /// Ask before [`Launch::open`], which takes note of them. Blocking.
+    /// Returns project rules that the user should see because they are new or have changed. They
+    /// may only restrict until [`Launch::accept_project_rules`] is called. Call this before
+    /// [`Launch::open`], which records the rules as known. Blocking.
     pub fn policy_update(&self) -> Option<PolicyUpdate> {
         let cwd = &self.config.project;
         let mut files = self.found_rule_files().files;
@@ -185,19 +183,19 @@ impl Launch {
         Some(PolicyUpdate { new, files: paths, rules })
     }
 
-    /// How a folder stands, reading nothing of it. Blocking.
+    /// Returns the trust state of a directory without reading any of its contents. Blocking.
     ///
     /// # Errors
-    /// A file of trust or of settings that cannot be used.
+    /// Returns an error if the trust file or a settings file is invalid.
     pub fn trust_of(&self, folder: &Path) -> Result<Trust, Failure> {
         Ok(self.standing(folder)?.trust)
     }
 
-    /// The same of a folder that is not the session's: what is said for one run
-    /// (`--skip-trust`, `GEMINI_CLI_TRUST_WORKSPACE`) is said of that one. Blocking.
+    /// Returns the trust state of a directory other than the session's, to which `--skip-trust` and
+    /// `GEMINI_CLI_TRUST_WORKSPACE` do not apply. Blocking.
     ///
     /// # Errors
-    /// As [`Launch::trust_of`].
+    /// Returns the errors of [`Launch::trust_of`].
     pub(crate) fn trust_of_other(&self, folder: &Path) -> Result<Trust, Failure> {
         let mut variables = self.options.variables.clone();
         variables.retain(|(name, _)| name != TRUST_VARIABLE);
@@ -205,11 +203,11 @@ impl Launch {
         trust::standing(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
     }
 
-    /// Says what is thought of a folder; `None` takes back what was said.
-    /// Sessions that run are not touched. Blocking.
+    /// Saves whether a directory is trusted; `None` removes the entry. Running sessions are not
+    /// affected. Blocking.
     ///
     /// # Errors
-    /// A folder that is not there, a file that cannot be used or written.
+    /// Returns an error if the directory does not exist or a file cannot be read or written.
     pub fn set_trust(&self, folder: &Path, level: Option<TrustLevel>) -> Result<Trust, Failure> {
         let standing = self.standing(folder)?;
         trust::set(&standing.files, folder, level).map_err(|error| config(&error))?;

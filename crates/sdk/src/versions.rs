@@ -1,5 +1,5 @@
-//! Old versions of files, for the engine: what `store` keeps, with what may not
-//! be changed put back.
+//! Checkpoints for the engine: stores file versions before changes, and reverts changes of
+//! protected files.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,52 +22,52 @@ use parallax_store::{
     Unfinished, is_of_lost_repository,
 };
 
-/// How long git may take to give one file's bytes.
+/// Timeout of reading one file from git.
 const BLOB_TIME: Duration = Duration::from_secs(20);
-/// Files of git that were larger are not kept anyway.
+/// Maximum size of a file read from git. Larger files are not stored either.
 const BLOB_SIZE: u64 = 256 * 1024 * 1024;
 
-/// What git keeps for itself is git's to give back.
+/// Shown because checkpoints do not cover git's own data.
 const GIT_STATE: &str =
     "git's own state (commits, branches, the index): files come back, that does not";
 
-/// The old versions of a session.
+/// The checkpoints of a session.
 pub(crate) struct Versions {
     store: Arc<parallax_store::Checkpoints>,
     shared: Arc<Shared>,
     seen: Arc<SeenFiles>,
 }
 
-/// What the commands of a session have in common.
+/// State shared by the commands of a session.
 #[derive(Default)]
 struct Shared {
-    /// What was said already, so that it is said once.
+    /// Notices already shown, so that each is shown once.
     said: Mutex<HashSet<String>>,
-    /// The workspace before the first command: what a process in the background
-    /// did to protected files is seen against it in the end.
+    /// The workspace before the first command. Changes of protected files by background processes
+    /// are detected against it when the session ends.
     baseline: Mutex<Option<CommandMark>>,
-    /// Protected paths that changed with leave.
+    /// Protected paths that were changed with permission.
     open: Mutex<HashSet<PathBuf>>,
-    /// Whether a confined program runs as long as the session does (an MCP server).
+    /// Whether a confined MCP server runs for the whole session.
     serves: AtomicBool,
-    /// What such programs were given to write.
+    /// Paths that MCP servers may write.
     given: Mutex<Vec<PathBuf>>,
-    /// What such programs can write, as each was started.
+    /// What each MCP server could write when it started.
     served: Mutex<Vec<Reach>>,
-    /// What the commands could write: what they left running still can.
+    /// What commands could write. Background processes that they left can still write it.
     reaches: Mutex<Vec<Reach>>,
     commands: Mutex<Commands>,
 }
 
-/// The commands under way. What they have leave for is known when they end: a
-/// watch that ends before is looked at then.
+/// The running commands. Their permissions are known only when they end, so a watch that ends
+/// earlier waits for them.
 #[derive(Default)]
 struct Commands {
     running: usize,
     waiting: Vec<Watch>,
 }
 
-/// A command that is under way, until it is dropped.
+/// A running command; it counts as ended when this is dropped.
 struct Running(Arc<Shared>);
 
 impl Running {
@@ -85,13 +85,13 @@ impl Drop for Running {
 }
 
 impl Shared {
-    /// Whether one of the programs of the session could write this.
+    /// Returns whether a program of the session could write the path.
     fn is_in_reach(&self, path: &Path) -> bool {
         let of_all = [lock(&self.reaches).clone(), lock(&self.served).clone()].concat();
         could_one_write(&of_all, path)
     }
 
-    /// The watches that waited for commands, once none is under way.
+    /// Returns the watches that waited for commands, if no command is running.
     fn waiting(&self) -> Vec<Watch> {
         let mut commands = lock(&self.commands);
         match commands.running {
@@ -108,7 +108,8 @@ fn note(reaches: &Mutex<Vec<Reach>>, reach: &Reach) {
     }
 }
 
-/// Whether one of these programs could write this; without any that are known, yes.
+/// Returns whether one of these programs could write the path. Without any known program, it is
+/// assumed writable.
 fn could_one_write(reaches: &[Reach], path: &Path) -> bool {
     reaches.is_empty() || reaches.iter().any(|reach| reach.holds(path))
 }
@@ -117,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the store keeps for a session. Touches no disk before its first use.
+/// Opens the checkpoint store of a session. The disk is not accessed before the first use.
 pub(crate) fn open(
     homes: &parallax_store::Homes,
     project: &Path,
@@ -133,7 +134,7 @@ pub(crate) fn open(
     parallax_store::Checkpoints::open(options)
 }
 
-/// Whether the line may take away what git has: it names a folder `.git`, or has git
+/// Returns whether the command may delete git objects: it names a `.git` directory, or makes git
 /// drop objects.
 fn may_lose_objects(command: &str) -> bool {
     let drops = [" gc", "prune", "repack"].iter().any(|word| command.contains(word));
@@ -151,8 +152,7 @@ fn may_lose_objects(command: &str) -> bool {
     })
 }
 
-/// The bytes of a file as git has them. Nothing of the repository runs: blobs
-/// are read as they are.
+/// Reads a blob from git. No filter or hook of the repository runs.
 fn read_blob(top: &Path, id: &str) -> std::io::Result<Vec<u8>> {
     let arguments = ["cat-file", "blob", id];
     let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
@@ -165,14 +165,14 @@ impl Versions {
         Self { store: Arc::new(store), shared: Arc::default(), seen }
     }
 
-    /// What the store keeps.
+    /// Returns the checkpoint store.
     pub(crate) fn store(&self) -> Arc<parallax_store::Checkpoints> {
         Arc::clone(&self.store)
     }
 
-    /// A confined program is about to start that runs as long as the session does:
-    /// what it does to protected files but for those that it is given is seen in the
-    /// end, as far as it could reach them. Blocking.
+    /// Records that a confined MCP server is about to start. Its changes of protected files, except
+    /// those in `given`, are detected when the session ends, as far as `reach` allows it to write
+    /// them. Blocking.
     pub(crate) fn serve(&self, given: &[PathBuf], reach: &Reach) {
         note(&self.shared.served, reach);
         lock(&self.shared.given).extend(given.iter().cloned());
@@ -183,11 +183,11 @@ impl Versions {
         }
     }
 
-    /// All programs of the session have ended: gives protected files back that
-    /// one left running has changed meanwhile, or only names them. Nothing, where
-    /// none was left running: `background`, or [`serve`](Self::serve)d. Blocking.
+    /// Called when all programs of the session have ended. Reverts protected files that a
+    /// background process changed in the meantime, or only lists them. Does nothing without a
+    /// background process (`background`) or an MCP server ([`serve`](Self::serve)). Blocking.
     pub(crate) fn settle(&self, background: bool, person: bool) -> Vec<String> {
-        // Those that waited for a command that never told of its end.
+        // Watches of commands that never reported their end.
         let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
         waiting.into_iter().for_each(|watch| drop(watch.put_back()));
         let serves = self.shared.serves.load(Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl Versions {
         let open = lock(&self.shared.open).clone();
         let mut closed = closed(&changes, &Allowance::of(None, &given));
         closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
-        // A person who is there changes such files too, in an hour or a day.
+        // In an interactive session, the user may have changed such files as well.
         if serves && person && !background {
             let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
             let paths: Vec<String> =
@@ -221,17 +221,17 @@ impl Versions {
         done.note().into_iter().collect()
     }
 
-    /// Reverts what commands changed of protected files when the program that ran them was
-    /// killed. Blocking.
+    /// Reverts the changes of protected files by commands whose Parallax process was killed.
+    /// Blocking.
     pub(crate) fn finish_abandoned(&self) -> Option<String> {
         let mut done = PutBack::default();
         for abandoned in self.store.abandoned_changes() {
-            // What cannot be read allows nothing.
+            // An unreadable entry allows nothing.
             let allowance: Allowance =
                 serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
             let closed = closed(&abandoned.changes, &allowance);
             let reverted = put_back(&self.store, &abandoned.changes, &closed);
-            // What could not be reverted is tried again by the next start.
+            // Changes that could not be reverted are tried again at the next start.
             if reverted.lost.is_empty() {
                 abandoned.finish();
             }
@@ -241,8 +241,8 @@ impl Versions {
         done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
     }
 
-    /// The workspace before a program of the session runs that is confined as a
-    /// command and is none (a hook, a discovery, an MCP server's call). Blocking.
+    /// Records the workspace before a confined program that is not a command runs: a hook, a
+    /// discovery command, or a call to an MCP server. Blocking.
     pub(crate) fn watch(&self) -> Option<Watch> {
         let mark = self.store.begin_command(0).ok()?;
         Some(Watch {
@@ -255,13 +255,13 @@ impl Versions {
         })
     }
 
-    /// The model is told of files that are again what they were: what is there now is
-    /// what its changes are made to.
+    /// Makes the model read restored files again, so that its next edit is based on the restored
+    /// contents.
     fn forget_seen(&self, undone: &Undone) {
         undone.restored.iter().for_each(|path| self.seen.forget(path));
     }
 
-    /// What was not said before.
+    /// Returns the texts that were not shown before.
     fn unsaid(&self, texts: &[String]) -> Vec<String> {
         let mut said = lock(&self.shared.said);
         texts.iter().filter(|text| said.insert((*text).clone())).cloned().collect()
@@ -273,7 +273,8 @@ impl Checkpoints for Versions {
         if let Change::Files(paths) = change {
             return self.store.not_kept(paths);
         }
-        // Looking is the same as keeping, and what is kept is found again.
+        // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
+        // later.
         let looked = self.store.begin_command(0);
         looked.map(|mark| mark.not_undoable().to_vec()).unwrap_or_default()
     }
@@ -351,24 +352,22 @@ pub(crate) struct Watch {
     store: Arc<parallax_store::Checkpoints>,
     shared: Arc<Shared>,
     mark: CommandMark,
-    /// What ran.
+    /// The command that ran.
     command: String,
     given: Permissions,
-    /// Whether it runs as long as the session does.
+    /// Whether the program is an MCP server that runs for the whole session.
     served: bool,
 }
 
 impl Watch {
-    /// The same for a program that is [served](Versions::serve) and may write these
-    /// files and folders.
+    /// Sets the paths that an MCP server ([`serve`](Versions::serve)) may write.
     pub(crate) fn giving(self, paths: Vec<PathBuf>) -> Self {
         Self { given: to_write(paths), served: true, ..self }
     }
 
-    /// The program has ended: protected files that it changed get their bytes
-    /// back, but for those that somebody had leave to change. While a command is
-    /// under way nobody knows which of the two they are: that is seen to, and told,
-    /// when it ends. Blocking.
+    /// Called when the program has ended. Reverts protected files that it changed without
+    /// permission. While a command is running, it is unknown which of the two changed a file; the
+    /// check then happens when the command ends. Blocking.
     pub(crate) fn end(mut self, command: &str) -> PutBack {
         command.clone_into(&mut self.command);
         let shared = Arc::clone(&self.shared);
@@ -426,9 +425,9 @@ struct KeptCommand {
     mark: CommandMark,
     not_undoable: Vec<String>,
     running: Running,
-    /// Until protected files are reverted.
+    /// Dropped when protected files have been reverted.
     pending: Option<PendingRestore>,
-    /// Until the end is recorded.
+    /// Dropped when the end has been recorded.
     _unfinished: Unfinished,
 }
 
@@ -467,7 +466,7 @@ impl Kept for KeptCommand {
     }
 }
 
-/// The end of a command: what it had no leave to change is put back.
+/// Ends a command: reverts what it changed without permission.
 fn ended(
     store: &parallax_store::Checkpoints,
     shared: &Shared,
@@ -484,8 +483,7 @@ fn ended(
             return PutBack::default();
         }
     };
-    // What a program that runs already may do to protected files is for those to say
-    // who watch it; it gives nobody else leave.
+    // Programs that were already running have their own watch, and give no permission to others.
     if effects.may_change_files {
         return PutBack::default();
     }
@@ -501,25 +499,25 @@ fn ended(
     put_back(store, &changes, &closed).behind(repositories)
 }
 
-/// Whether a command of this mode and with these permissions may change protected files.
+/// Returns whether a command in this mode with these permissions may change protected files.
 fn may_change_protected(granted: &Permissions, mode: ApprovalMode) -> bool {
     mode == ApprovalMode::Yolo || granted.outside
 }
 
-/// Which protected files a program may change. Without its words: they may be of an
-/// encrypted session, and this is saved.
+/// Which protected files a program may change. Does not contain the command line, because this is
+/// saved in clear text and the session may be encrypted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Allowance {
     permissions: Permissions,
-    /// All that it does is what git does to make a repository.
+    /// Whether all changes are what git does when it creates a repository.
     makes_repositories: bool,
-    /// All that it does is what git does to add or remove working trees.
+    /// Whether all changes are what git does when it adds or removes working trees.
     moves_worktrees: bool,
 }
 
 impl Allowance {
-    /// Without effects: nobody knows which program it was.
+    /// Without effects, it is unknown which program made the changes.
     fn of(effects: Option<&Effects>, granted: &Permissions) -> Self {
         Self {
             permissions: granted.clone(),
@@ -533,8 +531,8 @@ impl Allowance {
     }
 }
 
-/// Repositories that were moved, back at their places: first, so that the files
-/// in them are found where they were.
+/// Moves repositories back to their places. Must happen first, so that the files in them are found
+/// at their original paths.
 fn bring_back(
     store: &parallax_store::Checkpoints,
     changes: &Changes,
@@ -566,16 +564,16 @@ fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[Pa
     }
 }
 
-/// The protected paths among the changes that the program was not allowed to change.
+/// Returns the changed protected paths that the program was not allowed to change.
 fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
     let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves } = allowance;
     let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
-    // Instructions for agents are protected when they are created, free to be changed.
+    // Creating instruction files for agents is restricted; changing existing ones is not.
     let is_free = |path: &Path| {
         let is = |paths: &[PathBuf]| paths.iter().any(|other| other == path);
         is(&changes.instructions) && !is(&changes.created)
     };
-    // What git notes of a working tree, and what was in one that it took away.
+    // Git's data about a working tree, and the contents of a removed working tree.
     let of_worktrees = |path: &Path| {
         *moves
             && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
@@ -587,14 +585,14 @@ fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
             || new_repositories.iter().any(|repository| path.starts_with(repository))
     };
     let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));
-    // Of a repository that is gone nothing comes back; what was put where one may
-    // come goes.
+    // Files of a removed repository cannot be restored, but files placed where a repository may be
+    // created are removed.
     let is_lost = |path: &Path| is_of_lost_repository(path) && path.symlink_metadata().is_err();
     closed.filter(|path| !is_lost(path)).cloned().collect()
 }
 
-/// Whether the line makes repositories, and nothing of it but git writes a file:
-/// what git puts into one that it makes is its own.
+/// Returns whether the command creates repositories and no other program in it writes files. What
+/// git puts into a new repository is allowed.
 fn makes_repositories(command: &str) -> bool {
     const BESIDE: [&str; 12] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
@@ -612,15 +610,14 @@ fn makes_repositories(command: &str) -> bool {
         })
 }
 
-/// What git made: each `.git` that is new and a repository, for each new working tree
-/// its part of the repository and the file that leads there, and the directories that
-/// are new with them.
+/// Returns what git created: each new repository, the repository data and link file of each new
+/// working tree, and the directories created with them.
 fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
     let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
     let mut made: Vec<PathBuf> = changes.new_repositories.clone();
     made.retain(|git| git.join("HEAD").is_file());
     let with_tree = |git: &Path| git.parent().filter(|tree| is_new(tree)).map(Path::to_path_buf);
-    // What is checked out there is git's too.
+    // Files that were checked out there also come from git.
     made.extend(made.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
     let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
     for tree in trees.filter_map(|path| path.parent()) {
@@ -678,7 +675,7 @@ mod tests {
         assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
         let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
         assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));
-        // What nobody had leave for is put back at once.
+        // A change that nothing had permission for is reverted at once.
         let watch = versions.watch().expect("a watch");
         std::fs::write(&closed, "changed").expect("a file");
         assert_eq!(watch.end("").restored, [closed]);

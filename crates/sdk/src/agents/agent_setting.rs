@@ -1,30 +1,29 @@
-//! What a person changes of an agent, and where that stands in
-//! `agents.overrides.<name>`.
+//! The settings of an agent that the user can override in `agents.overrides.<name>`.
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// A day: no agent runs longer.
+/// Maximum run time of an agent: one day.
 const MOST_MINUTES: u64 = 24 * 60;
 
 /// A setting of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentSetting {
-    /// Whether it can be started.
+    /// Whether the agent can be started.
     Enabled,
-    /// Its model: a name, an alias, or `inherit`.
+    /// The model: a name, an alias, or `inherit`.
     Model,
-    /// Requests that it may make.
+    /// Maximum number of model requests.
     MaxTurns,
-    /// Minutes that it may take.
+    /// Maximum run time in minutes.
     MaxTimeMinutes,
 }
 
 impl AgentSetting {
-    /// All, in the order in which they are shown.
+    /// All settings in display order.
     pub const ALL: [Self; 4] = [Self::Enabled, Self::Model, Self::MaxTurns, Self::MaxTimeMinutes];
 
-    /// Its name for people: the last key.
+    /// Returns the name of the setting, which is its last key.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enabled => "enabled",
@@ -34,12 +33,12 @@ impl AgentSetting {
         }
     }
 
-    /// The setting of a name.
+    /// Returns the setting with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// The group of keys that it stands in.
+    /// Returns the group of keys that contains the setting.
     fn group(self) -> Option<&'static str> {
         match self {
             Self::Enabled => None,
@@ -48,10 +47,10 @@ impl AgentSetting {
         }
     }
 
-    /// The value of what a person typed.
+    /// Parses a typed value.
     ///
     /// # Errors
-    /// What it must be instead.
+    /// Returns a description of the expected value.
     pub fn read(self, typed: &str) -> Result<Value, &'static str> {
         let typed = typed.trim();
         let whole = |most: u64| {
@@ -75,8 +74,8 @@ impl AgentSetting {
         }
     }
 
-    /// Sets it among the changes of an agent; `None` takes it out, and its group
-    /// with it when nothing else stands there.
+    /// Sets the value among an agent's overrides. `None` removes it, together with its group if
+    /// that becomes empty.
     pub(super) fn put(self, changes: &mut Object, value: Option<Value>) {
         let Some(group) = self.group() else {
             set(changes, self.as_str(), value);

@@ -1,4 +1,4 @@
-//! The agents of the program.
+//! The built-in agents.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 const GENERALIST: &str = "generalist";
 
-/// The agents of a session with that model.
+/// Returns the built-in agents for a session with this model.
 pub(super) fn agents(main: &str) -> Vec<Agent> {
     vec![investigator(main), cli_help(), generalist()]
 }
 
-/// Who looks around: a quick model, where the session's is one of this service.
+/// Returns a fast model for searching, if the session uses a Gemini model.
 fn searching(main: &str) -> Option<String> {
     let number = main.strip_prefix("gemini-")?;
     let old = ["1.", "1-", "2.", "2-"].iter().any(|start| number.starts_with(start));
@@ -24,7 +24,7 @@ fn built_in(name: &str, description: &str, prompt: &str) -> Agent {
     Agent::new(name, description.trim(), AgentTier::BuiltIn, prompt.trim())
 }
 
-/// Whether an agent works as the session itself does, and is told the same.
+/// Returns whether the agent uses the same system prompt as the session.
 pub(super) fn works_as_session(agent: &Agent) -> bool {
     agent.tier == AgentTier::BuiltIn && agent.name == GENERALIST
 }

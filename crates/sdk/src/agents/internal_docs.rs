@@ -1,9 +1,8 @@
-//! The program's own documentation: the agent that answers questions about it reads it,
-//! and `/docs` shows it.
+//! Parallax's own documentation, read by the help agent and shown by `/docs`.
 
 use parallax_tools::get_internal_docs::Pages;
 
-/// All pages of `docs/`, by their paths in it.
+/// All pages of `docs/` by relative path.
 pub const PAGES: Pages = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 #[cfg(test)]

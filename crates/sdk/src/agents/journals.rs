@@ -1,5 +1,5 @@
-//! The journals of sub-agents at work, beside what else their session keeps. One is removed
-//! when the work is done: what is there was interrupted.
+//! The journals of running subagents, in the session's artifact directory. A journal is removed
+//! when its run ends, so a remaining one belongs to an interrupted run.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::SessionHead;
 use parallax_store::{Journal, Keys};
 
-/// Work that is kept for one session; of more the oldest goes.
+/// Maximum number of journals per session. The oldest are removed.
 const MOST: usize = 8;
-/// Numbers that are tried for a new one.
+/// Maximum number of ids to try for a new journal.
 const NUMBERS: usize = 1_000;
 
-/// Where the journals of a session's agents are.
+/// The directory of the journals of a session's subagents.
 pub(super) struct Journals {
     folder: PathBuf,
     project: String,
-    /// What opens and encrypts them.
+    /// Encryption keys of the journals.
     keys: Keys,
 }
 
 impl Journals {
-    /// Those in this folder, which need not be there yet.
+    /// Uses this directory, which need not exist yet.
     pub(super) fn new(folder: PathBuf, project: String, keys: Keys) -> Self {
         Self { folder, project, keys }
     }
@@ -34,7 +34,7 @@ impl Journals {
         self.folder.join(format!("{id}.jsonl"))
     }
 
-    /// What there is, the oldest first.
+    /// Returns the ids of all journals, oldest first.
     fn ids(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut found: Vec<(SystemTime, String)> = entries
@@ -48,7 +48,7 @@ impl Journals {
         found.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Work that nobody is at.
+    /// Returns the interrupted runs.
     pub(super) fn kept(&self) -> Vec<KeptWork> {
         let kept = |id: String| {
             let loaded = parallax_store::load(&self.path(&id), &self.keys).ok()?;
@@ -59,7 +59,7 @@ impl Journals {
         self.ids().into_iter().filter(|id| self.is_free(id)).filter_map(kept).collect()
     }
 
-    /// Begins one for the agent.
+    /// Creates a journal for the agent.
     pub(super) fn begin(&self, agent: &str) -> Option<AgentJournal> {
         self.make_room();
         let fresh = |number: usize| {
@@ -92,10 +92,10 @@ impl Journals {
         })
     }
 
-    /// Opens what the agent left; `None` when there is no such thing, somebody is at it,
-    /// or it cannot be used.
+    /// Opens the journal of an interrupted run. Returns `None` if it does not exist, is in use, or
+    /// is invalid.
     pub(super) fn open(&self, agent: &str, id: &str) -> Option<AgentJournal> {
-        // A name of ours, so that no path comes from the model.
+        // Only ids with a generated form, so that the model cannot provide a path.
         let number = id.strip_prefix(agent)?.strip_prefix('-')?;
         number.parse::<usize>().ok()?;
         let (journal, loaded) = Journal::open_append(self.path(id), &self.keys)
@@ -115,7 +115,7 @@ impl Journals {
         })
     }
 
-    /// Removes one whose work is done.
+    /// Removes the journal of a finished run.
     pub(super) fn forget(&self, id: &str) {
         if let Err(error) = std::fs::remove_file(self.path(id))
             && error.kind() != std::io::ErrorKind::NotFound
@@ -124,7 +124,7 @@ impl Journals {
         }
     }
 
-    /// Lets the oldest go until there is room for another.
+    /// Removes the oldest journals until there is space for a new one.
     fn make_room(&self) {
         let ids = self.ids();
         let too_many = (ids.len() + 1).saturating_sub(MOST);
@@ -133,7 +133,7 @@ impl Journals {
         }
     }
 
-    /// Whether nobody is at it.
+    /// Returns whether no process uses the journal.
     fn is_free(&self, id: &str) -> bool {
         File::open(self.path(id)).is_ok_and(|file| file.try_lock().is_ok())
     }

@@ -1,32 +1,33 @@
-//! What models are told: who is started, of the agents; who starts, of its work.
+//! Prompts for agents: the system prompt of a subagent, and the section about agents in the
+//! session's system prompt.
 
 use std::fmt::Write as _;
 
 use parallax_config::agents::Agent;
 use parallax_engine::prompt::SAFETY;
 
-/// Characters of all descriptions together that the system prompt holds. Beyond
-/// that only names are told.
+/// Maximum total characters of agent descriptions in the system prompt. Agents over the limit are
+/// listed by name only.
 const BUDGET: usize = 16_000;
 
-/// The words in a definition that stand for its task.
+/// Placeholders for the task in a definition.
 const PLACES: [&str; 5] = ["${input}", "${query}", "${prompt}", "${objective}", "${question}"];
 
-/// What an agent is told besides its own prompt and its task.
+/// What a subagent's system prompt contains besides its own prompt and task.
 #[derive(Default)]
 pub(super) struct Around<'a> {
-    /// What comes before its own prompt: the session's for one that works as the
-    /// session does, with Safety in it.
+    /// Text before the agent's own prompt, including the safety rules. For an agent that works like
+    /// the session, the session's prompt.
     pub(super) core: &'a str,
-    /// The section on agents that it may start; empty without any.
+    /// Section about agents that it may start; empty if there are none.
     pub(super) agents: &'a str,
-    /// The section on skills; empty without any.
+    /// Section about skills; empty if there are none.
     pub(super) skills: &'a str,
-    /// What the user wants remembered.
+    /// The user's memory.
     pub(super) memory: &'a str,
 }
 
-/// The system prompt of an agent that is started.
+/// Builds the system prompt of a subagent.
 pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
     let mut own = agent.prompt.clone();
     for place in PLACES {
@@ -45,7 +46,7 @@ pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
         }
         None => "its argument `result` is all that is read of your work".to_owned(),
     };
-    // Writing into a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         text,
         "\n\n# Rules of your work\n\n\
@@ -67,7 +68,7 @@ pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
     text
 }
 
-/// What the system prompt of a session says of the agents; empty without any.
+/// Builds the section about agents in a session's system prompt; empty if there are none.
 pub(super) fn section(agents: &[&Agent]) -> String {
     if agents.is_empty() {
         return String::new();
@@ -82,7 +83,7 @@ pub(super) fn section(agents: &[&Agent]) -> String {
         let length = description.chars().count();
         let description = if length <= left { description.as_str() } else { "" };
         left = left.saturating_sub(length);
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "<subagent><name>{}</name><description>{description}</description></subagent>",

@@ -1,4 +1,4 @@
-//! MCP servers of an agent's own: they start with it and end with it.
+//! MCP servers of a subagent, which start and end with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use parallax_tools::SandboxOptions;
 use crate::launch::Launch;
 use crate::versions::Versions;
 
-/// How long an agent waits for its servers.
+/// How long a subagent waits for its servers.
 const WAIT: Duration = Duration::from_secs(10);
 
 impl Launch {
-    /// The servers that an agent brings, not started; and why others of them do
-    /// not count. Blocking.
+    /// Returns the MCP servers of an agent without starting them, and the reasons why others are
+    /// ignored. Blocking.
     pub(super) fn agent_servers(
         &self,
         agent: &Agent,
@@ -40,7 +40,7 @@ impl Launch {
         };
         let (mut servers, mut problems) = (Vec::new(), Vec::new());
         for (name, value) in &agent.mcp_servers {
-            // Rules and pins of the session's servers must not hold for others.
+            // Rules and pins of a session's server must not apply to a different server.
             let taken = known.servers.iter().any(|server| same_name(&server.name, name));
             let blocked = names(&excluded, name)
                 || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
@@ -61,14 +61,13 @@ impl Launch {
         let folders = Arc::clone(workspace);
         let roots = Arc::new(move || folders.roots());
         let mut options = self.servers_options(servers, processes, roots, sandbox, versions);
-        // What an agent brings with it, it declares.
+        // An agent's own tools are always declared, never deferred.
         options.tool_budget = Arc::new(|| None);
         (Some(Servers::new(options)), problems)
     }
 }
 
-/// Starts servers and gives their tools, as far as they come in time; and why
-/// others did not.
+/// Starts servers and returns the tools of those that start in time, and the errors of the others.
 pub(super) async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
     let connecting = servers.status().into_iter().map(|status| {
         let (servers, name) = (servers.clone(), status.config.name);

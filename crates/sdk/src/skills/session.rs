@@ -1,5 +1,4 @@
-//! The skills of a session: looked at before each prompt, and read anew when their
-//! files changed.
+//! The skills of a session, checked before each prompt and reloaded when their files change.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -19,27 +18,27 @@ use crate::launch::Launch;
 pub struct SessionSkills {
     launch: Launch,
     workspace: Arc<Workspace>,
-    /// Those that the rules of the session do not ask about: of the program.
+    /// Built-in skills, which the session's policy allows without approval.
     unasked: Vec<String>,
-    /// What the files were when they were read last.
+    /// State of the skill files at the last reload.
     stamp: Mutex<Stamp>,
     state: RwLock<State>,
 }
 
 struct State {
-    /// One more with every change.
+    /// Incremented with each reload.
     version: u64,
-    /// Those that are on, with what their files looked like.
+    /// The enabled skills by name, with the state of their files.
     enabled: Vec<(String, (Skill, Look))>,
     warnings: DefinitionWarnings,
     commands: Vec<SkillCommand>,
     section: Arc<str>,
-    /// `None` without any skill.
+    /// `None` if there are no skills.
     tool: Option<Arc<dyn Tool>>,
 }
 
 impl Launch {
-    /// The skills of a session, with what people should hear. Blocking.
+    /// Returns the skills of a session with warnings for the user. Blocking.
     pub(crate) fn session_skills(
         &self,
         workspace: &Arc<Workspace>,
@@ -57,8 +56,7 @@ impl Launch {
         (Arc::new(session), warnings)
     }
 
-    /// What tells the files of skills from what they are after a change. Blocking;
-    /// a look at each.
+    /// Returns the state of the skill files, for detecting changes. Blocking: checks each file.
     fn skill_stamp(&self) -> Stamp {
         if !self.config.settings.flag("skills.enabled") {
             return Stamp::new();
@@ -88,39 +86,37 @@ impl SessionSkills {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes with every change of them.
+    /// Returns a number that changes when the skills are reloaded.
     pub fn version(&self) -> u64 {
         self.state().version
     }
 
-    /// How many can be activated.
+    /// Returns the number of enabled skills.
     pub fn count(&self) -> usize {
         self.state().enabled.len()
     }
 
-    /// The tool that activates them, while there are any.
+    /// Returns the tool that activates skills, if there are any.
     pub(crate) fn tool(&self) -> Option<Arc<dyn Tool>> {
         self.state().tool.clone()
     }
 
-    /// What the system prompt says of them; empty without any.
+    /// Returns the section of the system prompt about skills; empty if there are none.
     pub(crate) fn section(&self) -> Arc<str> {
         Arc::clone(&self.state().section)
     }
 
-    /// They as commands of the person.
+    /// Returns the skills as slash commands.
     pub(crate) fn commands(&self) -> Vec<SkillCommand> {
         self.state().commands.clone()
     }
 
-    /// The rules that the session is judged by: its skills of the program need no
-    /// question.
+    /// Returns the built-in skills that the session's policy allows without approval.
     pub(crate) fn unasked(&self) -> &[String] {
         &self.unasked
     }
 
-    /// Reads them anew when a file changed; says what people should hear of that.
-    /// Blocking.
+    /// Reloads the skills if a file changed, and returns notices for the user. Blocking.
     pub(crate) fn refresh(&self) -> Vec<(Level, String)> {
         let now = self.launch.skill_stamp();
         if *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) == now {
@@ -132,11 +128,10 @@ impl SessionSkills {
         })
     }
 
-    /// Reads settings and files anew. Says what changed, and what is wrong now.
-    /// Blocking.
+    /// Reloads settings and skill files. Returns what changed and new problems. Blocking.
     ///
     /// # Errors
-    /// Settings that cannot be used.
+    /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Vec<(Level, String)>, Failure> {
         let launch = self.launch.reread()?;
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = launch.skill_stamp();
@@ -153,7 +148,7 @@ impl SessionSkills {
         Ok(told)
     }
 
-    /// Leaves out what took the name of a skill that is activated without a question.
+    /// Removes skills that use the name of a skill that is activated without approval.
     fn keep_asked(&self, found: &mut Skills) {
         let Skills { skills, warnings } = found;
         skills.retain(|skill| {
