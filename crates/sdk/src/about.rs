@@ -1,4 +1,4 @@
-//! What `/about`, `/tools`, `/policies`, `/model` and `/privacy` tell.
+//! Data for `/about`, `/tools`, `/policies`, `/model`, and `/privacy`.
 
 use std::sync::Arc;
 
@@ -18,57 +18,56 @@ use crate::open::OpenSession;
 
 pub use parallax_models::ModelChoice;
 
-/// What `/memory inbox` says.
+/// Text of `/memory inbox`.
 pub const INBOX: &str = "Nothing waits: no agent reads earlier sessions for memories here. \
     `/memory add TEXT` keeps a fact.";
 
-/// What is sent where, for people.
+/// Explains which data is sent where.
 pub const PRIVACY: &str = include_str!("../prompts/privacy.md");
 
-/// The facts about a running program.
+/// Facts about the running program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// The version.
+    /// Version of the program.
     pub version: String,
-    /// The commit it was built from, where the build knew it
-    /// (`PARALLAX_COMMIT`).
+    /// The commit it was built from, if the build set `PARALLAX_COMMIT`.
     pub commit: Option<&'static str>,
-    /// The model as asked for, and the one that this means.
+    /// The requested model and the model it resolves to.
     pub model: (String, String),
     /// What confines commands.
     pub sandbox: String,
-    /// The operating system and the processor.
+    /// Operating system and processor architecture.
     pub os: String,
-    /// How one is signed in.
+    /// The authentication method.
     pub auth: String,
 }
 
-/// A tool as a list shows it.
+/// A tool in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRow {
     /// The name that the model calls.
     pub name: String,
-    /// The name for people.
+    /// The name shown to the user.
     pub display_name: String,
-    /// What the model is told of it.
+    /// The description for the model.
     pub description: String,
-    /// What it is for.
+    /// The kind of tool.
     pub kind: ToolKind,
 }
 
-/// A rule as a list shows it.
+/// A policy rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleRow {
-    /// Its rank, the strongest first.
+    /// Its priority, for display.
     pub priority: String,
-    /// What it decides.
+    /// Its decision.
     pub decision: Decision,
-    /// What it is called, with whose it is and where it stands.
+    /// The rule with its source and location.
     pub rule: String,
 }
 
 impl Launch {
-    /// The facts. Looks at the kernel: a few milliseconds. Blocking.
+    /// Returns the facts. Blocking: probes the kernel for a few milliseconds.
     pub fn about(&self) -> About {
         let model = self.model_name();
         let resolved = self.model_table().resolve(&model);
@@ -86,8 +85,8 @@ impl Launch {
         }
     }
 
-    /// What confines commands, in a few words. Looks at the kernel: a few
-    /// milliseconds. Blocking.
+    /// Describes in a few words what confines commands. Blocking: probes the kernel for a few
+    /// milliseconds.
     pub fn sandbox_words(&self) -> String {
         match self.sandbox {
             ProgramSandbox::Off => return "off".to_owned(),
@@ -113,13 +112,12 @@ impl Launch {
         .to_owned()
     }
 
-    /// The models that a dialog offers, the built-in names first.
+    /// Returns the models for the model dialog, built-in names first.
     pub fn model_choices(&self) -> Vec<ModelChoice> {
         self.model_table().choices()
     }
 
-    /// What a person should know who asks for a model that this version does not
-    /// know; `None`: it knows it.
+    /// Returns a warning about a model name that this version does not know.
     pub fn model_doubt(&self, name: &str) -> Option<String> {
         let table = self.model_table();
         if table.is_known_name(name) {
@@ -142,28 +140,28 @@ impl Launch {
         ))
     }
 
-    /// Tokens of the model's window.
+    /// Returns the size of the model's context window in tokens.
     pub fn context_window(&self, model: &str) -> u64 {
         let table = self.model_table();
         table.limits(&table.resolve(model)).context
     }
 
-    /// The table of models with what the settings add.
+    /// Returns the model table with additions from settings.
     pub(crate) fn model_table(&self) -> ModelTable {
-        // A launch with settings that make no table does not open.
+        // A launch with invalid model settings cannot be opened.
         self.checked_model_table().unwrap_or_default()
     }
 
-    /// The table of models, with the providers of the settings.
+    /// Returns the model table with the providers of the settings.
     ///
     /// # Errors
-    /// When the settings are invalid.
+    /// Returns an error if the settings are invalid.
     pub(crate) fn checked_model_table(&self) -> Result<ModelTable, Failure> {
         let settings = &self.config.settings;
         let table = settings
             .model_configs()
             .map_or_else(|| Ok(ModelTable::default()), crate::model::table)?;
-        // A project does not say where the user's keys are sent.
+        // A project's variables must not change where the user's API keys are sent.
         let env = |name: &str| self.config.user_variable(name).map(str::to_owned);
         let providers = Providers::from_settings(settings.providers(), &env)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
@@ -174,8 +172,8 @@ impl Launch {
         Ok(table.with_discovered(stored))
     }
 
-    /// The rules by mode, the strongest first: those for all modes under `None`,
-    /// then those for single ones. Blocking.
+    /// Returns the policy rules by mode, highest priority first: those for all modes under `None`,
+    /// then those for single modes. Blocking.
     pub fn rule_rows(&self) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
         use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
         let (policy, _) = self.policy();
@@ -198,7 +196,7 @@ impl Launch {
 }
 
 impl OpenSession {
-    /// The tools, in the order in which the model is told of them.
+    /// Returns the tools in the order in which they are declared to the model.
     pub fn tools(&self) -> Vec<ToolRow> {
         let tools = self.toolbox.tools();
         let row = |spec: &parallax_protocol::tool::ToolSpec| ToolRow {

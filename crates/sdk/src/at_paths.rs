@@ -1,24 +1,23 @@
-//! The `@path` words of a prompt. Pure: nothing is looked up here.
+//! Parses `@path` references in prompts. Does not access files.
 
 use std::ops::Range;
 
-/// A path that a prompt names with `@`.
+/// A path that a prompt references with `@`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtToken {
-    /// Where it stands: bytes from the `@` to its end, quotes included.
+    /// Byte range from the `@` to the end of the reference, including quotes.
     pub range: Range<usize>,
-    /// The path, quotes and escapes taken off. Never empty.
+    /// The path without quotes and escapes. Never empty.
     pub path: String,
 }
 
-/// Finds the `@path` words, in order.
+/// Returns the `@path` references in order.
 ///
-/// An `@` counts at the start of the text and behind whitespace, a comma, a semicolon,
-/// an opening bracket or a character of scripts without spaces, so `a@b.org` is no
-/// path; `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or runs to
-/// whitespace, to one of `, ; ! ? ( ) [ ] { }` or their full-width forms, or to dots
-/// or a colon that end a sentence. A backslash takes the next
-/// character as it is; `\u{1b}` is the control character of that number.
+/// An `@` starts a reference at the start of the text and after whitespace, a comma, a semicolon,
+/// an opening bracket, or a character of a script without spaces, so `a@b.org` is not a reference.
+/// `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
+/// `, ; ! ? ( ) [ ] { }` or their full-width forms, or at dots or a colon that end a sentence. A
+/// backslash escapes the next character; `\u{1b}` is the control character with that code.
 pub fn tokens(prompt: &str) -> Vec<AtToken> {
     let mut found = Vec::new();
     let mut before = None;
@@ -61,12 +60,12 @@ fn closes(char: char) -> bool {
         )
 }
 
-/// Whether text is written without spaces around the character.
+/// Returns whether the character belongs to a script without spaces between words.
 pub(crate) fn is_cjk(char: char) -> bool {
     matches!(char, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Reads the path behind an `@`: it and the bytes it takes.
+/// Parses the path after an `@` and returns it with its length in bytes.
 fn read_path(text: &str) -> Option<(String, usize)> {
     let (path, length) = match text.strip_prefix('"') {
         Some(quoted) => {
@@ -78,7 +77,7 @@ fn read_path(text: &str) -> Option<(String, usize)> {
     (!path.is_empty()).then_some((path, length))
 }
 
-/// Reads to the closing quote; without one it is no path.
+/// Parses up to the closing quote; returns `None` if there is none.
 fn read_quoted(text: &str) -> Option<(String, usize)> {
     let mut path = String::new();
     let mut chars = text.char_indices();
@@ -89,7 +88,7 @@ fn read_quoted(text: &str) -> Option<(String, usize)> {
                 let rest = text.get(at + 1..).unwrap_or("");
                 if let Some((control, length)) = control(rest) {
                     path.push(control);
-                    // All of it is ASCII.
+                    // The escape is all ASCII.
                     chars.nth(length - 1);
                 } else {
                     path.extend(chars.next().map(|(_, escaped)| escaped));
@@ -101,8 +100,7 @@ fn read_quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// The control character that `u{…}` names at the start of a text, and the bytes that
-/// this takes.
+/// Parses `u{…}` at the start of a text. Returns the control character and the length in bytes.
 fn control(text: &str) -> Option<(char, usize)> {
     let (digits, _) = text.strip_prefix("u{")?.split_once('}')?;
     if !(1..=6).contains(&digits.len()) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -123,8 +121,7 @@ fn read_bare(text: &str) -> (String, usize) {
         let rest = text.get(next..).unwrap_or("");
         match char {
             '.' | ':' => {
-                // A run of dots is read at once, or a long one would be read
-                // again for each of its dots.
+                // Handles a run of dots at once to avoid quadratic time.
                 let run =
                     if char == '.' { rest.len() - rest.trim_start_matches('.').len() } else { 0 };
                 next += run;
@@ -152,7 +149,8 @@ fn read_bare(text: &str) -> (String, usize) {
     (path, at)
 }
 
-/// Whether dots behind this path are `.` or `..` in it, and no sentence's end.
+/// Returns whether dots after this path are a `.` or `..` component rather than the end of a
+/// sentence.
 fn is_folder(path: &str, dots: usize) -> bool {
     dots <= 2 && (path.is_empty() || path.ends_with('/'))
 }
@@ -183,7 +181,7 @@ mod tests {
             ("@a.py、@b.py」", vec!["a.py", "b.py"]),
             (r"@a\u{1b}b\u{9}c d", vec!["a\u{1b}b\tc"]),
             (r#"@"a\u{1b}b c" d"#, vec!["a\u{1b}b c"]),
-            // No control character, no number.
+            // Not a control character, or not a number.
             (r"@\u{41}x @\user", vec!["u", "user"]),
         ] {
             assert_eq!(paths(prompt), expected, "{prompt}");

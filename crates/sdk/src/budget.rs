@@ -1,4 +1,4 @@
-//! What a session may spend, by flags and settings.
+//! The budget of a session from flags and settings.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use parallax_protocol::store::{BudgetRecord, Record};
 use crate::launch::Launch;
 use crate::used::{self, Used};
 
-/// Limits that a command line sets for the run.
+/// Limits for this run from the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunLimits {
     /// `--max-cost`, in US dollars.
@@ -22,8 +22,8 @@ pub struct RunLimits {
 }
 
 impl Launch {
-    /// The budget of a session that has these records. A flag limits this run,
-    /// what was said in the session and the settings limit the session.
+    /// Returns the budget of a session with these records. A flag limits this run; settings and
+    /// limits set during the session limit the whole session.
     pub(crate) fn budget(&self, records: &[Record], model: &dyn Model) -> Budget {
         let flags = self.options.limits;
         let set = self.limits("session");
@@ -56,7 +56,7 @@ impl Launch {
         budget
     }
 
-    /// The settings `budget.<of>.*`; nothing, zero and less: no limit.
+    /// Returns the settings `budget.<of>.*`. Missing, zero, and negative values mean no limit.
     fn limits(&self, of: &str) -> BudgetLimits {
         let settings = &self.config.settings;
         let number = |key: &str| {
@@ -71,8 +71,8 @@ impl Launch {
     }
 }
 
-/// What a session has spent: as it was noted last, and the answers since, which a
-/// killed program did not add up.
+/// Returns what the session has spent: the last recorded sum plus later answers, which a killed
+/// process did not add.
 fn spent(records: &[Record], model: &dyn Model) -> Spending {
     let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
         Record::Spent(spent) => Some((at + 1, spent)),

@@ -1,29 +1,28 @@
-//! Files that people change while a session runs: what tells that they changed,
-//! and what of them.
+//! Detects and describes changes of files while a session runs.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What a file is known by: its time and its size.
+/// Modification time and size of a file.
 pub(crate) type Look = (Option<SystemTime>, Option<u64>);
 
-/// Files as they looked.
+/// The state of several files.
 pub(crate) type Stamp = Vec<(PathBuf, Look)>;
 
-/// Looks at files. Blocking.
+/// Returns the state of files. Blocking.
 pub(crate) fn stamp(files: impl IntoIterator<Item = PathBuf>) -> Stamp {
     let with_look = |file: PathBuf| (look(&file), file);
     files.into_iter().map(with_look).map(|(look, file)| (file, look)).collect()
 }
 
-/// Looks at one. Blocking.
+/// Returns the state of a file. Blocking.
 pub(crate) fn look(file: &Path) -> Look {
     let facts = std::fs::metadata(file).ok();
     let length = facts.as_ref().map(std::fs::Metadata::len);
     (facts.and_then(|facts| facts.modified().ok()), length)
 }
 
-/// What is not as it was, by names.
+/// The names of new, changed, and removed things.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) new: Vec<String>,
@@ -32,7 +31,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Compares things that have names.
+    /// Compares named things.
     pub(crate) fn between<T: PartialEq>(before: &[(String, T)], now: &[(String, T)]) -> Self {
         let find = |all: &[(String, T)], name: &str| all.iter().position(|(it, _)| it == name);
         let mut changes = Self::default();
@@ -48,9 +47,9 @@ impl Changes {
         changes
     }
 
-    /// A line for people; `None` when all is as it was.
+    /// Describes the changes in one line; `None` if there are none.
     pub(crate) fn line(&self, what: &str) -> Option<String> {
-        /// Names of one kind that a line holds.
+        /// Maximum number of names of each kind.
         const SHOWN: usize = 8;
         let part = |word: &str, names: &[String]| {
             let shown: Vec<String> =

@@ -1,5 +1,4 @@
-//! Conversations under a name, conversations as files to give away, and what
-//! was typed.
+//! Saved conversations, exported conversations, and the input history.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,31 +18,31 @@ fn input(message: impl std::fmt::Display) -> Failure {
 }
 
 impl Launch {
-    /// The conversations of this project that have a name, the oldest first;
-    /// those that Gemini CLI saved are among them. Blocking.
+    /// Returns the saved conversations of this project, oldest first, including those saved by
+    /// Gemini CLI. Blocking.
     pub fn chats(&self) -> Vec<SavedChat> {
         parallax_store::saved_chats(&self.homes(), &self.options.directory)
     }
 
-    /// Whether there is one of that name.
+    /// Returns whether a conversation is saved under this name.
     pub fn has_chat(&self, tag: &str) -> bool {
         self.find_chat(tag).is_ok()
     }
 
-    /// The conversation of that name; [`crate::SessionChoice::Import`] with its
-    /// file continues it. Blocking.
+    /// Returns the conversation saved under a name. Import its file with
+    /// [`crate::SessionChoice::Import`] to continue it. Blocking.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns an error if it is not found.
     pub fn find_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
         parallax_store::find_chat(&self.homes(), &self.options.directory, tag).map_err(input)
     }
 
-    /// Saves a session as it is now under a name. Gives the file. Blocking.
+    /// Saves the current state of a session under a name and returns the file. Blocking.
     ///
     /// # Errors
-    /// A name that cannot be used or (unless `replace`) is taken, an empty
-    /// session, a file that cannot be written.
+    /// Returns an error if the name is invalid or (unless `replace`) taken, the session is empty,
+    /// or the file cannot be written.
     pub fn save_chat(
         &self,
         session: &SessionId,
@@ -55,22 +54,21 @@ impl Launch {
         parallax_store::save_chat(&homes, project, tag, &loaded, replace).map_err(input)
     }
 
-    /// Deletes a conversation of that name. Blocking.
+    /// Deletes the conversation saved under a name. Blocking.
     ///
     /// # Errors
-    /// When there is none, or it is Gemini CLI's.
+    /// Returns an error if it is not found or was saved by Gemini CLI.
     pub fn delete_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
         parallax_store::delete_chat(&self.homes(), &self.options.directory, tag).map_err(input)
     }
 
-    /// Writes a session's conversation: as Markdown (`.md`), as the bare contents
-    /// (`.json`), as a page (`.html`) or as a journal (`.jsonl`); without a name
-    /// as `gemini-conversation-MILLISECONDS.json` in the working folder, the name
-    /// that scripts for Gemini CLI look for. A file that is there is not touched.
-    /// Blocking.
+    /// Writes the conversation of a session: as Markdown (`.md`), as JSON contents (`.json`), as a
+    /// web page (`.html`), or as a journal (`.jsonl`). Without a file name, writes
+    /// `gemini-conversation-MILLISECONDS.json` to the working directory, the name that scripts for
+    /// Gemini CLI expect. Does not overwrite files. Blocking.
     ///
     /// # Errors
-    /// Another ending, a file that is there, an empty session.
+    /// Returns an error if the file extension is unknown, the file exists, or the session is empty.
     pub fn share_chat(&self, session: &SessionId, file: Option<&str>) -> Result<PathBuf, Failure> {
         let file = match file.map(str::trim).filter(|file| !file.is_empty()) {
             Some(file) => self.expand_home(Path::new(file)),
@@ -82,7 +80,7 @@ impl Launch {
         let path = self.options.directory.join(file);
         let loaded = self.journal_of(session)?;
         let text = match ExportForm::of_file(&path) {
-            // As the reference writes it: what the model was told, and no more.
+            // Like Gemini CLI: only the contents sent to the model.
             Some(ExportForm::Json) => contents_json(&loaded.contents),
             Some(form) => {
                 export::export(&loaded, &self.title_of(session), form, self.options.colourist)?
@@ -98,11 +96,11 @@ impl Launch {
         Ok(path)
     }
 
-    /// Writes the whole record of a session, in the form that the file's ending
-    /// names; any other ending means [`ExportForm::Json`]. Blocking.
+    /// Writes the complete record of a session in the format of the file extension; unknown
+    /// extensions mean [`ExportForm::Json`]. Blocking.
     ///
     /// # Errors
-    /// A file that is there or cannot be written, an empty session.
+    /// Returns an error if the file exists or cannot be written, or the session is empty.
     pub fn export_session(&self, session: &SessionId, file: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
@@ -120,31 +118,31 @@ impl Launch {
         found.map(|entry| entry.title).unwrap_or_default()
     }
 
-    /// What was typed in this project before, the oldest first, at most so many;
-    /// what Gemini CLI remembers is among it. Blocking.
+    /// Returns the last `most` inputs in this project, oldest first, including those of Gemini CLI.
+    /// Blocking.
     pub fn input_history(&self, most: usize) -> Vec<String> {
         parallax_store::input_history(&self.homes(), &self.options.directory, most)
     }
 
-    /// Remembers what was typed. Blocking, short.
+    /// Adds an input to the history. Blocks briefly.
     ///
     /// # Errors
-    /// When the log cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn remember_input(&self, text: &str) -> Result<(), Failure> {
         parallax_store::remember_input(&self.homes(), &self.options.directory, text)
             .map_err(|error| input(format!("what was typed is not remembered: {error}")))
     }
 
-    /// Takes texts out of what is remembered. Blocking, short.
+    /// Removes inputs from the history. Blocks briefly.
     ///
     /// # Errors
-    /// When the log cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn forget_inputs(&self, texts: &[String]) -> Result<(), Failure> {
         parallax_store::forget_inputs(&self.homes(), &self.options.directory, texts)
             .map_err(|error| input(format!("what was typed is still remembered: {error}")))
     }
 
-    /// What the journal of a session of ours holds now.
+    /// Loads the journal of a Parallax session.
     fn journal_of(&self, session: &SessionId) -> Result<LoadedSession, Failure> {
         let path = self.homes().journal(&self.options.directory, session);
         if !path.exists() {
@@ -170,7 +168,7 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(wrong)
 }
 
-/// The contents byte for byte, one a line.
+/// Formats the contents byte for byte, one per line.
 fn contents_json(contents: &[Sealed]) -> String {
     let mut text = String::from("[");
     for (at, content) in contents.iter().enumerate() {

@@ -1,6 +1,5 @@
-//! The clipboard of the person, by the programs that this system has for it.
-//! Over SSH those would be the wrong machine's: there the terminal itself must
-//! do it (OSC 52). All functions block.
+//! Accesses the user's clipboard with the programs of the operating system. Over SSH these would
+//! use the wrong machine; there the terminal itself must access it (OSC 52). All functions block.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,24 +7,24 @@ use std::time::Duration;
 
 use parallax_exec::{program, user_program};
 
-/// A program that does not answer sooner does not answer.
+/// Timeout of a program.
 const TIME: Duration = Duration::from_secs(2);
-/// Larger pictures are not taken.
+/// Maximum size of an image in bytes.
 const MAX_IMAGE: u64 = 20 * 1024 * 1024;
-/// Pictures saved earlier than this are removed.
+/// Age after which saved images are removed.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Whether the terminal should be asked instead of a program: the person sits
-/// at another machine, or this is WSL.
+/// Returns whether to use the terminal instead of a program, because the user is on another machine
+/// or this is WSL.
 pub fn belongs_to_terminal(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     ["SSH_TTY", "SSH_CONNECTION", "SSH_CLIENT", "WSL_DISTRO_NAME"]
         .iter()
         .any(|name| variable(name).is_some())
 }
 
-/// Puts text into the buffer of the tmux around us, which hands it on to the
-/// clipboard of the terminal behind it whatever its settings are; whether it did.
-/// tmux before 3.2 only keeps it.
+/// Copies text to the buffer of the surrounding tmux, which passes it on to the terminal's
+/// clipboard regardless of its settings. tmux before 3.2 only stores it in the buffer. Returns
+/// whether it succeeded.
 pub fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     if variable("TMUX").is_none_or(|socket| socket.is_empty()) {
         return false;
@@ -34,7 +33,7 @@ pub fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> 
     ways.iter().any(|way| user_program::feed("tmux", way, text.as_bytes(), TIME))
 }
 
-/// Puts text into the clipboard; whether a program took it.
+/// Copies text to the clipboard. Returns whether a program succeeded.
 pub fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let wayland = variable("WAYLAND_DISPLAY").is_some();
     let x11 = variable("DISPLAY").is_some();
@@ -51,8 +50,8 @@ pub fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
         .any(|(program, arguments)| user_program::feed(program, arguments, text.as_bytes(), TIME))
 }
 
-/// Saves the picture that the clipboard holds, if it holds one, into `folder`,
-/// and tells its path. Pictures saved there long ago are removed.
+/// Saves the image on the clipboard, if any, to `folder` and returns its path. Removes old images
+/// from there.
 pub fn save_image(folder: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let wayland = variable("XDG_SESSION_TYPE").is_some_and(|kind| kind == "wayland")
         || variable("WAYLAND_DISPLAY").is_some();
@@ -94,7 +93,7 @@ fn remove_old(folder: &Path) {
         let age = entry.metadata().and_then(|facts| facts.modified()).ok();
         let is_old = age.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > KEPT);
         if is_ours && is_old {
-            // What cannot be removed now is removed next time.
+            // A file that cannot be removed now is removed next time.
             let _ = std::fs::remove_file(entry.path());
         }
     }

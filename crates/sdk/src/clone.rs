@@ -1,5 +1,5 @@
-//! Getting a repository by git, with nothing of it run: no hooks, no templates,
-//! no filters, no submodules, no helpers that an address could name.
+//! Clones Git repositories without running anything from them: no hooks, templates, filters,
+//! submodules, or remote helpers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use parallax_exec::program::output;
 
-/// How long git may take.
+/// Timeout of a clone.
 const TIME: Duration = Duration::from_secs(180);
-/// How long asking for a commit may take.
+/// Timeout of looking up a commit.
 const LOOK: Duration = Duration::from_secs(30);
-/// Bytes that git may say.
+/// Maximum bytes of git's output.
 const SAID: u64 = 4 * 1024 * 1024;
 
-/// Settings that keep git from starting anything.
+/// Options that prevent git from starting other programs.
 const HARMLESS: [&str; 12] = [
     "-c",
     "core.hooksPath=/dev/null",
@@ -31,18 +31,17 @@ const HARMLESS: [&str; 12] = [
     "fetch.recurseSubmodules=no",
 ];
 
-/// Whether a text is an address for git.
+/// Returns whether a text is a Git URL.
 pub(crate) fn is_git_address(source: &str) -> bool {
     let schemes = ["https://", "http://", "ssh://", "git://", "file://", "git@"];
     schemes.iter().any(|scheme| source.starts_with(scheme))
 }
 
-/// Checks out a repository into the folder `repository` of `folder`: its newest
-/// state, or what `reference` (a branch, a tag, a commit) names. Gives the
-/// commit. Blocking.
+/// Clones a repository into the subdirectory `repository` of `folder`, at its newest commit or at
+/// `reference` (a branch, tag, or commit). Returns the commit. Blocking.
 ///
 /// # Errors
-/// Why there is no checkout, in one sentence.
+/// Returns why the clone failed, in one sentence.
 pub(crate) fn clone(
     address: &str,
     reference: Option<&str>,
@@ -68,17 +67,17 @@ pub(crate) fn clone(
     Ok(String::from_utf8_lossy(&commit).trim().to_owned())
 }
 
-/// The commit that `reference` (or the newest state) is at now. Blocking.
+/// Returns the current commit of `reference` or of the default branch. Blocking.
 ///
 /// # Errors
-/// Why it cannot be told.
+/// Returns why it could not be looked up.
 pub(crate) fn remote_commit(
     address: &str,
     reference: Option<&str>,
     token: Option<&str>,
 ) -> Result<String, String> {
     let wanted = reference.unwrap_or("HEAD");
-    // A commit does not move.
+    // A commit id needs no lookup.
     if wanted.len() == 40 && wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(wanted.to_owned());
     }
@@ -87,7 +86,7 @@ pub(crate) fn remote_commit(
         run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
             .ok_or_else(|| format!("`{address}` cannot be asked: try `git ls-remote {address}`"))?;
     let said = String::from_utf8_lossy(&said).into_owned();
-    // An annotated tag stands there twice: with `^{}` behind it, its commit.
+    // An annotated tag is listed twice; the line with `^{}` has its commit.
     let peeled = said.lines().find(|line| line.ends_with("^{}"));
     let line = peeled.or_else(|| said.lines().next()).unwrap_or_default();
     let commit = line.split_whitespace().next().unwrap_or_default();
@@ -110,7 +109,7 @@ fn run(
         ("GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file"),
         ("GCM_INTERACTIVE", "never"),
     ];
-    // In the environment, where no list of processes shows it.
+    // Passed as an environment variable, so that process lists do not show it.
     let header = token
         .filter(|_| address.starts_with("https://github.com/"))
         .map(|token| BASE64_STANDARD.encode(format!("x-access-token:{token}")))

@@ -1,5 +1,4 @@
-//! What the built-in commands that are prompts or addresses need: `/init`,
-//! `/commit`, `/parallax`, `/bug`, `/docs`.
+//! Prompts and URLs of built-in commands: `/init`, `/commit`, `/parallax`, `/bug`, and `/docs`.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -11,43 +10,42 @@ use serde_json::Value;
 
 use crate::launch::{Launch, failure};
 
-/// `/commit`: look at the changes, commit, push.
+/// `/commit`: review the changes, commit, and push.
 pub const COMMIT: &str = include_str!("../prompts/commit.md");
 /// `/commit:no-push`.
 pub const COMMIT_NO_PUSH: &str = include_str!("../prompts/commit_no_push.md");
-/// `/commit:pr`: a branch or fork of one's own, and a pull request.
+/// `/commit:pr`: create a branch or fork and a pull request.
 pub const COMMIT_PR: &str = include_str!("../prompts/commit_pr.md");
 
-/// `/parallax GOAL`: the prompt that has sub-agents do the work.
+/// Returns the prompt of `/parallax GOAL`, which delegates the work to subagents.
 pub fn coordination(goal: &str) -> String {
     format!("{COORDINATION}\n\n{}\n\n{goal}", include_str!("../prompts/coordinate.md").trim_end())
 }
 
 const INIT: &str = include_str!("../prompts/init.md");
-/// The file that `/init` writes.
+/// The file that `/init` creates.
 const CONTEXT_FILE: &str = "GEMINI.md";
-/// An address that no browser takes is no use.
+/// Maximum URL length, because browsers reject longer ones.
 const LONGEST_URL: usize = 8000;
 
-/// What `/init` came to.
+/// Result of `/init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Init {
-    /// The file is there: nothing was done.
+    /// The file exists already; nothing was done.
     There(PathBuf),
-    /// The empty file was made; this prompt is to be sent.
+    /// The empty file was created; send this prompt.
     Prompt(&'static str),
 }
 
 impl Launch {
-    /// `/init`: makes an empty `GEMINI.md` in the working folder, unless there
-    /// is one. Blocking.
+    /// `/init`: creates an empty `GEMINI.md` in the working directory unless it exists. Blocking.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn init(&self) -> Result<Init, Failure> {
         let path = self.options.directory.join(CONTEXT_FILE);
         let small = self.options.directory.join(CONTEXT_FILE.to_lowercase());
-        // It would no longer be read with the other beside it.
+        // A lowercase file would be ignored if both existed.
         if !path.exists() && small.is_file() {
             return Ok(Init::There(small));
         }
@@ -61,13 +59,12 @@ impl Launch {
         }
     }
 
-    /// `/bug TITLE`: the address of a form for a report, made from
-    /// `advanced.bugCommand.urlTemplate` with `{title}`, `{info}` and
-    /// `{problem}` filled in; `None` without that setting. `info` is what
-    /// [`Launch::about`] tells.
+    /// `/bug TITLE`: returns the URL of a report form, made from `advanced.bugCommand.urlTemplate`
+    /// by filling in `{title}`, `{info}`, and `{problem}`; `None` without that setting. `info` is
+    /// the text of [`Launch::about`].
     ///
     /// # Errors
-    /// A setting that is no web address.
+    /// Returns an error if the setting is not a web URL.
     pub fn bug_url(&self, title: &str, info: &str) -> Result<Option<String>, Failure> {
         let template = self.config.settings.get("advanced.bugCommand");
         let template =
@@ -89,18 +86,18 @@ impl Launch {
     }
 }
 
-/// Where the documentation is.
+/// Location of the documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Docs {
     /// On the web (`advanced.docsUrl`).
     Url(String),
-    /// On this machine: its first page.
+    /// On this machine: the first page.
     File(PathBuf),
 }
 
 impl Launch {
-    /// `/docs`: the address of the settings, else the pages that came with the
-    /// program; `None` where there are neither. Blocking.
+    /// `/docs`: returns the URL from settings, otherwise the pages installed with the program;
+    /// `None` if there are neither. Blocking.
     pub fn docs(&self) -> Option<Docs> {
         let set = self.config.settings.text("advanced.docsUrl");
         let is_web = |url: &String| ["https://", "http://"].iter().any(|it| url.starts_with(it));
@@ -108,7 +105,7 @@ impl Launch {
             return Some(Docs::Url(url));
         }
         let program = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
-        // Installed; unpacked beside the program; built in its sources.
+        // Installed, unpacked beside the program, or built from source.
         let places = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
         let folder = program.parent()?;
         let pages = places.into_iter().map(|place| folder.join(place));
@@ -119,7 +116,7 @@ impl Launch {
     }
 }
 
-/// One pass, so that what is filled in is not looked at again.
+/// Fills in placeholders in one pass, so that inserted text is not expanded again.
 fn fill(template: &str, title: &str, info: &str) -> String {
     let mut url = String::with_capacity(template.len());
     let mut rest = template;

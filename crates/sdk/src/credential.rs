@@ -1,5 +1,4 @@
-//! The key of the service: where it comes from, whether it is good, and where it
-//! is kept.
+//! API keys: where they come from, verifying them, and storing them.
 
 use parallax_config::{ConfigError, StoredKey, key_of_reference, stored_key};
 use parallax_gemini::{Auth, AuthError, AuthKind, Gemini, GeminiOptions, resolve_auth};
@@ -12,21 +11,21 @@ use crate::model;
 
 pub use parallax_config::KeyKind;
 
-/// How a session would sign in.
+/// How a session would authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// With what is there.
+    /// With available credentials.
     Found {
-        /// The method, in the words of `security.auth.selectedType`.
+        /// The method as in `security.auth.selectedType`.
         method: &'static str,
-        /// Where the key is.
+        /// Where the key was found.
         source: CredentialSource,
     },
-    /// Not at all: a script or a recording answers.
+    /// No authentication is needed, because a script or a recording provides the responses.
     NotNeeded,
-    /// Nothing is there that can be used.
+    /// No usable credentials were found.
     Missing {
-        /// Why, and what to do.
+        /// The reason and the solution.
         why: String,
     },
 }
@@ -34,14 +33,14 @@ pub enum Credential {
 /// Where a key was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialSource {
-    /// In variables of the environment, or in a `.env` file.
+    /// In environment variables or a `.env` file.
     Environment,
-    /// In this program's own file, or where Gemini CLI keeps it.
+    /// In Parallax's own storage or that of Gemini CLI.
     Kept,
 }
 
 impl Launch {
-    /// How a session would sign in. Blocking.
+    /// Returns how a session would authenticate. Blocking.
     pub fn credential(&self) -> Credential {
         let scripted = model::script_name(&self.model_name()).is_some();
         if scripted || self.options.answers != Answers::Service {
@@ -69,12 +68,12 @@ impl Launch {
         }
     }
 
-    /// Asks the service whether it takes the key, with a request that no model
-    /// answers and in the way in which sessions reach it.
+    /// Verifies the key with a request to the provider that uses no model, sent the same way as a
+    /// session's requests.
     ///
     /// # Errors
-    /// [`FailureKind::Auth`] when it does not, another kind when that cannot be
-    /// told (no network, a wrong base URL).
+    /// [`FailureKind::Auth`] if the key is rejected, another kind if it could not be verified (for
+    /// example no network or a wrong base URL).
     pub async fn check_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
         let key = Secret::new(key.expose().trim());
         if key.is_empty() {
@@ -92,34 +91,34 @@ impl Launch {
         gemini.check().await.map_err(model_failure)
     }
 
-    /// Keeps the key for this and later sessions, in the place of the one that is
-    /// kept. It is used where the environment has none. Blocking.
+    /// Stores the key for this and later sessions, replacing a stored key. It is used if the
+    /// environment has none. Blocking.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn store_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
         let stored = StoredKey { kind, key: key.clone() };
         parallax_config::store_key(&self.config.homes, &self.config.keychain, &stored)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Forgets the key that is kept; tells whether there was one. Variables of
-    /// the environment are not ours to forget. Blocking.
+    /// Deletes the stored key and returns whether there was one. Environment variables are not
+    /// changed. Blocking.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    /// Returns an error if the file cannot be removed.
     pub fn forget_key(&self) -> Result<bool, Failure> {
         parallax_config::forget_key(&self.config.homes, &self.config.keychain)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// The credentials of a session: what the environment and the settings say,
-    /// with the key that is kept where they name none.
+    /// Returns the credentials of a session from the environment and settings, or the stored key if
+    /// they contain none.
     pub(crate) fn auth(&self) -> Result<(Auth, CredentialSource), Failure> {
         self.auth_of(None)
     }
 
-    /// As [`Launch::auth`], for this method instead of the selected one.
+    /// Like [`Launch::auth`], but for this method instead of the selected one.
     pub(crate) fn auth_of(
         &self,
         method: Option<&str>,
@@ -153,13 +152,13 @@ impl Launch {
         let with_kept = resolve(&with_kept);
         match with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
             true => told(with_kept, CredentialSource::Kept),
-            // It does not fit what is asked for.
+            // The stored key does not fit the selected method.
             false => told(said, CredentialSource::Environment),
         }
     }
 
-    /// The key that this program keeps, else the one that Gemini CLI keeps. The
-    /// system's keychain is asked for that one only if it says that there is one.
+    /// Returns the key stored by Parallax, or else by Gemini CLI. The system keychain is accessed
+    /// for the latter only if Gemini CLI's settings select an API key.
     fn kept_key(&self) -> Result<Option<StoredKey>, ConfigError> {
         let keychain = &self.config.keychain;
         let ours = stored_key(&self.config.homes, keychain)?;
@@ -173,9 +172,9 @@ impl Launch {
         names.iter().any(|name| self.config.environment.get(name).is_some())
     }
 
-    /// The keys of this program, which belong into no text.
+    /// Returns all API keys of the program, to redact them from texts.
     pub(crate) fn own_keys(&self) -> Vec<String> {
-        // One that is not used is not looked for.
+        // An unused stored key is not loaded.
         let kept = match self.has_key_variable() {
             true => None,
             false => self.kept_key().ok().flatten(),
@@ -205,7 +204,7 @@ fn told(
     }
 }
 
-/// The failure of a request to a service.
+/// Converts a model error to a failure.
 pub(crate) fn model_failure(error: ModelError) -> Failure {
     match error {
         ModelError::Auth { status, message } => {
@@ -218,7 +217,7 @@ pub(crate) fn model_failure(error: ModelError) -> Failure {
     }
 }
 
-/// The method as people know it.
+/// Returns the display name of an authentication method.
 pub fn method_name(method: &str) -> &'static str {
     match method {
         word if word == AuthKind::ApiKey.as_str() => "Gemini API key",

@@ -1,8 +1,7 @@
-//! Slash commands that people write themselves: listed for completion, and
-//! expanded to the prompt that is sent.
+//! Custom slash commands: listing them for completion, and expanding them to prompts.
 //!
-//! A face asks [`Commands::prepare`] for a typed line, shows the shell commands
-//! that need a yes ([`Prepared::questions`]), and runs it.
+//! A front end calls [`Commands::prepare`] with a typed line, asks the user about the shell
+//! commands that need approval ([`Prepared::questions`]), and runs the result.
 
 mod arguments;
 mod begin;
@@ -43,11 +42,10 @@ use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
 use crate::skills::SessionSkills;
 
-/// Names that an error offers.
+/// Maximum number of names suggested in an error.
 const OFFERED: usize = 5;
 
-/// The custom commands of a session. Cheap to clone. Files are read when the
-/// first command is asked for.
+/// The custom commands of a session. Cheap to clone. Their files are read on first use.
 #[derive(Clone)]
 pub struct Commands {
     shared: Arc<Shared>,
@@ -67,27 +65,27 @@ pub(crate) struct Shared {
     agents: Option<Arc<SessionAgents>>,
     interactive: bool,
     trusted: bool,
-    /// Commands that a person agreed to for the session, word for word.
+    /// Shell commands that the user allowed for the session, matched exactly.
     agreed: Mutex<HashSet<String>>,
 }
 
-/// What [`Commands`] is made of.
+/// The inputs of [`Commands`].
 pub(crate) struct Surroundings {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) seen: Arc<SeenFiles>,
     pub(crate) judge: Arc<dyn Judge>,
     pub(crate) shell: ShellOptions,
     pub(crate) processes: Processes,
-    /// Their prompts are commands too.
+    /// MCP servers, whose prompts are also commands.
     pub(crate) servers: Option<Servers>,
-    /// The skills, which are commands too.
+    /// The skills, which are also commands.
     pub(crate) skills: Arc<SessionSkills>,
-    /// The agents that a command may be for.
+    /// The agents that a command may delegate to.
     pub(crate) agents: Option<Arc<SessionAgents>>,
 }
 
 impl Launch {
-    /// The custom commands as their files are now. Blocking.
+    /// Returns the custom commands of the current files. Blocking.
     pub fn command_catalog(&self) -> Catalog {
         Catalog::new(find_commands(&self.command_folders()))
     }
@@ -126,8 +124,8 @@ impl Launch {
 }
 
 impl Shared {
-    /// The agent that a command is for, or, where there is none of its name, what
-    /// people should hear: commands of other programs have agents of theirs.
+    /// Returns the agent that a command delegates to, or a warning if there is none with this name.
+    /// Commands written for other programs may name agents of those.
     fn agent(&self, name: &str) -> (Option<String>, Option<String>) {
         let agents = self.agents.as_ref();
         if agents.is_some_and(|agents| agents.has(name)) {
@@ -141,7 +139,7 @@ impl Shared {
 }
 
 impl Commands {
-    /// The commands, read when they are asked for first. Blocking then.
+    /// Returns the commands. The first call reads them and blocks.
     pub fn catalog(&self) -> Arc<Catalog> {
         let known = self.shared.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
         known.unwrap_or_else(|| self.reload())
@@ -155,8 +153,8 @@ impl Commands {
         catalog
     }
 
-    /// Whether a file or a skill is called like this, in the place of a command
-    /// of ours too. Blocking when the files were not read yet.
+    /// Returns whether a file or skill has this name, possibly overriding a built-in command.
+    /// Blocks if the files were not read yet.
     pub fn takes(&self, name: &str) -> bool {
         let catalog = self.catalog();
         catalog.find(name).is_some()
@@ -164,8 +162,7 @@ impl Commands {
             || self.skills().iter().any(|it| it.name == name)
     }
 
-    /// Commands whose names are not what their authors would expect, one sentence
-    /// each.
+    /// Returns a notice for each command whose name differs from what its author expects.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = self.catalog().notices().to_vec();
         let skills = self.skills().into_iter().filter(|skill| is_own(&skill.name));
@@ -173,8 +170,8 @@ impl Commands {
         notices
     }
 
-    /// What to show when the session starts, one line of each kind: names that are not
-    /// what their authors expect, and files that cannot be used. Blocking.
+    /// Returns the notices for the start of a session, one line of each kind: unexpected names and
+    /// invalid files. Blocking.
     pub fn warnings(&self) -> Vec<String> {
         let catalog = self.catalog();
         let mut renamed = self.notices();
@@ -182,12 +179,12 @@ impl Commands {
         catalog::with_count(&renamed).into_iter().chain(catalog.warnings()).collect()
     }
 
-    /// Prepares a typed line (`/name arguments`) for a mode: reads the template,
-    /// fills in the arguments, and has its shell commands judged. Blocking.
+    /// Prepares a typed line (`/name arguments`) for an approval mode: reads the template, fills in
+    /// the arguments, and has the policy engine decide about its shell commands. Blocking.
     ///
     /// # Errors
-    /// No such command (with near names), a template or arguments that cannot be
-    /// used, a shell command that is denied.
+    /// Returns an error if the command is unknown (with similar names), its template or arguments
+    /// are invalid, or a shell command is denied.
     pub fn prepare(&self, line: &str, mode: ApprovalMode) -> Result<Prepared, Failure> {
         let mut prepared = self.prepared(line, mode)?;
         line.trim().clone_into(&mut prepared.line);
@@ -216,7 +213,7 @@ impl Commands {
         Prepared::new(&self.shared, &catalog, command, (line, arguments.trim()), mode)
     }
 
-    /// The failure of a name that no command has.
+    /// Builds the error for an unknown command name.
     fn unknown(&self, catalog: &Catalog, name: &str) -> Failure {
         if let Some(hint) = hint_of_other_agent(name) {
             return failure(FailureKind::Input, format!("Unknown command `/{name}`: {hint}"));
@@ -229,7 +226,7 @@ impl Commands {
             .chain(prompts.iter().map(|prompt| prompt.name.as_str()))
             .chain(skills.iter().map(|skill| skill.name.as_str()))
             .collect();
-        // Where several have a name, they are called by longer ones.
+        // If several commands share a name, suggest their longer names.
         let is_longer = |longer: &&str| {
             longer.strip_suffix(name).is_some_and(|rest| rest.ends_with(['.', ':']))
         };
@@ -253,7 +250,7 @@ impl Commands {
     }
 }
 
-/// The problem's text in one line, for people.
+/// Formats a problem in one line.
 pub(crate) fn told(problem: &CommandProblem) -> String {
     problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,16 +1,16 @@
-//! What the program brings along to show itself without a key or a network: a
-//! small project with a real defect, and scripts that play the model's part.
+//! The built-in demo, which needs no API key and no network: a small project with a real bug, and
+//! scripts of model responses.
 
 use std::io;
 use std::path::Path;
 
-/// The prompt that the demonstration's script answers.
+/// The prompt that the demo script answers.
 pub const PROMPT: &str = include_str!("../demo/prompt.txt");
 
-/// The script of the demonstration.
+/// The demo script.
 pub const SCRIPT: &str = include_str!("../demo/script.jsonl");
 
-/// Scripts for `-m script:NAME`: a name and its text.
+/// Scripts for `-m script:NAME`: names and texts.
 pub const SCRIPTS: [(&str, &str); 1] = [("tour", include_str!("../demo/tour.jsonl"))];
 
 macro_rules! project_files {
@@ -39,10 +39,10 @@ const PROJECT: [(&str, &str); 17] = project_files![
     "tests/short-prices.txt",
 ];
 
-/// Writes the sample project into a folder that exists and is empty.
+/// Writes the sample project into an existing, empty directory.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write_project(folder: &Path) -> io::Result<()> {
     for (path, text) in PROJECT {
         let target = folder.join(path);

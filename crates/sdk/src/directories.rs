@@ -1,5 +1,5 @@
-//! The folders of a workspace beside the project's: taken back when a session is
-//! resumed, and told to the model when they are added.
+//! Additional workspace directories: restoring them on resume, and describing them to the model
+//! when they are added.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::launch::{Launch, failure};
 use crate::memory::TREE_ENTRIES;
 
 impl Launch {
-    /// The folders that a resumed session had beside those that are `given` now.
-    /// Trust is asked for anew: one that is not trusted, or not there, is told of
-    /// and left out. Blocking.
+    /// Returns the directories of a resumed session that are not among the `given` ones, with
+    /// notices. Trust is checked again: an untrusted or missing directory is skipped with a notice.
+    /// Blocking.
     pub(crate) fn directories_of(
         &self,
         records: &[Record],
@@ -29,8 +29,8 @@ impl Launch {
         let given: Vec<PathBuf> = given.iter().map(real).collect();
         let (mut kept, mut notices) = (Vec::new(), Vec::new());
         for folder in directories(records).iter().filter(|folder| !given.contains(folder)) {
-            // They are kept as they were in truth: what leads elsewhere by now is
-            // another folder, and an agent may have made the link.
+            // Directories were recorded with links resolved. If the path is a link now, it is a
+            // different directory, and an agent may have created the link.
             let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);
             let taken = match moved {
                 true => Err(failure(
@@ -52,7 +52,7 @@ impl Launch {
         (kept, notices)
     }
 
-    /// What the model is told of folders that were added.
+    /// Returns the function that describes added directories to the model.
     pub(crate) fn describe_directories(&self, workspace: &Arc<Workspace>) -> DescribeDirectories {
         let with_tree = self.config.settings.include_directory_tree();
         let workspace = Arc::clone(workspace);
@@ -60,7 +60,7 @@ impl Launch {
     }
 }
 
-/// The context block on some folders of the workspace.
+/// Builds the context block about directories of the workspace.
 fn described(workspace: &Workspace, added: &[PathBuf], with_tree: bool) -> String {
     session_context(&SessionContext {
         directories: workspace.roots(),

@@ -1,5 +1,4 @@
-//! What services stated about their models, kept for later sessions in
-//! `~/.parallax/cache/models.json`.
+//! Caches what providers report about their models in `~/.parallax/cache/models.json`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +11,7 @@ use parallax_model_http::ListedModel;
 use parallax_models::{DiscoveredModel, DiscoveredModels, Provider, Providers};
 use serde::{Deserialize, Serialize};
 
-/// After this time a service is asked again.
+/// Age after which a provider is asked again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum bytes of the file.
 const MAX_BYTES: u64 = 16 << 20;
@@ -26,7 +25,7 @@ struct Stored {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct StoredProvider {
-    /// Another address is another service.
+    /// Entries for a different base URL are ignored.
     base_url: String,
     models: BTreeMap<String, StoredModel>,
 }
@@ -40,8 +39,8 @@ struct StoredModel {
     model: DiscoveredModel,
 }
 
-/// What is stored about the models of these providers. Blocking. A damaged file is ignored:
-/// it is written again.
+/// Returns the cached models of these providers. Blocking. A damaged file is ignored and later
+/// overwritten.
 pub(crate) fn read(homes: &Homes, providers: &Providers) -> DiscoveredModels {
     let mut found = DiscoveredModels::new();
     let mut stored = load(homes).providers;
@@ -54,7 +53,7 @@ pub(crate) fn read(homes: &Homes, providers: &Providers) -> DiscoveredModels {
     found
 }
 
-/// Whether the service described the model within the last day. Blocking.
+/// Returns whether the provider described the model within the last day. Blocking.
 pub(crate) fn is_fresh(homes: &Homes, provider: &Provider, id: &str) -> bool {
     let stored = load(homes).providers.remove(&provider.name);
     let model = stored
@@ -63,8 +62,8 @@ pub(crate) fn is_fresh(homes: &Homes, provider: &Provider, id: &str) -> bool {
     model.is_some_and(|it| now().abs_diff(it.time) < FRESH.as_secs())
 }
 
-/// Stores what a service stated about models; returns them by full name. A failure costs
-/// another request in a later session. Blocking.
+/// Caches what a provider reported about models; returns them by full name. If writing fails, a
+/// later session asks again. Blocking.
 pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -> DiscoveredModels {
     let model = |listed: &ListedModel| DiscoveredModel {
         context_window: listed.context_window,
@@ -82,7 +81,7 @@ pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -
         let models =
             listed.iter().map(|it| (it.id.clone(), StoredModel { time, model: model(it) }));
         entry.models.extend(models);
-        // Texts and numbers cannot fail to serialize.
+        // Strings and numbers cannot fail to serialize.
         Ok(serde_json::to_string(&stored).unwrap_or_default())
     });
     if let Err(error) = written {

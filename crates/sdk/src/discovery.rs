@@ -1,5 +1,4 @@
-//! Tools that come to a session from outside: those that a command of the
-//! user's tells of, and those of MCP servers.
+//! Additional tools of a session: from the user's discovery command and from MCP servers.
 
 mod kept;
 
@@ -26,17 +25,17 @@ use crate::launch::Launch;
 use crate::skills::SessionSkills;
 use crate::versions::Versions;
 
-/// How long the first request waits for a discovery of which nothing is known
-/// from earlier: the usual script is done by then, and known from then on.
+/// How long the first request waits for a discovery command without cached results. Usual scripts
+/// finish within this time, and their results are cached.
 const WAIT: Duration = Duration::from_secs(2);
-/// A discovery that runs for so long is told of, when a turn ends.
+/// Run time after which a running discovery is reported at the end of a turn.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a call of a tool that is not known yet waits for the discovery.
+/// How long a call of an unknown tool waits for the discovery.
 const LOOKING: Duration = Duration::from_secs(10);
 
 impl Launch {
-    /// Starts the discovery of tools, where the settings name a command. Must
-    /// run on a runtime.
+    /// Starts the discovery of tools if the settings configure a command. Must be called on a
+    /// runtime.
     pub(crate) fn discover(
         &self,
         shell: ShellOptions,
@@ -72,7 +71,7 @@ impl Launch {
             strict: settings.flag("tools.strictDiscoveredTools"),
         });
         let kept = Kept::new(&self.config.homes.parallax, &discovery);
-        // What was told of last time counts until the command has told anew.
+        // The cached results of the last run apply until the command finishes.
         let told = kept.read().unwrap_or_default();
         let known = discovery.tools(&told).ok();
         let is_known = known.is_some();
@@ -87,10 +86,11 @@ impl Launch {
             cancel: cancel.clone(),
             hub: hub.clone(),
         });
-        // It ends with the session.
+        // Ends with the session.
         let mode = self.mode;
         tokio::spawn(async move {
-            // Confined as a command, it may change no protected file either.
+            // The command runs in the sandbox like any command, so it may not change protected
+            // files either.
             let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
             let watch = match versions {
                 Some(versions) => {
@@ -113,7 +113,7 @@ impl Launch {
                 Ok(found) => {
                     let is_same = is_known && found == told;
                     let tools = discovery.tools(&found).map_err(|why| tell(&hub, why)).ok();
-                    // What is the same is as new again.
+                    // Write unchanged results too, to refresh the cache's age.
                     let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
                     drop(keeping.await);
                     tools.filter(|_| !is_same)
@@ -135,29 +135,29 @@ impl Launch {
     }
 }
 
-/// Tells people what went wrong.
+/// Sends a warning to the user.
 fn tell(hub: &EventBus, text: String) {
     let done = ItemDone::Notice { level: Level::Warning, text };
     hub.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
 }
 
-/// Tools that a command tells of.
+/// Tools from the discovery command.
 pub(crate) struct Discovered {
     state: watch::Receiver<State>,
-    /// Whether tools are declared that it told of in an earlier session.
+    /// Whether cached tools from an earlier session are declared.
     is_known: bool,
     begun: Instant,
-    /// Whether people know that it still runs.
+    /// Whether the user was told that the command is still running.
     told: AtomicBool,
-    /// Ends a discovery that still runs.
+    /// Cancels a running discovery.
     cancel: CancellationToken,
-    /// Where people hear of it.
+    /// Receives notices for the user.
     hub: EventBus,
 }
 
 struct State {
     tools: Vec<Arc<dyn Tool>>,
-    /// Counts up when there are other tools.
+    /// Incremented when the tools change.
     version: u64,
     /// Whether the command has ended.
     done: bool,
@@ -190,7 +190,7 @@ impl Discovered {
         tokio::time::timeout(time, state.wait_for(|state| state.done)).await.is_ok()
     }
 
-    /// What people should hear of a discovery that goes on and on.
+    /// Returns a warning once if the discovery takes too long.
     fn trouble(&self) -> Option<String> {
         let hangs = !self.state.borrow().done && self.begun.elapsed() > PATIENCE;
         (hangs && !self.told.swap(true, Relaxed)).then(|| {
@@ -205,7 +205,7 @@ impl Drop for Discovered {
     }
 }
 
-/// All kinds as one source: the one for skills, discovered tools, those of servers.
+/// Combines the skill tool, discovered tools, and tools of MCP servers into one source.
 pub(crate) struct MoreTools {
     pub(crate) skills: Arc<SessionSkills>,
     pub(crate) discovered: Option<Arc<Discovered>>,
@@ -216,7 +216,7 @@ impl ToolSource for MoreTools {
     fn version(&self) -> u64 {
         let discovered = self.discovered.as_ref().map_or(0, |it| it.state.borrow().version);
         let servers = self.servers.as_ref().map_or(0, ToolSource::version);
-        // None goes back, so that their sum is another one after every change.
+        // No version decreases, so the sum changes with every change.
         servers.wrapping_add(discovered).wrapping_add(self.skills.version())
     }
 

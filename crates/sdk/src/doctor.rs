@@ -1,4 +1,4 @@
-//! Finds out what is wrong on this machine, and says what to do: the home directory, settings,
+//! Diagnoses problems on this machine and suggests solutions: the home directory, settings,
 //! credentials, the network path to the model, the sandbox, MCP servers, and the editor.
 
 mod machine;
@@ -10,17 +10,17 @@ use serde::Serialize;
 
 use crate::launch::{Launch, LaunchOptions};
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
     /// It works.
     Ok,
-    /// A fact, neither good nor bad.
+    /// Information only.
     Info,
-    /// It was not checked, because another check failed or it is switched off.
+    /// Not checked, because another check failed or the feature is disabled.
     Skipped,
-    /// It works, but not as well as it could.
+    /// It works, but with limitations.
     Warning,
     /// It does not work.
     Error,
@@ -29,15 +29,15 @@ pub enum CheckStatus {
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DoctorCheck {
-    /// Its name for programs, for example `network.dns`.
+    /// Identifier for programs, for example `network.dns`.
     pub id: String,
-    /// How it came out.
+    /// Result of the check.
     pub status: CheckStatus,
-    /// The name that is shown.
+    /// Displayed name.
     pub title: String,
     /// What was found.
     pub detail: String,
-    /// What to do.
+    /// How to solve the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -54,31 +54,31 @@ impl DoctorCheck {
     }
 }
 
-/// What the checks found.
+/// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DoctorReport {
-    /// The version of the program.
+    /// Version of the program.
     pub version: String,
-    /// The operating system and the processor.
+    /// Operating system and processor architecture.
     pub platform: String,
-    /// All checks, in the order in which they are shown.
+    /// All checks in display order.
     pub checks: Vec<DoctorCheck>,
 }
 
 impl DoctorReport {
-    /// Whether something does not work.
+    /// Returns whether a check failed.
     pub fn has_errors(&self) -> bool {
         self.checks.iter().any(|check| check.status == CheckStatus::Error)
     }
 }
 
-/// The JSON Schema of a [`DoctorReport`].
+/// Returns the JSON Schema of a [`DoctorReport`].
 pub fn report_schema() -> serde_json::Value {
     schemars::schema_for!(DoctorReport).to_value()
 }
 
-/// Checks everything. `name` is the name that the program was called by. Must run on a tokio
-/// runtime.
+/// Runs all checks. `name` is the name under which the program was called. Must be called on a
+/// tokio runtime.
 pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
     let options = LaunchOptions { look_only: true, ..options };
     let version = options.version.to_owned();
@@ -122,7 +122,7 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
     DoctorReport { version, platform, checks }
 }
 
-/// A check that ended by a defect of ours.
+/// Creates the result of a check that panicked.
 fn failed_check(id: &str, title: &str, why: &str) -> DoctorCheck {
     DoctorCheck::new(id, CheckStatus::Error, title, format!("the check failed: {why}"))
 }

@@ -1,5 +1,5 @@
-//! A proposed change as a person wants it: some of its hunks, or the text as
-//! edited, turned back into arguments of the tool that proposed it.
+//! Turns a modified change proposal (selected hunks, or text edited by the user) back into
+//! arguments of the tool that proposed it.
 
 use std::path::Path;
 
@@ -8,27 +8,27 @@ use parallax_protocol::Object;
 use parallax_protocol::tool::FileDiff;
 use serde_json::Value;
 
-/// Files larger than this are not taken apart.
+/// Maximum size of a file whose change can be modified.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
-/// A change to one file before it is made.
+/// A proposed change to a file.
 #[derive(Debug, Clone)]
 pub struct ProposedChange {
-    /// The text as it is; empty for a new file.
+    /// The current text; empty for a new file.
     pub old: String,
-    /// The text as it would be.
+    /// The proposed text.
     pub new: String,
     hunks: Vec<Hunk>,
 }
 
-/// One place that changes.
+/// One hunk of a diff.
 #[derive(Debug, Clone)]
 struct Hunk {
-    /// The first old line, from 0.
+    /// Index of the first old line, from 0.
     start: usize,
-    /// How many old lines it covers.
+    /// Number of old lines it replaces.
     covers: usize,
-    /// The lines that stand there afterwards, with their ends.
+    /// The new lines, including line ends.
     lines: Vec<String>,
 }
 
@@ -36,17 +36,17 @@ impl ProposedChange {
     /// Reads the file and applies the diff to it.
     ///
     /// # Errors
-    /// Why it cannot be taken apart, for people: the file cannot be read or has
-    /// changed since, or the diff was cut because of its size.
+    /// Returns a message for the user if the file cannot be read or has changed, or the diff was
+    /// truncated.
     pub fn read(diff: &FileDiff) -> Result<Self, String> {
         let old = if diff.is_new_file { String::new() } else { text_of(&diff.file_path)? };
         Self::of(old, &diff.diff)
     }
 
-    /// The same without reading the file, where both texts are known.
+    /// Uses the texts of the diff if it has them, and reads the file otherwise.
     ///
     /// # Errors
-    /// As [`ProposedChange::read`].
+    /// Returns the errors of [`ProposedChange::read`].
     pub fn from_texts_or_read(diff: &FileDiff) -> Result<Self, String> {
         match &diff.texts {
             Some(texts) => {
@@ -63,10 +63,10 @@ impl ProposedChange {
         Ok(change)
     }
 
-    /// The text with only these hunks (from 0) applied.
+    /// Returns the text with only these hunks (from 0) applied.
     ///
     /// # Errors
-    /// When the file is no longer what the diff was made from.
+    /// Returns an error if the file no longer matches the diff.
     pub fn with(&self, taken: &[usize]) -> Result<String, String> {
         let lines: Vec<&str> = self.old.split_inclusive('\n').collect();
         let changed = || "the file changed since the question was asked".to_owned();
@@ -85,10 +85,10 @@ impl ProposedChange {
         Ok(text)
     }
 
-    /// The arguments of `write_file` or `replace` that lead to `wanted`.
+    /// Returns the arguments of `write_file` or `replace` that produce `wanted`.
     ///
     /// # Errors
-    /// When nothing would change, or the tool is another.
+    /// Returns an error if nothing would change or the tool is a different one.
     pub fn arguments(&self, tool: &str, args: &Object, wanted: &str) -> Result<Object, String> {
         if wanted == self.old {
             return Err("nothing is left of the change".to_owned());
@@ -111,8 +111,8 @@ impl ProposedChange {
         Ok(changed)
     }
 
-    /// The part in which the texts differ, in whole lines, as wide as it takes
-    /// to stand in the old text only once.
+    /// Returns the differing parts of both texts in whole lines, extended until the old part occurs
+    /// only once in the old text.
     fn differing<'a>(&'a self, wanted: &'a str) -> (&'a str, &'a str) {
         let old: Vec<&str> = self.old.split_inclusive('\n').collect();
         let new: Vec<&str> = wanted.split_inclusive('\n').collect();
@@ -143,26 +143,26 @@ fn text_of(path: &Path) -> Result<String, String> {
     Ok(decode(&std::fs::read(path).map_err(told)?).text)
 }
 
-/// The hunks of a unified diff. A diff that was cut is refused, since nobody
-/// saw what it would do.
+/// Parses the hunks of a unified diff. Rejects a truncated diff, because the user did not see all
+/// of it.
 fn parse(diff: &str) -> Result<Vec<Hunk>, String> {
     let cut = || "the change is too large to be taken apart".to_owned();
     let mut hunks: Vec<Hunk> = Vec::new();
-    // Old and new lines that the hunk still owes.
+    // Old and new lines that the hunk is still missing.
     let mut owed = (0usize, 0usize);
     let mut last_is_new = false;
     for line in diff.split_inclusive('\n') {
         if owed == (0, 0) && line.starts_with("@@") {
             let (start, covers, added) = header(line).ok_or_else(cut)?;
             owed = (covers, added);
-            // `@@ -0,0` stands before the first line, `-5,0` behind the fifth.
+            // `@@ -0,0` inserts before the first line, `-5,0` after the fifth.
             let start = if covers == 0 { start } else { start.saturating_sub(1) };
             hunks.push(Hunk { start, covers, lines: Vec::new() });
             continue;
         }
         let Some(hunk) = hunks.last_mut() else { continue };
         if line.starts_with('\\') {
-            // "No newline at end of file" speaks of the row before.
+            // "No newline at end of file" refers to the previous line.
             if last_is_new && let Some(last) = hunk.lines.last_mut() {
                 last.truncate(last.trim_end_matches('\n').len());
             }
@@ -192,7 +192,7 @@ fn parse(diff: &str) -> Result<Vec<Hunk>, String> {
     if owed == (0, 0) && !hunks.is_empty() { Ok(hunks) } else { Err(cut()) }
 }
 
-/// Start and length on the old side, length on the new.
+/// Returns start and length on the old side, and length on the new side.
 fn header(line: &str) -> Option<(usize, usize, usize)> {
     let mut words = line.split(' ').skip(1);
     let mut range = |sign: char| {

@@ -1,5 +1,4 @@
-//! The person's own editor on a text. Blocking; the caller has given the
-//! terminal free.
+//! Opens text in the user's editor. Blocking; the caller must have released the terminal.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,11 +7,11 @@ use parallax_exec::user_program;
 
 use crate::editors::EditorCommand;
 
-/// Opens `text` in the editor, in a file with this name somewhere in `place`, and gives
-/// what was saved. Nothing is left there.
+/// Opens `text` in the editor, as a file with this name in a temporary directory inside `place`,
+/// and returns the saved text. The file is removed.
 ///
 /// # Errors
-/// For people: why there is no new text.
+/// Returns a message for the user if there is no new text.
 pub fn edit(
     editor: &EditorCommand,
     text: &str,

@@ -1,23 +1,23 @@
-//! Editors for prompts and files: those that `general.preferredEditor` may name,
-//! and how each is started so that it is waited for.
+//! The known editors (`general.preferredEditor`), and how to start each so that it waits for the
+//! file to be closed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::launch::Launch;
 
-/// An editor.
+/// A known editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Editor {
-    /// The word of the setting.
+    /// Its value in the setting.
     pub id: &'static str,
-    /// The name for people.
+    /// Its display name.
     pub name: &'static str,
-    /// Its programs, the usual one first.
+    /// Its program names, preferred one first.
     programs: &'static [&'static str],
-    /// What makes it wait until the file is closed.
+    /// Arguments that make it wait until the file is closed.
     wait: &'static [&'static str],
-    /// What opens a new window.
+    /// Argument that opens a new window.
     new_window: Option<&'static str>,
     /// Whether it runs in the terminal.
     pub in_terminal: bool,
@@ -42,7 +42,7 @@ const fn terminal(
     Editor { id, name, programs, wait, new_window: None, in_terminal: true }
 }
 
-/// Programs of the VS Code family know this.
+/// Supported by editors based on VS Code.
 const NEW_WINDOW: Option<&str> = Some("--new-window");
 
 /// All known editors.
@@ -77,14 +77,14 @@ pub struct EditorCommand {
 }
 
 impl Launch {
-    /// The known editors, each with whether it is installed. Blocking.
+    /// Returns the known editors, each with whether it is installed. Blocking.
     pub fn editors(&self) -> Vec<(Editor, bool)> {
         EDITORS.into_iter().map(|editor| (editor, self.program_of(&editor).is_some())).collect()
     }
 
-    /// The editor to open: the setting where that is installed, else `$VISUAL`,
-    /// else `$EDITOR`, else the first of a few that is installed. Variables of a
-    /// project's `.env` do not count. Blocking.
+    /// Returns the editor to use: the one in settings if it is installed, otherwise `$VISUAL`,
+    /// `$EDITOR`, or the first installed default. Variables from a project's `.env` are ignored.
+    /// Blocking.
     pub fn editor_command(&self) -> Option<EditorCommand> {
         let ui = self.ui();
         let chosen = ui.preferred_editor.as_deref();
@@ -108,7 +108,7 @@ impl Launch {
                 let stem = Path::new(&program).file_stem()?.to_str()?.to_owned();
                 let known = EDITORS.iter().find(|editor| editor.programs.contains(&stem.as_str()));
                 let mut arguments: Vec<OsString> = words.collect();
-                // An editor with a window comes back at once otherwise.
+                // Without this, a graphical editor returns immediately.
                 if let Some(known) = known.filter(|known| !known.in_terminal) {
                     let waits = |word: &OsString| word == "--wait" || word == "-w";
                     if !arguments.iter().any(waits) {
@@ -132,8 +132,8 @@ impl Launch {
         editor.programs.iter().find_map(|name| self.find_program(name))
     }
 
-    /// A program of the search path; relative folders in it do not count, for
-    /// they would mean the project.
+    /// Finds a program in `PATH`. Relative directories are skipped, because they would refer to the
+    /// project.
     fn find_program(&self, name: &str) -> Option<PathBuf> {
         let path = self.config.environment.of_process("PATH")?;
         std::env::split_paths(path)

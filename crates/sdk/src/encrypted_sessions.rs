@@ -1,4 +1,4 @@
-//! Sessions that are encrypted at rest, by the user's settings.
+//! Encryption of stored sessions, enabled in the user's settings.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use parallax_store::{Homes, KeyPlace, Keys};
 
 use crate::launch::{Launch, failure};
 
-/// The setting; one of a project does not count.
+/// The encryption setting. Ignored in project settings.
 const SETTING: &str = "general.sessionEncryption";
 
-/// The same of this one.
+/// The redaction setting. Ignored in project settings.
 const REDACTION: &str = "general.sessionRedaction";
 
-/// Where sessions are, and what opens and encrypts them.
+/// Returns where sessions are stored and with which keys.
 pub(crate) fn homes(config: &Config) -> Homes {
     let mut homes = Homes::new(&config.homes.parallax, &config.homes.gemini);
     let new = match config.settings.text(SETTING).as_deref() {
@@ -34,8 +34,8 @@ pub(crate) fn homes(config: &Config) -> Homes {
     }
 }
 
-/// What takes secrets out of what sessions leave on the disk, where the user wants
-/// that: by their look, and the values of variables that are secrets.
+/// Returns the redactor for stored sessions, if enabled. It removes values that look like secrets
+/// and the values of secret variables.
 fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
     if !config.settings.flag(REDACTION) {
         return None;
@@ -57,8 +57,8 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
     Some(Arc::new(parallax_exec::Redactor::new(values)))
 }
 
-/// Removes what a session left outside the home; outputs that the model may ask for
-/// when it is gone on with are kept, encrypted.
+/// Removes the files of a session outside the home directory. Tool outputs that a resumed session
+/// may need are stored encrypted first.
 pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
     if !homes.is_temporary_at_home() {
         let artifacts = homes.artifacts(directory, id);
@@ -66,7 +66,7 @@ pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
             let kept = homes.encrypted_outputs(directory, id);
             parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &homes.keys);
         }
-        // There may be nothing.
+        // The directory may not exist.
         let _ = parallax_files::remove_tree(artifacts.root());
         for folder in artifacts.root().ancestors().skip(1).take(2) {
             let _ = std::fs::remove_dir(folder);
@@ -75,8 +75,8 @@ pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
 }
 
 impl Launch {
-    /// Makes sure of the key before anything is said: nothing is written in the
-    /// clear where it is not to be had. Blocking.
+    /// Checks that the encryption key is available before the session begins, because nothing may
+    /// be written unencrypted otherwise. Blocking.
     pub(crate) fn check_keys(&self) -> Result<(), Failure> {
         if self.options.ephemeral {
             return Ok(());
@@ -85,7 +85,7 @@ impl Launch {
         checked.map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Makes the folder for temporary files where that is not in our home. Blocking.
+    /// Creates the directory for temporary files if it is outside the home directory. Blocking.
     pub(crate) fn make_temporary(&self) -> Result<(), Failure> {
         let homes = self.homes();
         homes.make_temporary().map_err(|error| {
@@ -95,9 +95,8 @@ impl Launch {
         })
     }
 
-    /// Where pictures of the clipboard are kept for a while: with encrypted sessions in
-    /// memory, in the session's temporary folder, which goes with it. `None`: this
-    /// system has no such place.
+    /// Returns the directory for clipboard images. With encrypted sessions, it is in memory and
+    /// removed with the session; `None` if this system has no such directory.
     pub fn images_folder(&self, session: &SessionId) -> Option<PathBuf> {
         let (homes, project) = (self.homes(), &self.options.directory);
         match (homes.keys.encrypts(), homes.is_temporary_at_home()) {
@@ -110,8 +109,8 @@ impl Launch {
         }
     }
 
-    /// Where a text lies while an editor has it: with encrypted sessions in memory, where
-    /// this system has such a place.
+    /// Returns the directory for files that are open in an editor. With encrypted sessions, it is
+    /// in memory if the system has such a directory.
     pub fn editing_folder(&self) -> PathBuf {
         let homes = self.homes();
         let in_memory = homes.keys.encrypts() && !homes.is_temporary_at_home();
@@ -121,7 +120,7 @@ impl Launch {
         }
     }
 
-    /// Whether what was said may be written to the session's temporary folder.
+    /// Returns whether session contents may be written to the session's temporary directory.
     pub(crate) fn keeps_clear_text(&self) -> bool {
         let homes = self.homes();
         let is_open = !homes.keys.encrypts() || !homes.is_temporary_at_home();

@@ -1,4 +1,4 @@
-//! Expands `@path` in prompts: the text keeps the path, what it names follows.
+//! Expands `@path` in prompts: the text is kept, and the referenced content is attached.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::agents::SessionAgents;
 use crate::at_paths::{is_cjk, tokens};
 use crate::launch::failure;
 
-/// Reads what prompts name with `@`. Cheap to clone.
+/// Expands `@path` references. Cheap to clone.
 #[derive(Clone)]
 pub struct Expander {
     pub(crate) workspace: Arc<Workspace>,
@@ -27,13 +27,13 @@ pub struct Expander {
     search: FileSearch,
 }
 
-/// How files are found by a part of their name
-/// (`context.fileFiltering.enableRecursiveFileSearch`, `.enableFuzzySearch`).
+/// How files are found by a part of their name (`context.fileFiltering.enableRecursiveFileSearch`,
+/// `.enableFuzzySearch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSearch {
-    /// Anywhere below the project; else in the folder that is typed.
+    /// Whether to search the whole project rather than only the typed directory.
     pub recursive: bool,
-    /// By letters in their order; else by a part of the path as it is.
+    /// Whether letters may match with gaps rather than as a contiguous part of the path.
     pub loose: bool,
 }
 
@@ -53,32 +53,32 @@ impl Expander {
         Self { workspace, seen, servers, agents: None, found: None, search: FileSearch::default() }
     }
 
-    /// Finding files as the settings say.
+    /// Sets the file search options.
     pub(crate) fn with_search(self, search: FileSearch) -> Self {
         Self { search, ..self }
     }
 
-    /// How files are found.
+    /// Returns the file search options.
     pub fn file_search(&self) -> FileSearch {
         self.search
     }
 
-    /// With the agents that a prompt may name.
+    /// Sets the agents that a prompt may name.
     pub(crate) fn with_agents(self, agents: Option<Arc<SessionAgents>>) -> Self {
         Self { agents, ..self }
     }
 
-    /// Which brings the context files of the folders that a prompt names.
+    /// Sets the source of context files for referenced directories.
     pub(crate) fn with_found(self, found: Arc<dyn FolderContext>) -> Self {
         Self { found: Some(found), ..self }
     }
 
-    /// A prompt with its references expanded. Reads files: call it on a
-    /// blocking thread of a runtime. What is no path of the workspace and no
-    /// resource (`server:uri`) stays text.
+    /// Returns a prompt with its references expanded. Reads files: must be called on a blocking
+    /// thread of a runtime. A reference that is neither a workspace path nor a resource
+    /// (`server:uri`) stays text.
     ///
     /// # Errors
-    /// When a file or resource that is there cannot be read.
+    /// Returns an error if an existing file or resource cannot be read.
     pub fn prompt(&self, text: String) -> Result<Prompt, Failure> {
         let mut include = Vec::new();
         let mut resources: Vec<(String, String)> = Vec::new();
@@ -134,7 +134,7 @@ impl Expander {
             ));
         }
         let mut attachments = of_resources(resources);
-        // Read as with a tool, so with what a tool would bring along.
+        // Adds nested context files, as a reading tool would.
         let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
         let context = self.found.as_ref().and_then(|found| found.discover(&touched));
         for file in read.files {
@@ -156,8 +156,8 @@ impl Expander {
         Ok(Prompt { text, attachments, notices, ..Prompt::default() })
     }
 
-    /// The files and folders outside the workspace that a prompt names and that
-    /// are there: a person may let them be read ([`Self::allow`]).
+    /// Returns the existing files and directories outside the workspace that a prompt references.
+    /// The user may allow reading them ([`Self::allow`]).
     pub fn outside(&self, text: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for token in tokens(text) {
@@ -180,12 +180,12 @@ impl Expander {
         found
     }
 
-    /// Lets what is outside be read for the rest of the session.
+    /// Allows reading a path outside the workspace for the rest of the session.
     pub fn allow(&self, path: &Path) {
         self.workspace.add_readable(path);
     }
 
-    /// The text of a resource, when a server is called so.
+    /// Returns the text of a resource, if the path names a server.
     fn resource(&self, path: &str) -> Result<Option<String>, Failure> {
         let Some(servers) = &self.servers else { return Ok(None) };
         let Some((server, uri)) = servers.resource_address(path) else { return Ok(None) };
@@ -194,8 +194,8 @@ impl Expander {
         text.map(Some).map_err(|message| failure(FailureKind::Input, message))
     }
 
-    /// As [`Self::pattern`]; in scripts without spaces text may follow the path, so
-    /// its longest beginning that is there counts.
+    /// Like [`Self::pattern`], but in scripts without spaces, text may follow the path, so the
+    /// longest existing prefix is used.
     fn pattern_at_start(&self, path: &str) -> Option<String> {
         if let Some(pattern) = self.pattern(path) {
             return Some(pattern);
@@ -209,8 +209,7 @@ impl Expander {
         })
     }
 
-    /// The path or glob that a token stands for, or `None` when it names
-    /// nothing here.
+    /// Returns the path or glob pattern of a reference, or `None` if nothing matches.
     fn pattern(&self, path: &str) -> Option<String> {
         if let Ok(confined) = self.workspace.resolve(path, Access::Read) {
             let real = confined.path();
@@ -226,15 +225,15 @@ impl Expander {
         if path.contains(['*', '?', '[']) {
             return Some(path.to_owned());
         }
-        // A bare name may stand anywhere below.
+        // A bare name may match anywhere below the root.
         if path.contains('/') || path.len() < 3 || !self.search.recursive {
             return None;
         }
         self.search(path)
     }
 
-    /// The first file below the root that is called `name`; else the first file or folder
-    /// whose name holds it, those whose name begins with it before others.
+    /// Returns the first file named `name` below the root. Otherwise, returns the first file or
+    /// directory whose name contains it, preferring names that start with it.
     fn search(&self, name: &str) -> Option<String> {
         let root = self.workspace.root().to_owned();
         let options = parallax_files::WalkOptions::default();
@@ -257,8 +256,8 @@ impl Expander {
         best.map(|(_, path)| path)
     }
 
-    /// A file that was named itself, is there, and could not be read. Files
-    /// that ignore rules leave out are left out silently.
+    /// Returns a directly referenced file that exists but could not be read. Ignored files are
+    /// skipped silently.
     fn refused<'a>(
         &self,
         skipped: &'a [(std::path::PathBuf, String)],
@@ -278,12 +277,12 @@ impl Expander {
     }
 }
 
-/// Characters of scripts without spaces at which a path may end.
+/// Maximum number of positions in text without spaces at which a path is assumed to end.
 const MOST_BORDERS: usize = 64;
-/// What is read for a prompt is reported from so many bytes on.
+/// Size in bytes above which attached content is reported.
 const LARGE: usize = 80_000;
 const BYTES_PER_TOKEN: usize = 4;
-/// More tokens than this are not sent without a question.
+/// Number of attached tokens above which the user must confirm.
 const CONFIRMED: usize = 100_000;
 
 fn size_of(part: &Part) -> usize {
@@ -294,15 +293,14 @@ fn size_of(part: &Part) -> usize {
     }
 }
 
-/// The tokens that a prompt brings in, about, where they are so many that the user is
-/// asked before it is sent.
+/// Returns the approximate number of attached tokens if the user should confirm the prompt.
 pub fn tokens_to_confirm(prompt: &Prompt) -> Option<usize> {
     let tokens = prompt.attachments.iter().map(size_of).sum::<usize>() / BYTES_PER_TOKEN;
     (tokens > CONFIRMED).then_some(tokens)
 }
 
-/// Whether a word behind an `@` was meant as a path: it has a slash, or a name with
-/// an ending. `@name` may be a person.
+/// Returns whether a word after `@` looks like a path: it contains a slash or has a file extension.
+/// `@name` may be a user name.
 fn looks_like_path(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|it| it.1);
@@ -316,7 +314,7 @@ fn looks_like_path(word: &str) -> bool {
     (word.contains('/') || has_ending) && !is_package && !word.contains("://")
 }
 
-/// What was read for a prompt, by the lines before its contents.
+/// Returns the names of the files read for a prompt, from the lines before their contents.
 pub fn read_names(parts: &[Part]) -> Vec<String> {
     let name = |part: &Part| match part.view() {
         PartView::Text(text) => {
@@ -330,7 +328,7 @@ pub fn read_names(parts: &[Part]) -> Vec<String> {
     behind.filter_map(name).collect()
 }
 
-/// Asks the model to hand the work to the agents that the prompt names.
+/// Asks the model to delegate the work to the agents named in the prompt.
 pub(crate) fn delegation(agents: &[String]) -> Option<Part> {
     if agents.is_empty() {
         return None;
@@ -348,7 +346,7 @@ fn of_resources(resources: Vec<(String, String)>) -> Vec<Part> {
     resources.into_iter().flat_map(parts).collect()
 }
 
-/// Contents between the lines that mark them; nothing for none.
+/// Puts contents between marker lines; returns nothing if there are none.
 fn enclosed(contents: Vec<Part>) -> Vec<Part> {
     if contents.is_empty() {
         return contents;
@@ -362,8 +360,8 @@ fn enclosed(contents: Vec<Part>) -> Vec<Part> {
 /// The line before the contents.
 const OPENS: &str = "\n--- Content from referenced files ---";
 
-/// How the reader says that a file is no text: that is its content then.
+/// Start of the content that the reader returns for binary files.
 const CANNOT_DISPLAY: &str = "Cannot display content";
 
-/// Entries looked at for a bare name.
+/// Maximum number of entries searched for a bare name.
 const SEARCHED: usize = 20_000;

@@ -1,11 +1,10 @@
-//! Arguments, put into text and into shell commands.
+//! Fills arguments into text and shell commands.
 
 use parallax_policy::bash;
 
 use super::template::Bit;
 
-/// The words of an argument text: blanks part them, quotes hold them together,
-/// a backslash takes the next character as it is.
+/// Splits arguments at whitespace. Quotes group words; a backslash escapes the next character.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -29,7 +28,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The text with arguments in their places, as they are.
+/// Fills arguments into a text unchanged.
 pub(super) fn fill(bits: &[Bit], all: &str, words: &[String]) -> String {
     bits.iter().map(|bit| value(bit, all, words)).collect()
 }
@@ -44,11 +43,11 @@ fn value<'a>(bit: &'a Bit, all: &'a str, words: &'a [String]) -> &'a str {
     }
 }
 
-/// A shell command with arguments in their places, escaped for the quotes they
-/// stand in, so that they stay what they are: words, and no commands.
+/// Fills arguments into a shell command, escaped for the surrounding quotes, so that they cannot
+/// become commands.
 ///
 /// # Errors
-/// Where that cannot be held.
+/// Returns an error if an argument cannot be escaped safely.
 pub(super) fn fill_command(bits: &[Bit], all: &str, words: &[String]) -> Result<String, String> {
     let mut command = String::new();
     let mut harmless = String::new();
@@ -64,15 +63,16 @@ pub(super) fn fill_command(bits: &[Bit], all: &str, words: &[String]) -> Result<
         command.push_str(&quotes.escape(value)?);
         harmless.push_str(if value.is_empty() { "" } else { "x" });
     }
-    // What the quotes did not tell: with the arguments the line must be the
-    // same commands as with a harmless word.
+    // A second check: with the arguments, the line must have the same structure as with harmless
+    // words.
     if command != harmless && shape(&command) != shape(&harmless) {
         return Err("the arguments would make another command of it".to_owned());
     }
     Ok(command)
 }
 
-/// How many commands and redirections a line holds, and what else.
+/// Returns the structure of a command line: the number of commands and redirections, shell
+/// features, and whether parsing failed.
 fn shape(command: &str) -> (usize, usize, Vec<&'static str>, bool) {
     let line = bash::analyse(command);
     let (commands, redirections) = (line.commands.len(), line.redirections.len());
@@ -88,11 +88,11 @@ enum Quote {
     Backtick,
 }
 
-/// The quotes that are open at a place of a shell line.
+/// The open quotes at a position in a shell command.
 #[derive(Debug, Default)]
 struct Quotes {
     open: Vec<Quote>,
-    /// A here-document may have begun.
+    /// Whether a here-document may have begun.
     document: bool,
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is typed, bash prints it back and does nothing else.
+        /// Bash prints any input back unchanged and does nothing else.
         #[test]
         fn bash_reads_arguments_back(text in "[a-z'\"$`\\\\;&|()<>{}!*?~# -]{1,24}") {
             for template in ["printf %s {{args}}", "printf %s '{{args}}'", "printf %s \"{{args}}\""] {

@@ -1,4 +1,4 @@
-//! Writing a template for a new command.
+//! Creates template files for new commands.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ prompt = """
 "#;
 
 impl Launch {
-    /// Writes a template for a command. Gives its file. Blocking.
+    /// Creates a template for a command and returns its file. Blocking.
     ///
     /// # Errors
-    /// A name that is none, a file that is there or cannot be written.
+    /// Returns an error if the name is invalid, or the file exists or cannot be written.
     pub fn new_command(&self, name: &str, scope: SettingScope) -> Result<PathBuf, Failure> {
         let refused = |message: String| failure(FailureKind::Input, message);
         let name = name.strip_prefix('/').unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Which command a name means. Pure.
+//! The catalog of custom commands by name. Does not access files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -13,56 +13,57 @@ use super::template::{Unclosed, parse};
 use super::told;
 use crate::near::near;
 
-/// A custom command as lists show it.
+/// A custom command in lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandInfo {
-    /// What is typed behind the slash.
+    /// Name to type after the slash.
     pub name: String,
-    /// Other names that mean it: `user.NAME`, `workspace.NAME`,
-    /// `EXTENSION:NAME` where another command has the plain name.
+    /// Other names: `user.NAME`, `workspace.NAME`, or `EXTENSION:NAME` if another command has the
+    /// plain name.
     pub aliases: Vec<String>,
-    /// One line.
+    /// One-line description.
     pub description: String,
-    /// Whose it is.
+    /// Where the command comes from.
     pub source: CommandSource,
-    /// What may follow the name; empty: nothing is said.
+    /// Hint about the arguments; empty if there is none.
     pub argument_hint: String,
-    /// The arguments, where the file names them.
+    /// The named arguments, if the file declares any.
     pub arguments: Vec<CommandArgument>,
     /// The file.
     pub path: PathBuf,
-    /// How it is written.
+    /// The format of the file.
     pub form: CommandForm,
-    /// Fields of the file that have no meaning here.
+    /// Fields of the file that Parallax ignores.
     pub unused: Vec<String>,
-    /// The name that its file has, where another one has that plain name.
+    /// The name of its file, if another command has that name.
     pub moved_from: Option<String>,
     pub(crate) template: String,
     pub(crate) wishes: CommandWishes,
 }
 
-/// The commands by name.
+/// The custom commands by name.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     commands: Vec<CommandInfo>,
     by_name: HashMap<String, usize>,
     problems: Vec<(PathBuf, String)>,
-    /// Names whose strongest file cannot be used: nothing weaker takes them.
+    /// Names whose file of highest precedence is invalid. Files of lower precedence do not replace
+    /// them.
     broken: HashMap<String, String>,
     notices: Vec<String>,
-    /// Those of the notices about files with the name of a built-in command.
+    /// The notices about files with the name of a built-in command.
     clashes: Vec<String>,
 }
 
 impl Catalog {
-    /// Gives every command its names. The plain name means the strongest: the
-    /// project's, then the user's, then an extension's.
+    /// Assigns names to the commands. The plain name goes to the command of highest precedence:
+    /// project, then user, then extension.
     pub(crate) fn new(files: CommandFiles) -> Self {
         let mut count: HashMap<&str, usize> = HashMap::new();
         for file in &files.commands {
             *count.entry(&file.name).or_default() += 1;
         }
-        // A name that a file has as its plain one is nobody's longer name.
+        // A longer name must not equal the plain name of another file.
         let mut taken: HashSet<String> =
             files.commands.iter().map(|file| file.name.clone()).collect();
         let mut catalog = Self { broken: broken(&files), ..Self::default() };
@@ -71,14 +72,14 @@ impl Catalog {
             let is_broken = catalog.broken.contains_key(&file.name);
             let is_reserved = is_reserved_for(file);
             let contested = is_reserved || is_broken || count.get(file.name.as_str()) > Some(&1);
-            // An extension's command always has its extension's name too.
+            // A command of an extension can always be called with the extension's name as well.
             let of_extension = matches!(file.source, CommandSource::Extension(_));
             let longer = (contested || of_extension).then(|| free(&longer_name(file), &mut taken));
             let gets_plain = !is_reserved && !is_broken && plain.insert(&file.name);
             let (name, aliases) = match (gets_plain, longer) {
                 (true, longer) => (file.name.clone(), longer.into_iter().collect()),
                 (false, Some(longer)) => (longer, Vec::new()),
-                // A reserved or contested name always has a longer one.
+                // Cannot happen: a reserved or contested name has a longer one.
                 (false, None) => continue,
             };
             if !gets_plain {
@@ -115,55 +116,54 @@ impl Catalog {
         catalog
     }
 
-    /// All names that mean a command, in no order.
+    /// Returns all command names, in arbitrary order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().chain(self.broken.keys()).map(String::as_str)
     }
 
-    /// Why the strongest file of a name cannot be used.
+    /// Returns why the file of highest precedence for a name is invalid.
     pub fn broken(&self, name: &str) -> Option<&str> {
         self.broken.get(name).map(String::as_str)
     }
 
-    /// The names whose strongest file cannot be used, with what is wrong.
+    /// Returns the names whose file of highest precedence is invalid, with the error.
     pub fn all_broken(&self) -> impl Iterator<Item = (&str, &str)> {
         self.broken.iter().map(|(name, problem)| (name.as_str(), problem.as_str()))
     }
 
-    /// All commands, by name.
+    /// Returns all commands, sorted by name.
     pub fn commands(&self) -> &[CommandInfo] {
         &self.commands
     }
 
-    /// The command of a name.
+    /// Returns the command with a name.
     pub fn find(&self, name: &str) -> Option<&CommandInfo> {
         self.by_name.get(name).and_then(|index| self.commands.get(*index))
     }
 
-    /// Names near one that no command has.
+    /// Returns command names similar to an unknown name.
     pub fn near(&self, name: &str) -> Vec<&str> {
         near(name, self.by_name.keys().map(String::as_str))
     }
 
-    /// Files that are no commands: what is wrong, one sentence each.
+    /// Returns the errors of invalid files, one sentence each.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
         self.problems.iter().map(|(_, problem)| problem.as_str())
     }
 
-    /// Commands that do not have the name of their file, or that of one of ours,
-    /// one sentence each.
+    /// Returns a notice for each command that does not have its file's name or that overrides a
+    /// built-in command.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// The files that do not get their name because a built-in command has it, one
-    /// sentence each.
+    /// Returns a notice for each file whose name belongs to a built-in command.
     pub fn clashes(&self) -> &[String] {
         &self.clashes
     }
 
-    /// What a start reports, one line of each kind: files that cannot be used, and files
-    /// that do not get their name because a built-in command has it.
+    /// Returns the warnings for the start of a session, one line of each kind: invalid files, and
+    /// files whose name belongs to a built-in command.
     pub fn warnings(&self) -> Vec<String> {
         let problems: Vec<String> =
             self.problems.iter().map(|(_, problem)| problem.clone()).collect();
@@ -174,7 +174,7 @@ impl Catalog {
     }
 }
 
-/// The first of several lines, and how many more there are.
+/// Returns the first of several lines and the number of the others.
 pub(super) fn with_count(lines: &[String]) -> Option<String> {
     let (first, rest) = lines.split_first()?;
     Some(match rest.len() {
@@ -183,7 +183,7 @@ pub(super) fn with_count(lines: &[String]) -> Option<String> {
     })
 }
 
-/// The names whose strongest file cannot be used, with what is wrong.
+/// Returns the names whose file of highest precedence is invalid, with the error.
 fn broken(files: &CommandFiles) -> HashMap<String, String> {
     let mut broken = HashMap::new();
     for problem in &files.problems {
@@ -196,14 +196,14 @@ fn broken(files: &CommandFiles) -> HashMap<String, String> {
     broken
 }
 
-/// Whether the program keeps the name of the file for a command of its own. Its aliases
-/// give way to the user and the project.
+/// Returns whether the file's name is reserved for a built-in command. Aliases of built-in commands
+/// are reserved only against extensions.
 fn is_reserved_for(file: &CommandFile) -> bool {
     let is_extension = matches!(file.source, CommandSource::Extension(_));
     is_reserved(&file.name) || (is_extension && is_alias(&file.name))
 }
 
-/// Where in its file a block of a template never ends.
+/// Builds the error for an unclosed block in a template, with its position in the file.
 fn open_block(file: &CommandFile, open: &Unclosed) -> CommandProblem {
     let before: String = file.prompt.chars().take(open.index).collect();
     let breaks = before.matches('\n').count();
@@ -245,7 +245,7 @@ fn longer_name(file: &CommandFile) -> String {
     }
 }
 
-/// The name, or the name with the first number that nobody has.
+/// Returns the name, or the name with the lowest number that makes it unique.
 fn free(name: &str, taken: &mut HashSet<String>) -> String {
     let numbered = (1..).map(|number| format!("{name}{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
@@ -262,7 +262,7 @@ fn moved(file: &CommandFile, name: &str) -> String {
     }
 }
 
-/// What has the name of a command of ours.
+/// Builds the notice for a command that overrides a built-in one.
 pub(super) fn instead(name: &str, what: &str) -> String {
     format!("`/{name}` is `{what}`; the program's own is `/{OWN_PREFIX}{name}`")
 }

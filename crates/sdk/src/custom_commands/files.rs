@@ -1,4 +1,4 @@
-//! What `@{path}` in a template brings.
+//! Reads files for `@{path}` in templates.
 
 use parallax_files::Access;
 use parallax_protocol::CancellationToken;
@@ -7,16 +7,16 @@ use parallax_tools::read_many_files::{ReadMany, read_many};
 
 use super::Shared;
 
-/// What stands in the place of a block.
+/// The replacement of a block.
 pub(super) struct Brought {
     /// Text and media, in order.
     pub(super) parts: Vec<Part>,
-    /// What people should know.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
 }
 
-/// Reads a file or all files of a folder. Blocking. What cannot be read leaves
-/// its block as it is, with a notice; what ignore rules leave out is not there.
+/// Reads a file or all files of a directory. Blocking. If reading fails, the block stays unchanged
+/// and a notice is added. Ignored files are skipped.
 pub(super) fn read(shared: &Shared, path: &str) -> Brought {
     let block = || vec![Part::text(format!("@{{{path}}}"))];
     let told = |parts, notice: String| Brought { parts, notices: vec![notice] };

@@ -1,5 +1,5 @@
-//! From the template of a command to what is left to do for its prompt: arguments
-//! filled in, shell commands judged, commands that it calls put in.
+//! Turns a command's template into steps: fills in arguments, decides about shell commands, and
+//! inserts called commands.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::prepared::Step;
 use super::shell;
 use super::template::{Bit, Piece, parse, takes_arguments};
 
-/// Commands that call each other.
+/// Maximum depth of nested command calls.
 const DEPTH: usize = 5;
-/// Commands that one calls, all together.
+/// Maximum total number of called commands.
 const MOST: usize = 50;
 
 /// A command that is being prepared.
@@ -23,25 +23,25 @@ pub(super) struct Making<'a> {
     shared: &'a Arc<Shared>,
     catalog: &'a Catalog,
     mode: ApprovalMode,
-    /// The commands that called each other up to here.
+    /// The chain of commands that led here, to detect recursion.
     trail: Vec<String>,
-    /// How many were put in.
+    /// Number of inserted commands.
     called: usize,
-    /// What people should know.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
 }
 
 impl<'a> Making<'a> {
-    /// Shell commands are judged for the mode.
+    /// Decides about shell commands according to the approval mode.
     pub(super) fn new(shared: &'a Arc<Shared>, catalog: &'a Catalog, mode: ApprovalMode) -> Self {
         Self { shared, catalog, mode, trail: Vec::new(), called: 0, notices: Vec::new() }
     }
 
-    /// The steps of a command. Blocking.
+    /// Returns the steps of a command. Blocking.
     ///
     /// # Errors
-    /// A template or arguments that cannot be used, a shell command that is denied,
-    /// commands that call each other without end.
+    /// Returns an error if the template or arguments are invalid, a shell command is denied, or
+    /// commands call each other endlessly.
     pub(super) fn steps(
         &mut self,
         command: &CommandInfo,
@@ -81,8 +81,8 @@ impl<'a> Making<'a> {
         Ok(steps)
     }
 
-    /// Files are not put into shell commands, and the shell would take `@{a.txt}` as it
-    /// stands. Git's `@{u}` and `HEAD@{1}` mean no file.
+    /// Rejects `@{path}` in a shell command, because files are not inserted there and the shell
+    /// would see it literally. Git's `@{u}` and `HEAD@{1}` are allowed, because they name no file.
     fn names_no_file(&self, bits: &[Bit]) -> Result<(), String> {
         for bit in bits {
             let Bit::Text(text) = bit else { continue };
@@ -100,7 +100,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// The steps of a command that another calls. What is no command is text.
+    /// Returns the steps of a called command. A call of an unknown command stays text.
     fn called(&mut self, call: &str) -> Result<Vec<Step>, String> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
@@ -126,7 +126,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// Whether the arguments are those that the command takes.
+/// Checks the arguments against the command's declaration.
 fn check(command: &CommandInfo, words: &[String]) -> Result<(), String> {
     for (index, argument) in command.arguments.iter().enumerate() {
         match words.get(index) {

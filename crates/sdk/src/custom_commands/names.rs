@@ -1,7 +1,7 @@
-//! Names of the program's own commands, one list for all faces.
+//! Names of the built-in commands, shared by all front ends.
 
-/// Names of Gemini CLI's own commands, which no file takes from them. Their aliases are
-/// not reserved.
+/// Names of Gemini CLI's built-in commands, which custom commands cannot override. Their aliases
+/// are not reserved.
 pub const RESERVED: &[&str] = &[
     "about",
     "agents",
@@ -47,8 +47,8 @@ pub const RESERVED: &[&str] = &[
     "vim",
 ];
 
-/// Aliases of commands that Gemini CLI has too. A file of the user or of the project
-/// takes one: its author chose the name, and the command keeps its own.
+/// Aliases of built-in commands that Gemini CLI has too. A file of the user or the project can
+/// override one, because the command also has its main name.
 const ALIASES: &[&str] = &[
     "?",
     "background",
@@ -63,9 +63,8 @@ const ALIASES: &[&str] = &[
     "usage",
 ];
 
-/// Names of the program's commands that Gemini CLI does not have: a file or a
-/// skill that somebody wrote for it takes them. Ours is then called with
-/// [`OWN_PREFIX`], which always works.
+/// Built-in commands that Gemini CLI does not have. A file or skill written for Gemini CLI
+/// overrides them; the built-in command can then be called with [`OWN_PREFIX`], which always works.
 pub const OWN: &[&str] = &[
     "budget",
     "commit",
@@ -86,32 +85,31 @@ pub const OWN: &[&str] = &[
     "undo",
 ];
 
-/// What stands before the name of a command of ours, where something else may
-/// have the plain name.
+/// Prefix for built-in commands whose plain name may be overridden.
 pub const OWN_PREFIX: &str = "parallax:";
 
-/// Whether Gemini CLI has a command of this name: a file's command is called by
-/// its longer name then.
+/// Returns whether Gemini CLI has a built-in command with this name. A custom command gets a longer
+/// name then.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// Whether it is a command of ours that gives way: see [`OWN`].
+/// Returns whether this is a built-in command that custom commands override; see [`OWN`].
 pub fn is_own(name: &str) -> bool {
     OWN.contains(&name)
 }
 
-/// Whether it is only an alias of a command of the program: see [`ALIASES`].
+/// Returns whether this is only an alias of a built-in command; see [`ALIASES`].
 pub fn is_alias(name: &str) -> bool {
     ALIASES.contains(&name)
 }
 
-/// The plain name of `parallax:NAME`; `None` when no command of ours has it.
+/// Returns the plain name of `parallax:NAME`, if it is a built-in command.
 pub fn own_of(name: &str) -> Option<&str> {
     name.strip_prefix(OWN_PREFIX).filter(|name| is_own(name))
 }
 
-/// Commands of other agents, and the command here that does the same.
+/// Commands of other agents with the equivalent command here.
 const OF_OTHER_AGENTS: &[(&str, &str)] = &[
     ("add-dir", "directory add"),
     ("allowed-tools", "policies"),
@@ -133,7 +131,7 @@ const OF_OTHER_AGENTS: &[(&str, &str)] = &[
     ("trust", "permissions"),
 ];
 
-/// Commands of other agents that have none here, and what to do in their place.
+/// Commands of other agents without an equivalent, with a hint about alternatives.
 const HINTS: &[(&str, &str)] = &[
     (
         "doctor",
@@ -146,13 +144,12 @@ const HINTS: &[(&str, &str)] = &[
 
 const UPDATE: &str = "install the new version in the way this one was installed";
 
-/// The command here that a command of another agent means: a name, perhaps with that of a
-/// subcommand.
+/// Returns the command equivalent to a command of another agent, possibly with a subcommand.
 pub fn of_other_agent(name: &str) -> Option<&'static str> {
     OF_OTHER_AGENTS.iter().find(|(there, _)| *there == name).map(|(_, here)| *here)
 }
 
-/// What to do in place of a command of another agent.
+/// Returns what to do instead of a command of another agent.
 pub fn hint_of_other_agent(name: &str) -> Option<&'static str> {
     HINTS.iter().find(|(there, _)| *there == name).map(|(_, hint)| *hint)
 }

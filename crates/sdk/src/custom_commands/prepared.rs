@@ -1,4 +1,4 @@
-//! A command on its way to a prompt.
+//! A command with its arguments, before it is expanded to a prompt.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -20,31 +20,31 @@ use super::{Shared, files};
 use crate::expand::{Expander, delegation};
 use crate::launch::failure;
 
-/// A command with its arguments filled in and its shell commands judged.
+/// A command with arguments filled in and decisions about its shell commands.
 pub struct Prepared {
     shared: Arc<Shared>,
     name: String,
-    /// The whole line, as typed.
+    /// The whole line as typed.
     pub(super) line: String,
     steps: Vec<Step>,
-    /// As typed, for files that the arguments name.
+    /// The arguments as typed, for file references in them.
     arguments: String,
     mode: ApprovalMode,
-    /// What its file wants for the turn.
+    /// Overrides for the turn from the command's file.
     wishes: Option<Box<TurnOverrides>>,
-    /// How long its shell commands may take together.
+    /// Total time limit of its shell commands.
     timeout: Option<Duration>,
-    /// The agent that the work is for.
+    /// The agent to delegate the work to.
     agent: Option<String>,
     notices: Vec<String>,
 }
 
-/// What is left to do for a piece of the template.
+/// A piece of the template that is expanded when the command runs.
 pub(super) enum Step {
     Text(String),
     File(String),
     Shell(Judged),
-    /// The messages of a server's prompt.
+    /// The messages of an MCP server's prompt.
     Prompt {
         server: String,
         prompt: String,
@@ -54,17 +54,17 @@ pub(super) enum Step {
     Skill(SkillEntry),
 }
 
-/// What a command came to.
+/// The result of expanding a command.
 #[derive(Debug)]
 pub struct Expanded {
-    /// What is sent.
+    /// The prompt to send.
     pub prompt: Prompt,
-    /// What people should know, one line each.
+    /// Notices for the user, one line each.
     pub notices: Vec<String>,
 }
 
 impl Prepared {
-    /// `typed`: the line, and what of it follows the name. Blocking.
+    /// The tuple contains the typed line and its part after the name. Blocking.
     pub(super) fn new(
         shared: &Arc<Shared>,
         catalog: &Catalog,
@@ -102,7 +102,7 @@ impl Prepared {
         })
     }
 
-    /// Without wishes.
+    /// Creates a command without turn overrides.
     fn plain(
         shared: Arc<Shared>,
         name: String,
@@ -124,7 +124,7 @@ impl Prepared {
         }
     }
 
-    /// The prompt of a server.
+    /// Creates a command from the prompt of an MCP server.
     pub(super) fn of_prompt(
         shared: Arc<Shared>,
         name: String,
@@ -133,33 +133,33 @@ impl Prepared {
         values: Vec<(String, String)>,
     ) -> Self {
         let steps = vec![Step::Prompt { server, prompt, values }];
-        // Files that the arguments name are the server's business.
+        // File references in the arguments are left to the server.
         Self::plain(shared, name, steps, String::new(), ApprovalMode::Default)
     }
 
-    /// A skill, and what the person wants of it.
+    /// Creates a command that activates a skill and sends a text.
     pub(super) fn of_skill(shared: Arc<Shared>, skill: &SkillCommand, text: String) -> Self {
         let steps = vec![Step::Skill(skill.entry.clone()), Step::Text(format!("\n\n{text}"))];
         let name = skill.name.clone();
         Self::plain(shared, name, steps, text, ApprovalMode::Default)
     }
 
-    /// The command's name.
+    /// Returns the command's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The shell commands that a person must agree to before it runs.
+    /// Returns the shell commands that need the user's approval.
     pub fn questions(&self) -> Vec<&str> {
         self.shell().filter(|judged| judged.asks).map(|judged| judged.text.as_str()).collect()
     }
 
-    /// Whether it runs shell commands before it is sent.
+    /// Returns whether the command runs shell commands.
     pub fn runs_commands(&self) -> bool {
         self.shell().next().is_some()
     }
 
-    /// The person agreed to all of them: this time, or for the session.
+    /// Approves all shell commands, once or for the session.
     pub fn agree(&mut self, for_session: bool) {
         let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         for step in &mut self.steps {
@@ -178,11 +178,11 @@ impl Prepared {
         })
     }
 
-    /// Reads its files, runs its shell commands, and gives the prompt.
+    /// Reads files, runs shell commands, and returns the prompt.
     ///
     /// # Errors
-    /// A shell command that nobody agreed to or that cannot be started; a
-    /// cancelled run.
+    /// Returns an error if a shell command is not approved or cannot be started, or if the run is
+    /// cancelled.
     pub async fn run(self, cancel: &CancellationToken) -> Result<Expanded, Failure> {
         let name = self.name.clone();
         let refused = |why: String| failure(FailureKind::Input, format!("`/{name}`: {why}"));
@@ -216,7 +216,7 @@ impl Prepared {
                     let workspace = Arc::clone(&shared.workspace);
                     let reading = tokio::task::spawn_blocking(move || {
                         let text = activation(&skill)?;
-                        // As when the model activates it: its files can be read.
+                        // As when the model activates the skill, its files become readable.
                         if let Some(folder) = skill.folder() {
                             workspace.add_readable(folder);
                         }
@@ -230,7 +230,7 @@ impl Prepared {
                     let running = shell::run(&shared, &judged, mode, cancel);
                     let output = match end {
                         None => running.await,
-                        // Dropped, it ends.
+                        // Dropping the future ends the command.
                         Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
                             refused(format!(
                                 "`{}` was ended: the command may take {} s (`timeout`)",
@@ -253,7 +253,7 @@ impl Prepared {
         if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
             return Err(refused("it gives an empty prompt".to_owned()));
         }
-        // Files that the person names in the arguments are read as in any prompt.
+        // File references in the arguments are read as in any prompt.
         let expander = Expander::new(&shared.workspace, &shared.seen, None);
         let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
@@ -265,7 +265,7 @@ impl Prepared {
     }
 }
 
-/// The text up to the first medium is the prompt's, the rest follows it.
+/// Text before the first media part becomes the prompt; the rest is attached.
 fn prompt_of(parts: Vec<Part>) -> Prompt {
     let mut prompt = Prompt::default();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Prompts of MCP servers as commands.
+//! Prompts of MCP servers as slash commands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use parallax_protocol::tool::ToolSource as _;
 use super::{Commands, Prepared, is_own, is_reserved};
 use crate::launch::failure;
 
-/// A prompt of a server, as a command.
+/// A prompt of an MCP server as a slash command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptCommand {
-    /// What is typed behind the slash.
+    /// Name to type after the slash.
     pub name: String,
-    /// Its server.
+    /// Name of its server.
     pub server: String,
-    /// What it is for, as the server says it.
+    /// Its description from the server.
     pub description: String,
-    /// What it takes: name, what it is, whether it must be given.
+    /// Its arguments: name, description, and whether it is required.
     pub arguments: Vec<(String, String, bool)>,
     entry: PromptEntry,
 }
 
 impl Commands {
-    /// The prompts of the servers, as far as they are known now. One whose name
-    /// is taken is called `SERVER.NAME`.
+    /// Returns the currently known prompts of the servers. A prompt whose name is taken is called
+    /// `SERVER.NAME`.
     pub fn prompts(&self) -> Vec<PromptCommand> {
         let catalog = self.catalog();
         let Some(servers) = &self.shared.servers else { return Vec::new() };
@@ -58,8 +58,8 @@ impl Commands {
             .collect()
     }
 
-    /// The prompt of a name. Where a single answer is wanted, servers that are
-    /// starting are waited for, as long as the first request would. Blocking.
+    /// Returns the prompt with a name. A headless run waits for starting servers as long as its
+    /// first request would. Blocking.
     fn prompt_of(&self, name: &str) -> Option<PromptCommand> {
         let find = || {
             let mut prompts = self.prompts().into_iter();
@@ -87,8 +87,7 @@ impl Commands {
         found
     }
 
-    /// What a prompt of a server takes, for `/NAME help`; `None` for every other
-    /// line. Blocking.
+    /// Returns the help text of `/NAME help` for a prompt, and `None` for other lines. Blocking.
     pub fn prompt_help(&self, name: &str, arguments: &str) -> Option<String> {
         if arguments.trim() != "help" || self.takes(name) {
             return None;
@@ -101,10 +100,10 @@ impl Commands {
         Some(format!("`/{name}`: {what}{}", help(&prompt)))
     }
 
-    /// Prepares the line of a prompt; `None` when no prompt has the name.
+    /// Prepares the line of a prompt; `None` if no prompt has the name.
     ///
     /// # Errors
-    /// Arguments that are missing or too many.
+    /// Returns an error if there are missing or surplus arguments.
     pub(super) fn prepare_prompt(
         &self,
         name: &str,
@@ -125,7 +124,7 @@ impl Commands {
         })
     }
 
-    /// Whether prompts may still come.
+    /// Returns whether servers are still starting, so that more prompts may appear.
     pub(super) fn may_come(&self) -> bool {
         self.shared.servers.as_ref().is_some_and(parallax_mcp::Servers::are_starting)
     }

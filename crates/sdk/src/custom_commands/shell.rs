@@ -1,5 +1,5 @@
-//! Shell commands of templates: judged as the model's are, run in the same
-//! sandbox.
+//! Shell commands in templates. They follow the same policy and run in the same sandbox as the
+//! model's commands.
 
 use parallax_exec::capture::CaptureLimits;
 use parallax_exec::shell::strip_wrapper;
@@ -13,20 +13,20 @@ use serde_json::Value;
 
 use super::Shared;
 
-/// A command with what was decided about it.
+/// A shell command with its decision.
 #[derive(Debug, Clone)]
 pub(super) struct Judged {
-    /// The text for the shell.
+    /// The command line.
     pub(super) text: String,
     verdict: Verdict,
-    /// Whether a person must agree, and has not yet.
+    /// Whether the user still has to approve it.
     pub(super) asks: bool,
 }
 
-/// Judges a command as a call of `run_shell_command`. Blocking.
+/// Has the policy engine decide about a command as a call of `run_shell_command`. Blocking.
 ///
 /// # Errors
-/// Why it may not run.
+/// Returns why the command may not run.
 pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<Judged, String> {
     let text = strip_wrapper(text).to_owned();
     let roots = shared.workspace.roots();
@@ -60,10 +60,10 @@ pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<J
     Ok(Judged { text, verdict, asks })
 }
 
-/// Runs a command and gives what stands in the place of its block.
+/// Runs a command and returns the replacement of its block.
 ///
 /// # Errors
-/// A command that cannot be started: then nothing is sent.
+/// Returns an error if the command cannot be started; the prompt is not sent then.
 pub(super) async fn run(
     shared: &Shared,
     judged: &Judged,
@@ -71,7 +71,7 @@ pub(super) async fn run(
     cancel: &CancellationToken,
 ) -> Result<String, String> {
     let mut permissions = judged.verdict.grants.clone();
-    // A person saw the command, as with the model's.
+    // The user saw and approved the command, as with the model's commands.
     if judged.verdict.decision == Decision::Ask {
         permissions.repository_programs |= shared.trusted;
         permissions.agents = true;
@@ -80,7 +80,7 @@ pub(super) async fn run(
     let running = shared.processes.start(command).await.map_err(|error| error.to_string())?;
     match running.follow(cancel, None, &mut |_| {}).await {
         CommandOutcome::Finished(finished) => Ok(shown(&judged.text, &finished)),
-        // Nobody sends it to the background; should it happen, its end is not awaited.
+        // Cannot be moved to the background here; if it is, do not wait for its end.
         CommandOutcome::Detached(detached) => Ok(detached.output.kept.head),
     }
 }
@@ -125,7 +125,7 @@ async fn command(
     })
 }
 
-/// The output, and how the command ended unless it ended well.
+/// Returns the output, followed by how the command ended unless it succeeded.
 fn shown(command: &str, finished: &FinishedCommand) -> String {
     let output = &finished.output;
     let mut text = match output.binary {

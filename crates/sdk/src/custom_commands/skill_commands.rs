@@ -1,4 +1,4 @@
-//! Skills as commands: `/NAME text` activates one and sends the text.
+//! Skills as slash commands: `/NAME text` activates a skill and sends the text.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use parallax_tools::activate_skill::SkillEntry;
 
 use super::{Commands, Prepared, is_reserved};
 
-/// A skill that a person can activate.
+/// A skill that the user can activate.
 #[derive(Debug, Clone)]
 pub struct SkillCommand {
-    /// What is typed behind the slash: `EXTENSION:NAME` for an extension's.
+    /// Name to type after the slash; `EXTENSION:NAME` for a skill of an extension.
     pub name: String,
-    /// When to use it.
+    /// When to use the skill.
     pub description: String,
     pub(crate) entry: SkillEntry,
 }
 
 impl Commands {
-    /// The skills whose names no other command has.
+    /// Returns the skills whose names no other command has.
     pub fn skills(&self) -> Vec<SkillCommand> {
         let catalog = self.catalog();
         let is_free = |skill: &&SkillCommand| {
@@ -29,7 +29,7 @@ impl Commands {
         skills
     }
 
-    /// Prepares the line of a skill; `None` when none has the name.
+    /// Prepares the line of a skill; `None` if no skill has the name.
     pub(super) fn prepare_skill(
         &self,
         name: &str,

@@ -1,12 +1,12 @@
-//! The template of a command, taken apart once: what a file or a shell command
-//! brings later is never read as a template again.
+//! Parses command templates. A template is parsed once, so text from files and shell commands is
+//! never parsed as a template.
 
 use parallax_config::commands::CommandForm;
 
-/// What a template is made of.
+/// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Text with places for arguments.
+    /// Text with argument placeholders.
     Text(Vec<Bit>),
     /// `@{path}`.
     File(Vec<Bit>),
@@ -16,23 +16,23 @@ pub(super) enum Piece {
     Command(Vec<Bit>),
 }
 
-/// Text, or a place for arguments.
+/// Text or an argument placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bit {
-    /// As it stands.
+    /// Literal text.
     Text(String),
-    /// All arguments, as typed.
+    /// All arguments as typed.
     All,
-    /// One of them, from 1.
+    /// A single argument, counted from 1.
     One(usize),
 }
 
-/// A block that never ends.
+/// A block without its closing brace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unclosed {
-    /// Where it begins, in characters from 0.
+    /// Its position in characters, from 0.
     pub(super) index: usize,
-    /// How.
+    /// Its opening characters.
     pub(super) opening: &'static str,
 }
 
@@ -46,10 +46,10 @@ impl std::fmt::Display for Unclosed {
     }
 }
 
-/// Takes a template apart.
+/// Parses a template.
 ///
 /// # Errors
-/// A block that never ends.
+/// Returns an error if a block is not closed.
 pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unclosed> {
     let mut pieces = Vec::new();
     let mut text = String::new();
@@ -84,8 +84,8 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unc
     Ok(pieces)
 }
 
-/// The shell commands of a template, with the places for arguments as they are
-/// written. Of one that cannot be read: all of it, since nobody knows.
+/// Returns the shell commands of a template with unfilled placeholders. For an invalid template,
+/// returns the whole text.
 pub(crate) fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
     let Ok(pieces) = parse(template, form) else { return vec![template.trim().to_owned()] };
     let shown = |bit: &Bit| match bit {
@@ -100,7 +100,7 @@ pub(crate) fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
     shell.filter(|command: &String| !command.is_empty()).collect()
 }
 
-/// Whether arguments have a place in the template.
+/// Returns whether the template has argument placeholders.
 pub(super) fn takes_arguments(pieces: &[Piece]) -> bool {
     pieces.iter().any(|piece| {
         let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits) | Piece::Command(bits)) =
@@ -109,8 +109,9 @@ pub(super) fn takes_arguments(pieces: &[Piece]) -> bool {
     })
 }
 
-/// Whether a call of another command begins here. In texts about addresses
-/// (`/users/{id}`) there are such braces too: a call stands apart, and ends.
+/// Returns whether a call of another command begins here. A URL path such as `/users/{id}` has
+/// similar braces, so a call must follow whitespace or an opening quote or parenthesis, and must be
+/// closed.
 fn calls(before: &str, rest: &str) -> bool {
     let apart = before.chars().next_back();
     let apart = apart.is_none_or(|char| char.is_whitespace() || "(\"'`".contains(char));
@@ -119,7 +120,7 @@ fn calls(before: &str, rest: &str) -> bool {
     names.is_some_and(|char| char.is_alphanumeric() || char == '_') && closing(inside).is_some()
 }
 
-/// Where the brace that ends a block stands.
+/// Returns the position of the brace that closes a block.
 fn closing(inside: &str) -> Option<usize> {
     let mut depth = 1u32;
     for (at, byte) in inside.bytes().enumerate() {
@@ -135,9 +136,9 @@ fn closing(inside: &str) -> Option<usize> {
     None
 }
 
-/// Finds the places for arguments: `{{args}}`, in Markdown also `$ARGUMENTS`
-/// and `$1` to `$9`. In the single quotes of a shell command a `$1` belongs to
-/// the program in them (awk, say), as the shell has it.
+/// Finds argument placeholders: `{{args}}`, and in Markdown also `$ARGUMENTS` and `$1` to `$9`.
+/// Within single quotes of a shell command, `$1` is left to the quoted program (such as awk), as in
+/// a shell.
 fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<Bit> {
     let mut found = Vec::new();
     let mut plain = String::new();
@@ -179,7 +180,7 @@ fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<Bit> {
     found
 }
 
-/// `$1`, but not `$10` or `$1a`, which are prices and names.
+/// Parses `$1`, but not `$10` or `$1a`, which are prices and names.
 fn positional(text: &str) -> Option<(usize, &str)> {
     let rest = text.strip_prefix('$')?;
     let digit = rest.chars().next()?.to_digit(10).filter(|digit| *digit > 0)?;

@@ -1,16 +1,16 @@
-//! What a command's file says about its prompt, as the session wants it.
+//! Turn overrides from a command's file.
 
 use parallax_config::commands::{CommandSource, CommandWishes};
 use parallax_config::other_agents::our_tool;
 use parallax_protocol::op::TurnOverrides;
 use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 
-/// Tools that ask nobody anyway.
+/// Tools that need no approval anyway.
 const FREE: [&str; 4] = ["read_file", "glob", "grep_search", "list_directory"];
 
-/// The mode that a command's prompt runs in, and why it is not the one that its
-/// file names. Any file may want less than `now` lets run, the person's own more,
-/// but never all.
+/// Returns the approval mode of a command's prompt, and why the mode in its file is ignored, if it
+/// is. Any file may choose a stricter mode than `now`; only the user's own files may choose a more
+/// permissive one, but never yolo.
 pub(super) fn mode_of(
     wishes: &CommandWishes,
     source: &CommandSource,
@@ -31,9 +31,8 @@ pub(super) fn mode_of(
     (now, Some(format!("`mode = {}` does not count: {why}", wanted.as_str())))
 }
 
-/// The wishes of a prompt, and what of them is not met. Only the person's own
-/// files let calls through: those of a project and of extensions are written by
-/// others.
+/// Returns the turn overrides of a command, and notices about ignored ones. Only the user's own
+/// files may allow tool calls, because project and extension files are written by others.
 pub(super) fn wishes_of(
     wishes: &CommandWishes,
     source: &CommandSource,
@@ -64,8 +63,8 @@ pub(super) fn wishes_of(
     (wanted, notices)
 }
 
-/// The rule that an entry means: a name, or `NAME(what)`. `None`: such calls need
-/// no leave.
+/// Parses an entry of `allowed-tools`: a name, or `NAME(what)`. Returns `None` if such calls need
+/// no permission.
 fn draft(entry: &str) -> Result<Option<RuleDraft>, String> {
     let (name, what) = match entry.trim().strip_suffix(')').and_then(|it| it.split_once('(')) {
         Some((name, what)) => (name.trim(), Some(what.trim())),

@@ -1,5 +1,5 @@
-//! What a discovery of tools told of last time, on disk: a session declares these
-//! tools at once and looks later whether they are still the same.
+//! Caches the output of the discovery command on disk, so that a session can declare the tools at
+//! once and check later whether they changed.
 
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
@@ -9,17 +9,17 @@ use std::time::Duration;
 use parallax_tools::discovered::Discovery;
 use sha2::{Digest, Sha256};
 
-/// Older ones do not count.
+/// Age after which cached results are ignored.
 const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
 const LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The file of one discovery.
+/// The cache file of one discovery command.
 pub(super) struct Kept {
     path: PathBuf,
 }
 
 impl Kept {
-    /// The file of what this command tells of in its folder.
+    /// Returns the cache file for this command and directory.
     pub(super) fn new(home: &Path, discovery: &Discovery) -> Self {
         let mut hash = Sha256::new();
         let folder = discovery.directory.as_os_str().as_encoded_bytes();
@@ -29,13 +29,13 @@ impl Kept {
         }
         let mut name = String::new();
         for byte in hash.finalize().iter().take(16) {
-            // Writing to a text does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(name, "{byte:02x}");
         }
         Self { path: home.join("discovery-cache").join(format!("{name}.json")) }
     }
 
-    /// What it told of, if that is not long ago. Blocking.
+    /// Returns the cached output, unless it is too old. Blocking.
     pub(super) fn read(&self) -> Option<Vec<u8>> {
         let file = std::fs::File::open(&self.path).ok()?;
         let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
@@ -44,7 +44,7 @@ impl Kept {
         (age < FRESH && bytes.len() as u64 <= LIMIT).then_some(bytes)
     }
 
-    /// Keeps what it told of. Blocking.
+    /// Caches the output. Blocking.
     pub(super) fn write(&self, told: &[u8]) {
         if let Err(error) = self.replace(told) {
             tracing::debug!(%error, "what a discovery told of is not kept");

@@ -1,4 +1,5 @@
-//! The machine: the home directory, the shell, the terminal, and other programs of the same name.
+//! Checks of the machine: the home directory, the shell, the terminal, and other programs with the
+//! same name.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use parallax_config::{Environment, Homes};
 use super::{CheckStatus, DoctorCheck};
 use crate::launch::LaunchOptions;
 
-/// Bytes that are written to find out whether there is space.
+/// Number of bytes written to test for free space.
 const WRITTEN: usize = 256 * 1024;
 /// Free bytes below which sessions may not fit.
 const LOW_SPACE: u64 = 100 * 1024 * 1024;
@@ -30,7 +31,7 @@ pub(super) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Whether the name leads to this program.
+/// Checks that the name leads to this program.
 fn program(environment: &Environment, name: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("program", status, "Program", detail);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -52,7 +53,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     }
 }
 
-/// The program that a shell would start.
+/// Returns the program that a shell would start.
 fn found_in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
     let path = environment.of_process("PATH")?.to_owned();
     let files = std::env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>();
@@ -64,7 +65,7 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether files can be created below a directory, which may not exist yet.
+/// Checks that files can be created below a directory, which may not exist yet.
 fn directory(id: &str, title: &str, wanted: &Path) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new(id, status, title, detail);
     let shown = wanted.display();

@@ -1,4 +1,4 @@
-//! The path to the model, step by step: proxy, name, connection, TLS, clock, key.
+//! Checks of the path to the model, step by step: proxy, DNS, connection, TLS, clock, and API key.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use crate::toolbox;
 
 /// Time limit of a step.
 const STEP_LIMIT: Duration = Duration::from_secs(5);
-/// Difference of clocks from which sign-in and certificates fail.
+/// Clock difference above which authentication and certificates fail.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
 
 fn check(step: &str, status: CheckStatus, title: &str, detail: impl Into<String>) -> DoctorCheck {
@@ -26,7 +26,7 @@ fn skipped(step: &str, title: &str, why: &str) -> DoctorCheck {
     check(step, CheckStatus::Skipped, title, format!("not checked, because {why}"))
 }
 
-/// Checks each step; after one that fails the rest is skipped.
+/// Runs the steps in order; after a failure the rest is skipped.
 pub(super) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     let Some(base) = base_url(launch).await else {
         return vec![skipped(
@@ -57,7 +57,7 @@ pub(super) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     checks
 }
 
-/// The address of the service of the model.
+/// Returns the base URL of the model's provider.
 async fn base_url(launch: &Launch) -> Option<Url> {
     let launch = launch.clone();
     let looking = tokio::task::spawn_blocking(move || {
@@ -98,7 +98,8 @@ fn client_options(launch: &Launch, base: &Url) -> ClientOptions {
     }
 }
 
-/// The proxy, and what is connected to: its host and port, or those of the service.
+/// Returns the proxy, the host and port to connect to (those of the proxy or of the provider), and
+/// the check.
 #[expect(clippy::type_complexity, reason = "the parts of one answer")]
 fn proxy(
     launch: &Launch,
@@ -120,7 +121,7 @@ fn proxy(
     }
 }
 
-/// Resolves the name and connects.
+/// Resolves the host name and connects.
 async fn connection(
     (host, port): &(String, u16),
     is_proxy: bool,
@@ -166,7 +167,7 @@ fn name_error(host: &str, what: &str, why: &str) -> DoctorCheck {
         .with_remedy("Check the name, the network, and `/etc/resolv.conf`.")
 }
 
-/// Sends a request without a key, and compares the clocks.
+/// Sends a request without a key and compares the clocks.
 async fn service(launch: &Launch, base: &Url) -> (Vec<DoctorCheck>, bool) {
     let options = client_options(launch, base);
     let building = tokio::task::spawn_blocking(move || parallax_http::client(&options));
@@ -230,7 +231,7 @@ fn service_error(failure: &HttpFailure) -> DoctorCheck {
     check("tls", CheckStatus::Error, "Service", failure.message.clone()).with_remedy(remedy)
 }
 
-/// Whether the service accepts the key.
+/// Checks whether the provider accepts the key.
 async fn key(launch: &Launch) -> DoctorCheck {
     let result = match provider(launch) {
         Some(name) => {
@@ -257,7 +258,7 @@ async fn key(launch: &Launch) -> DoctorCheck {
     }
 }
 
-/// The provider that the model names; `None`: Gemini.
+/// Returns the provider that the model names; `None` for Gemini.
 fn provider(launch: &Launch) -> Option<String> {
     let table = launch.model_table();
     let name = table.resolve(&launch.model_name());

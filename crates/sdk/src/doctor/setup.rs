@@ -1,4 +1,5 @@
-//! What the user set up: settings, credentials, trust, the sandbox, the editor, MCP servers.
+//! Checks of the user's setup: settings, credentials, trust, the sandbox, the editor, and MCP
+//! servers.
 
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_sandbox::{Support, Tier};
@@ -9,7 +10,7 @@ use crate::launch::Launch;
 use crate::mcp::ProbeState;
 use crate::provider_credentials::KeySource;
 
-/// Checks what needs no network. Blocking.
+/// Runs the checks that need no network. Blocking.
 pub(super) fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     let mut checks = vec![settings(launch), trust(launch), credentials(launch)];
     checks.extend(other_keys(launch));
@@ -60,7 +61,7 @@ fn credentials(launch: &Launch) -> DoctorCheck {
     }
 }
 
-/// The providers whose keys are there, names only.
+/// Lists the providers with available keys, by name only.
 fn other_keys(launch: &Launch) -> Option<DoctorCheck> {
     let found = launch.provider_credentials().ok()?.into_iter().filter_map(|it| {
         let place = match it.source {
@@ -120,7 +121,7 @@ fn sandbox(launch: &Launch) -> DoctorCheck {
     }
 }
 
-/// The connection to the editor, if it is wanted.
+/// Checks the connection to the editor, if it is enabled.
 fn companion(launch: &Launch) -> Option<DoctorCheck> {
     let check = |status, detail: String| DoctorCheck::new("ide", status, "Editor", detail);
     if !launch.wants_companion() {
@@ -134,7 +135,7 @@ fn companion(launch: &Launch) -> Option<DoctorCheck> {
     })
 }
 
-/// Tries the MCP servers.
+/// Probes the MCP servers.
 pub(super) async fn servers(launch: &Launch) -> Vec<DoctorCheck> {
     let (probes, _) = launch.probe_servers().await;
     let check = |probe: crate::mcp::McpProbe| {
