@@ -1,0 +1,13 @@
+//! What the tasks print.
+
+use std::io::Write as _;
+
+/// Prints a line. A closed pipe is not a failure of the task.
+pub fn line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Prints what is left out, and why.
+pub fn skipped(what: &str, why: &str) {
+    line(&format!("skipped {what}: {why}"));
+}
