@@ -1,4 +1,4 @@
-//! Sessions as documents to give away or to take elsewhere.
+//! Exports sessions as documents.
 
 mod atif;
 mod call;
@@ -24,41 +24,41 @@ pub(crate) use record::Messages;
 pub use colours::{CodePiece, Colourist};
 pub use markdown::markdown;
 
-/// The endings that name a form, for people.
+/// The file extensions that select a format, for messages.
 pub const ENDINGS: &str = "`.md`, `.json`, `.jsonl` or `.html`";
 
-/// What a session is written as.
+/// Format of an exported session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportForm {
-    /// For people: prompts, answers and calls.
+    /// Markdown with prompts, answers, and tool calls, for reading.
     Markdown,
-    /// One document as Gemini CLI keeps a session; both programs load it.
+    /// A single JSON document in Gemini CLI's session format, which both programs can import.
     Json,
-    /// A journal of ours, nothing left out.
+    /// A complete Parallax journal.
     Jsonl,
-    /// One page that needs nothing else.
+    /// A self-contained web page.
     Html,
-    /// A transcript in the form of Claude Code.
+    /// A transcript in Claude Code's format.
     Claude,
-    /// A rollout in the form of Codex.
+    /// A rollout in Codex's format.
     Codex,
-    /// A record of Gemini CLI: the head, then a line for each message.
+    /// A record of Gemini CLI: a header, then one line per message.
     GeminiJson,
     /// A trajectory in the Agent Trajectory Interchange Format.
     Atif,
 }
 
 impl ExportForm {
-    /// The form that a file's ending names.
+    /// Returns the format for a file extension.
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        // Their files end as ours do: who wants them says so.
+        // Formats of other programs share our extensions, so they must be selected by name.
         Self::parse(&ending).filter(|form| {
             !matches!(form, Self::Claude | Self::Codex | Self::GeminiJson | Self::Atif)
         })
     }
 
-    /// The extension of its files.
+    /// Returns the file extension of the format.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Markdown => "md",
@@ -68,7 +68,7 @@ impl ExportForm {
         }
     }
 
-    /// The form of a name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`, `gemini-json`,
+    /// Parses a format name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`, `gemini-json`, or
     /// `atif`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -85,11 +85,10 @@ impl ExportForm {
     }
 }
 
-/// A session as a document. `title`: what it is called; `by`: who knows the
-/// colours of code, where the form has some.
+/// Exports a session as a document with a title. `by` highlights code in formats that support it.
 ///
 /// # Errors
-/// When a record cannot be written as JSON, which is a defect.
+/// Returns an error if a record cannot be serialized as JSON, which would be a bug.
 pub fn export(
     session: &LoadedSession,
     title: &str,
@@ -111,7 +110,7 @@ pub fn export(
     }
 }
 
-/// The records that count, a line each, the head first.
+/// Formats the remaining records, one per line, after the header.
 fn journal(session: &LoadedSession) -> serde_json::Result<String> {
     let head = Record::Session(session.head.clone());
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Skills, hooks and commands as lists show them.
+//! Skills, hooks, and custom commands for lists.
 
 use std::path::PathBuf;
 
@@ -9,46 +9,46 @@ use crate::custom_commands::{Catalog, CommandSource, PromptCommand};
 use crate::hooks::RunningHook;
 use crate::launch::Launch;
 
-/// A skill.
+/// A skill in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillInfo {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
     /// When to use it.
     pub description: String,
-    /// Whose it is, in a word.
+    /// Where it comes from, in a word.
     pub source: String,
-    /// Whether it may be used.
+    /// Whether it is enabled.
     pub enabled: bool,
 }
 
-/// A hook.
+/// A hook in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookInfo {
     /// Its name, or its command.
     pub title: String,
-    /// What it hears of.
+    /// The event it runs at.
     pub event: &'static str,
-    /// Whose it is, in a word.
+    /// Where it comes from, in a word.
     pub source: String,
-    /// Which tools, sources or triggers; empty: all.
+    /// The tools, sources, or triggers it matches; empty matches all.
     pub matcher: String,
-    /// What it runs.
+    /// The command it runs.
     pub command: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// The file that it stands in.
+    /// The settings file that defines it.
     pub file: PathBuf,
-    /// Whether it is switched on.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Of a project's: whether it was accepted as it is.
+    /// For a project hook: whether its current form was accepted.
     pub accepted: bool,
-    /// Whether the open session runs it; `None` where none is open.
+    /// Whether the open session runs it; `None` if no session is open.
     pub running: Option<bool>,
 }
 
 impl HookInfo {
-    /// Whether it is in force, and if not what is missing.
+    /// Describes whether the hook is active, and what is missing if not.
     pub fn state(&self) -> &'static str {
         match (self.enabled, self.accepted, self.running) {
             (true, false, _) => "not accepted; `/hooks accept` accepts it",
@@ -61,7 +61,7 @@ impl HookInfo {
 }
 
 impl Launch {
-    /// The skills as their files are now, and what people should hear. Blocking.
+    /// Returns the skills of the current files, with warnings for the user. Blocking.
     pub fn skill_infos(&self) -> (Vec<SkillInfo>, Vec<String>) {
         let found = self.reread().map_or_else(|_| self.skills(), |launch| launch.skills());
         let info = |skill: parallax_config::skills::Skill| SkillInfo {
@@ -77,11 +77,10 @@ impl Launch {
         (found.skills.into_iter().map(info).collect(), warnings)
     }
 
-    /// The hooks as the files have them now, and what people should hear.
-    /// Blocking.
+    /// Returns the hooks of the current files, with warnings for the user. Blocking.
     ///
     /// # Errors
-    /// A settings file that cannot be used.
+    /// Returns an error if a settings file is invalid.
     pub fn hook_infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
         let found = self.reread()?.hook_list()?;
         let running = self.running_hooks.get();
@@ -104,8 +103,8 @@ impl Launch {
     }
 }
 
-/// Commands of people's own by whose they are: a title, then names and what
-/// each is. Prompts of servers come last.
+/// Groups custom commands by source: a title, then names with descriptions. Prompts of MCP servers
+/// come last.
 pub fn command_groups(
     catalog: &Catalog,
     prompts: &[PromptCommand],

@@ -1,5 +1,4 @@
-//! Small facts of a launch that a face shows, and what a person typed in the
-//! project before.
+//! Facts about a launch for display, and the shell history of the project.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +8,24 @@ use parallax_protocol::ids::SessionId;
 use crate::credential::{Credential, method_name};
 use crate::launch::{Launch, LaunchOptions, failure};
 
-/// Shell lines that are kept in reach.
+/// Maximum number of shell lines in the history.
 const SHELL_LINES: usize = 100;
-/// `keybindings.json` beyond this is not read.
+/// Maximum bytes of `keybindings.json`.
 const LARGEST_KEYS: u64 = 1024 * 1024;
 
 impl Launch {
-    /// Whether the folder is trusted.
+    /// Returns whether the directory is trusted.
     pub fn is_trusted(&self) -> bool {
         self.config.trust.trusted
     }
 
-    /// Whether a session of the project is on the disk, so that it can be resumed:
-    /// one without a prompt is not.
+    /// Returns whether a session of the project is stored on disk and can be resumed. A session
+    /// without a prompt is not.
     pub fn keeps_session(&self, id: &SessionId) -> bool {
         self.homes().journal(&self.options.directory, id).is_file()
     }
 
-    /// The last two parts of the working directory.
+    /// Returns the last two components of the working directory.
     pub fn short_directory(&self) -> String {
         let directory = &self.options.directory;
         let parts: Vec<_> = directory
@@ -40,7 +39,7 @@ impl Launch {
         }
     }
 
-    /// The last name of the working folder, or what `CLI_TITLE` says instead.
+    /// Returns the name of the working directory, or the value of `CLI_TITLE`.
     pub fn folder_name(&self) -> String {
         let title = self.config.environment.get("CLI_TITLE").map(str::to_owned);
         let name =
@@ -48,13 +47,13 @@ impl Launch {
         title.filter(|text| !text.trim().is_empty()).or_else(name).unwrap_or_else(|| "/".to_owned())
     }
 
-    /// The share of the window (0 to 1) from which the context is large.
+    /// Returns the context usage (0 to 1) at which compaction starts.
     pub fn compression_threshold(&self) -> f64 {
         self.config.settings.number("model.compressionThreshold").unwrap_or(0.5)
     }
 
-    /// What confines commands, for a narrow place, and whether anything does.
-    /// Looks at the kernel. Blocking.
+    /// Returns a short description of the command sandbox, and whether there is one. Blocking:
+    /// probes the kernel.
     pub fn sandbox_short(&self) -> (String, bool) {
         match self.sandbox_words().as_str() {
             "off" => ("no sandbox".to_owned(), false),
@@ -64,7 +63,7 @@ impl Launch {
         }
     }
 
-    /// How one is signed in, in a few words. Blocking.
+    /// Returns a short description of the authentication method. Blocking.
     pub fn auth_name(&self) -> String {
         match self.credential() {
             Credential::Found { method, .. } => method_name(method).to_owned(),
@@ -73,8 +72,8 @@ impl Launch {
         }
     }
 
-    /// The text of `keybindings.json`: ours, else the one in `~/.gemini`; empty
-    /// where there is none. Blocking.
+    /// Returns the contents of `keybindings.json` from `~/.parallax`, or else from `~/.gemini`;
+    /// empty if there is none. Blocking.
     pub fn keybindings(&self) -> String {
         let homes = &self.config.homes;
         let read = |folder: &Path| {
@@ -83,27 +82,27 @@ impl Launch {
             small.then(|| std::fs::read_to_string(path).ok()).flatten()
         };
         let mut text = read(&homes.parallax).or_else(|| read(&homes.gemini)).unwrap_or_default();
-        // What some editors begin a file with is none of it.
+        // Some editors write a byte order mark.
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }
         text
     }
 
-    /// The launch for another session of the same program run: settings are read
-    /// again, so that what changed counts. Blocking.
+    /// Prepares a launch for another session of the same process. Settings are read again.
+    /// Blocking.
     ///
     /// # Errors
-    /// As [`Launch::prepare`], and never because of trust.
+    /// Returns the errors of [`Launch::prepare`], except for an untrusted directory.
     pub fn reopened(&self, options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         Self::of(options, config)
     }
 
-    /// A folder that a session worked in, to be taken back. Blocking.
+    /// Checks a directory that a resumed session worked in. Blocking.
     ///
     /// # Errors
-    /// No folder, or one that is not trusted.
+    /// Returns an error if it is not a directory or not trusted.
     pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
         let real = self.real_folder(typed)?;
         if !self.trust_of(&real)?.trusted {
@@ -114,12 +113,12 @@ impl Launch {
         Ok(real)
     }
 
-    /// A folder to be added to the workspace, as typed (`~` and relative paths are
-    /// understood), with whether it is trusted. What is said of the session's folder for
-    /// one run says nothing of another. Blocking.
+    /// Resolves a typed directory (with `~` or a relative path) to add to the workspace, and
+    /// returns whether it is trusted. Trust given to the session's directory for one run does not
+    /// apply to others. Blocking.
     ///
     /// # Errors
-    /// It is no folder, or cannot be reached.
+    /// Returns an error if it is not an accessible directory.
     pub fn folder_and_trust(&self, typed: &str) -> Result<(PathBuf, bool), Failure> {
         let real = self.real_folder(typed)?;
         let own = std::fs::canonicalize(&self.options.directory).unwrap_or_default();
@@ -142,23 +141,21 @@ impl Launch {
         }
     }
 
-    /// Lets the project's rules count as they are now. Blocking.
+    /// Accepts the project's current rules. Blocking.
     ///
     /// # Errors
-    /// When that cannot be kept.
+    /// Returns an error if that cannot be saved.
     pub fn accept_policy_update(&self) -> Result<(), Failure> {
         let accepted = self.accept_project_rules();
         accepted.map(drop).map_err(|why| failure(FailureKind::Config, why))
     }
 
-    /// The shell lines that the person ran in the project, oldest first.
-    /// Blocking.
+    /// Returns the shell lines that the user ran in the project, oldest first. Blocking.
     pub fn shell_history(&self) -> Vec<String> {
         parallax_store::shell_history(&self.homes(), &self.options.directory, SHELL_LINES)
     }
 
-    /// Keeps a shell line; one that cannot be kept is only missing later.
-    /// Blocking.
+    /// Saves a shell line. A failure is only logged. Blocking.
     pub fn remember_shell(&self, line: &str) {
         let kept = parallax_store::remember_shell(&self.homes(), &self.options.directory, line);
         if let Err(error) = kept {

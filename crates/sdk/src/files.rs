@@ -1,4 +1,4 @@
-//! The files of the workspace, as a face offers them to a person who types `@`.
+//! Lists the files of the workspace for completion of `@`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,19 @@ use parallax_files::WalkOptions;
 
 use crate::expand::Expander;
 
-/// Paths of one piece.
+/// Number of paths per batch.
 const PIECE: usize = 1000;
 
 impl Expander {
-    /// The folder that relative paths start from.
+    /// Returns the directory that relative paths are based on.
     pub fn root(&self) -> PathBuf {
         self.workspace.root().to_owned()
     }
 
-    /// Lists files and folders (with a `/` at their end) of all workspace
-    /// folders, in pieces as they are found; stops when a piece is answered
-    /// with `false`. Relative to the root, or absolute in other folders. What is
-    /// ignored, and names that cannot be typed, are left out. Blocking: call it
-    /// on a thread of its own.
+    /// Lists files and directories (with a trailing `/`) of all workspace directories in batches.
+    /// Stops when `piece` returns `false`. Paths are relative to the root, or absolute in other
+    /// directories. Skips ignored files and names that cannot be typed. Blocking: call it on a
+    /// separate thread.
     pub fn list_files(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
         let root = self.workspace.root();
         let roots = self.workspace.roots();
@@ -43,7 +42,7 @@ impl Expander {
     }
 }
 
-/// A path as text; `None` when it is none.
+/// Returns a path as text, or `None` if it is not valid UTF-8.
 fn name(path: &Path, is_folder: bool) -> Option<String> {
     let path = path.to_str()?;
     Some(if is_folder { format!("{path}/") } else { path.to_owned() })

@@ -1,5 +1,4 @@
-//! Context files of folders below, read when a tool first touches something
-//! there.
+//! Nested context files: read when a tool first touches something in their directory.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,33 +17,33 @@ use crate::memory::{Outside, with_options};
 const BEGIN: &str = "--- Newly Discovered Project Context ---";
 const END: &str = "--- End Project Context ---";
 
-/// What of it the session has.
+/// The nested context files that a session has received.
 pub(crate) struct FoundContext {
     launch: Launch,
     workspace: Arc<Workspace>,
-    /// Files that went with the first prompt.
+    /// Files that were sent with the first prompt.
     begun_with: Vec<PathBuf>,
     found: Mutex<Vec<MemoryFile>>,
-    /// Who is told of files that could not be used as they are; each once.
+    /// Receives warnings about unusable files, each once.
     hub: EventBus,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
 impl FoundContext {
-    /// For a session whose first prompt came with these files.
+    /// Creates it for a session whose first prompt included these files.
     pub(crate) fn new(
         launch: Launch,
         workspace: Arc<Workspace>,
         begun_with: Vec<PathBuf>,
         hub: EventBus,
     ) -> Self {
-        // Tools name files by where they really are.
+        // Tools report resolved paths.
         let begun_with = begun_with.iter().map(|path| real(path)).collect();
         let (found, told) = (Mutex::default(), Arc::default());
         Self { launch, workspace, begun_with, found, hub, told }
     }
 
-    /// What was found so far and is still in the history.
+    /// Returns the discovered files that are still in the history.
     pub(crate) fn files(&self) -> Vec<MemoryFile> {
         self.known().clone()
     }
@@ -53,7 +52,7 @@ impl FoundContext {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The files for one path that are not known yet.
+    /// Returns the files for a path that are not known yet.
     fn for_path(&self, path: &Path, touched: &[PathBuf]) -> Vec<MemoryFile> {
         let roots = self.workspace.roots();
         let Some(root) = roots
@@ -67,11 +66,11 @@ impl FoundContext {
         let Some(folder) = folder else { return Vec::new() };
         let found = self.known().clone();
         let known = |path: &Path| {
-            // The name may be a link to one of them.
+            // The name may be a link to a known file.
             let file = real(path);
             self.begun_with.contains(&file)
                 || found.iter().any(|known| known.path == path || real(&known.path) == file)
-                // Its text is what the tool gives.
+                // The tool already returns its contents.
                 || touched.contains(&file)
         };
         let memory = with_options(&self.launch, &self.workspace, &Outside::default(), |options| {
@@ -115,7 +114,7 @@ impl FolderContext for FoundContext {
     fn keep_what_is_in(&self, contents: &[Sealed]) {
         let cwd = &self.launch.config.cwd;
         self.known().retain(|file| {
-            // As it stands in JSON, without the quotes around it.
+            // The heading as it appears in JSON, without quotes.
             let heading = serde_json::Value::String(file.heading(cwd)).to_string();
             let heading = heading.trim_matches('"');
             contents.iter().any(|content| {
@@ -137,8 +136,8 @@ impl FolderContext for FoundContext {
     }
 
     fn resume(&self, contents: &[Sealed]) {
-        // What an earlier process found is known by its headings: files are
-        // looked for where the contents say that something was found.
+        // Files found by an earlier process are identified by their headings; only contents with
+        // the marker are searched.
         let begun = |content: &&Sealed| content.json().contains(BEGIN);
         let texts: Vec<&str> = contents.iter().filter(begun).map(Sealed::json).collect();
         let cwd = &self.launch.config.cwd;
@@ -151,7 +150,7 @@ impl FolderContext for FoundContext {
     }
 }
 
-/// The paths in the headings of a JSON text.
+/// Returns the paths in the headings of a JSON text.
 fn headings(json: &str) -> Vec<String> {
     let from = json.split("--- Context from: ").skip(1);
     let paths = from.filter_map(|rest| rest.split_once(" ---").map(|(path, _)| path));

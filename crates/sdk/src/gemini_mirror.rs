@@ -1,6 +1,6 @@
-//! Sessions in the form and place of Gemini CLI's records, for teams whose tools read
-//! those: `sessions.mirror` keeps one while a session runs, and an export writes all.
-//! It is the one exception to never writing to `~/.gemini`.
+//! Mirrors sessions in Gemini CLI's format and directory, for tools that read those.
+//! `sessions.mirror` updates the mirror while a session runs, and an export writes all sessions.
+//! This is the only exception to the rule that Parallax never writes to `~/.gemini`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +10,13 @@ use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 use crate::hooks::{Making, Place};
 use crate::launch::Launch;
 
-/// The setting that switches the mirror on.
+/// The setting that enables the mirror.
 pub(crate) const SETTING: &str = "sessions.mirror";
 
-/// Characters of an id in the name of a record.
+/// Number of id characters in a file name.
 const ID: usize = 8;
 
-/// The name of a session's record: `session-2026-01-31T09-05-1a2b3c4d.jsonl`.
+/// Returns the file name of a session's record: `session-2026-01-31T09-05-1a2b3c4d.jsonl`.
 pub(crate) fn record_name(head: &SessionHead) -> String {
     let minute = head.start_time.get(..16).unwrap_or(&head.start_time).replace(':', "-");
     let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
@@ -25,7 +25,7 @@ pub(crate) fn record_name(head: &SessionHead) -> String {
     format!("session-{minute}-{id}.jsonl")
 }
 
-/// A journal whose records appear as a record of Gemini CLI whenever a turn ends.
+/// A journal that is mirrored as a Gemini CLI record at the end of each turn.
 pub(crate) struct Mirrored {
     journal: Arc<dyn Store>,
     mirror: Mutex<Making>,
@@ -39,7 +39,7 @@ impl Store for Mirrored {
     fn sync(&self) -> Result<(), StoreError> {
         self.journal.sync()?;
         let mut mirror = self.mirror.lock().unwrap_or_else(PoisonError::into_inner);
-        // The session itself is saved; a mirror that cannot be written costs nothing of it.
+        // The session itself is saved; a failed mirror is only logged.
         if let Err(error) = mirror.update() {
             tracing::warn!(%error, "cannot write the mirror of the session");
         }
@@ -52,7 +52,7 @@ impl Store for Mirrored {
 }
 
 impl Launch {
-    /// The journal, mirrored where the settings ask for it and sessions are not encrypted.
+    /// Returns the journal, mirrored if the settings enable it and sessions are not encrypted.
     pub(crate) fn mirrored(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
         if self.config.settings.text(SETTING).as_deref() != Some("gemini") {
             return journal;

@@ -1,4 +1,4 @@
-//! Where a folder stands in git, read from files: no program is started.
+//! Reads the state of a Git checkout from its files, without running a program.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 /// What is checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitHead {
-    /// A branch, by its short name. It may hold any characters: escape them
-    /// before a terminal gets them.
+    /// A branch, by its short name. May contain any characters: sanitize it before printing it to a
+    /// terminal.
     Branch(String),
-    /// A commit, by the first seven digits of its name.
+    /// A commit, by the first seven digits of its id.
     Detached(String),
 }
 
 impl GitHead {
-    /// The name to show.
+    /// Returns the name to show.
     pub fn name(&self) -> &str {
         match self {
             Self::Branch(name) | Self::Detached(name) => name,
@@ -23,8 +23,8 @@ impl GitHead {
     }
 }
 
-/// What is checked out where the folder is, worktrees and submodules included;
-/// `None` outside of repositories. Blocking, a few small reads.
+/// Returns what is checked out in the repository that contains the directory, including worktrees
+/// and submodules; `None` outside of repositories. Blocking, but reads only a few small files.
 pub fn head(folder: &Path) -> Option<GitHead> {
     let directory = folder.ancestors().find_map(git_directory)?;
     let text = read(&directory.join("HEAD"))?;
@@ -38,8 +38,8 @@ pub fn head(folder: &Path) -> Option<GitHead> {
     is_commit.then(|| GitHead::Detached(text.chars().take(7).collect()))
 }
 
-/// The commit that is checked out in the folder of a repository, read from its
-/// files: of a branch only where git has not packed it away. Blocking.
+/// Returns the commit checked out in a repository. For a branch, only if its ref is not packed.
+/// Blocking.
 pub fn commit(repository: &Path) -> Option<String> {
     let directory = git_directory(repository)?;
     let text = read(&directory.join("HEAD"))?;
@@ -53,7 +53,7 @@ pub fn commit(repository: &Path) -> Option<String> {
     is_commit.then(|| commit.to_owned())
 }
 
-/// The folder of git's own files, which a worktree names in a file.
+/// Returns the Git directory, which a worktree names in its `.git` file.
 fn git_directory(folder: &Path) -> Option<PathBuf> {
     let entry = folder.join(".git");
     if entry.is_dir() {

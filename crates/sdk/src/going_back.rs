@@ -1,5 +1,5 @@
-//! Going back in an open session: what it would change, and to which single
-//! changes one can go.
+//! Rewinding an open session: previews the file changes, and lists the single changes that can be
+//! restored.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,44 +16,44 @@ use crate::open::OpenSession;
 
 pub use parallax_store::ChangeKind;
 
-/// The old versions of an open session's files, to be asked from any thread.
+/// The checkpoints of an open session, usable from any thread.
 #[derive(Clone)]
 pub struct GoingBack {
     versions: Option<Arc<Checkpoints>>,
     journal: PathBuf,
     keys: Keys,
-    /// Whether single changes can be gone back to (`general.checkpointing.enabled`).
+    /// Whether single changes can be restored (`general.checkpointing.enabled`).
     pub checkpointing: bool,
 }
 
-/// What going back would do to a file.
+/// The effect of a rewind on a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileBack {
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
-    /// Made again, changed, or removed.
+    /// Whether it would be recreated, changed, or removed.
     pub kind: ChangeKind,
-    /// Why it would be left alone, if so.
+    /// Why it would not be reverted, if so.
     pub kept: Option<String>,
-    /// From what is there now to what was there; `None` for what is no text.
+    /// From the current to the restored contents; `None` if it is not text.
     pub diff: Option<FileDiff>,
 }
 
-/// A change that one can go back to before.
+/// A change before which the session can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestorePoint {
-    /// Its name: the time, the file, the tool.
+    /// Its name: the time, the file, and the tool.
     pub name: String,
-    /// What was changed.
+    /// The changed files.
     pub files: Vec<PathBuf>,
-    /// The tool that changed it.
+    /// The tool that made the change.
     pub tool: String,
-    /// The order that goes there.
+    /// The operation that restores this point.
     pub order: Restore,
 }
 
 impl OpenSession {
-    /// For questions about going back.
+    /// Returns access to the checkpoints.
     pub fn going_back(&self) -> GoingBack {
         GoingBack {
             versions: self.versions.as_ref().map(|versions| versions.store()),
@@ -65,21 +65,21 @@ impl OpenSession {
 }
 
 impl GoingBack {
-    /// What going back to before a turn would do to files. Blocking.
+    /// Returns how rewinding to before a turn would change files. Blocking.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// Returns why this cannot be determined.
     pub fn files(&self, turn: u64) -> Result<Vec<FileBack>, String> {
         let versions = self.versions.as_ref().ok_or("this session keeps no old versions")?;
         let foreseen = versions.foresee(turn).map_err(|error| error.to_string())?;
         Ok(foreseen.into_iter().map(file_back).collect())
     }
 
-    /// The changes of the conversation as it stands that one can go back to
-    /// before, the oldest first. Blocking.
+    /// Returns the changes of the current conversation before which it can be restored, oldest
+    /// first. Blocking.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Returns why there are none.
     pub fn points(&self) -> Result<Vec<RestorePoint>, String> {
         let versions = self.versions.as_ref().ok_or("this session keeps no old versions")?;
         let edits = versions.edits().map_err(|error| error.to_string())?;
@@ -91,8 +91,8 @@ impl GoingBack {
         let mut places = places(&session.records);
         let mut points = Vec::new();
         for edit in edits {
-            // The newest answer before the change, and in it the first call that
-            // names the file and was not taken yet.
+            // The newest answer before the change, and in it the first unmatched call that names
+            // the file.
             let before = |place: &&mut Place| place.time_ns <= edit.moment;
             let Some(place) = places.iter_mut().rev().find(before) else { continue };
             let names = |call: &(String, Vec<String>)| {
@@ -115,15 +115,15 @@ impl GoingBack {
     }
 }
 
-/// An answer with calls.
+/// An answer with tool calls.
 struct Place {
     /// When it was recorded, in nanoseconds since 1970.
     time_ns: i64,
-    /// How many contents there are up to it.
+    /// Number of contents up to and including it.
     keep: usize,
-    /// The tools with the texts of their arguments.
+    /// The tools with their text arguments.
     calls: Vec<(String, Vec<String>)>,
-    /// Calls that a change was found for.
+    /// Indexes of the calls that were matched with a change.
     taken: HashSet<usize>,
 }
 
@@ -157,7 +157,7 @@ fn places(records: &[Record]) -> Vec<Place> {
     places
 }
 
-/// Whether an argument names the file.
+/// Returns whether an argument names the file.
 fn is_of(argument: &str, file: &Path) -> bool {
     let path = Path::new(argument.trim());
     !argument.trim().is_empty()
@@ -165,7 +165,7 @@ fn is_of(argument: &str, file: &Path) -> bool {
         && path.file_name().is_some_and(|name| file.file_name() == Some(name))
 }
 
-/// As the reference writes it: the time with signs that no file name dislikes.
+/// Formats the name like Gemini CLI: the time without characters that are invalid in file names.
 fn name_of(moment: i64, file: Option<&Path>, tool: &str) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(moment)).unwrap_or_default();
     let time = format!("{time:.3}").replace(':', "-").replace('.', "_");

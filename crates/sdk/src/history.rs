@@ -1,4 +1,4 @@
-//! Which contents a session begins with, and where its records go.
+//! Opens the session that was requested: its contents, and the journal for its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,25 +21,25 @@ use uuid::Uuid;
 use crate::launch::{Launch, SessionChoice, failure};
 use crate::session_moves::keep_before;
 
-/// What a session begins with.
+/// The state with which a session begins.
 pub(crate) struct Resumed {
     pub(crate) id: SessionId,
     pub(crate) journal: Journal,
     pub(crate) contents: Vec<Sealed>,
-    /// What is sent in the place of the first of them.
+    /// Summaries that replace the first contents in requests.
     pub(crate) compactions: Vec<CompactionRecord>,
-    /// Results that a person holds on to.
+    /// Results that the user pinned.
     pub(crate) pins: BTreeSet<ResultPlace>,
-    /// All that its journal tells, for display.
+    /// All records of its journal, for display.
     pub(crate) records: Arc<[Record]>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
-    /// The number of the last prompt before this process.
+    /// Number of the last prompt before this process.
     pub(crate) turns: u64,
-    /// Whether the newest turn can be gone on with.
+    /// Whether the last turn was cut off and can be resumed.
     pub(crate) cut_off: bool,
-    /// The answer that was being received then.
+    /// The answer that was being received when the turn was cut off.
     pub(crate) unfinished: Option<UnfinishedAnswer>,
-    /// The prompts that are in the contents.
+    /// The prompts in the contents.
     pub(crate) prompts: Vec<PromptMark>,
     pub(crate) notices: Vec<String>,
 }
@@ -48,10 +48,10 @@ fn input(message: impl std::fmt::Display) -> Failure {
     failure(FailureKind::Input, message.to_string())
 }
 
-/// Opens what [`SessionChoice`] names.
+/// Opens the session that [`SessionChoice`] selects.
 ///
 /// # Errors
-/// An id that is taken or no id, a session or file that is not there.
+/// Returns an error if an id is taken or invalid, or a session or file is not found.
 pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
     match &launch.options.session {
         SessionChoice::New | SessionChoice::Clear => Ok(fresh(launch, new_id(), Vec::new())),
@@ -139,7 +139,7 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
              `--resume {id}`, or choose another id"
         ))
     };
-    // Whether one without a byte is somebody's is found out when it is reserved.
+    // Reserving the id later detects an existing empty file.
     if parallax_store::has_id(&launch.homes(), project(launch), &session) {
         return Err(is_taken());
     }
@@ -149,7 +149,7 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
     }
     match resumed.journal.reserve() {
         Ok(()) => {}
-        // Another process began it at this very moment.
+        // Another process created it at the same moment.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(is_taken()),
         Err(error) => resumed.notices.push(format!("this session is not saved: {error}")),
     }
@@ -176,7 +176,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
         Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(launch, &entry, loaded),
         Ok((journal, loaded)) => {
             if loaded.head.one_shot && launch.options.interactive {
-                // A name makes it one of those that lists show.
+                // A name makes the session appear in lists.
                 let (time, text) = (parallax_store::timestamp(), entry.title.clone());
                 let name = Record::Name(NameRecord { time, text });
                 journal.append(&name).map_err(input)?;
@@ -218,19 +218,18 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
     }
 }
 
-/// Whether a file can perhaps be read, but not written.
+/// Returns whether the error means that a file may be readable but not writable.
 fn is_not_writable(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Whether nothing can be written behind what the file holds.
+/// Returns whether the file is damaged so that nothing can be appended.
 fn is_damaged(loaded: &LoadedSession) -> bool {
     loaded.broken || !parallax_store::is_sound(&loaded.contents)
 }
 
-/// Goes on with a session whose file has holes. The file stays as it is, for
-/// whoever wants to look at it.
+/// Resumes a session with a damaged file in a copy. The file stays unchanged for inspection.
 fn in_a_copy(
     launch: &Launch,
     entry: &SessionEntry,
@@ -247,7 +246,7 @@ fn in_a_copy(
     Ok(resumed)
 }
 
-/// Where a session is that this project does not have.
+/// Returns an error that names the other project if the session belongs to one.
 fn elsewhere(launch: &Launch, selector: &str) -> Option<Failure> {
     let entry = launch.any_session(selector).ok()?;
     let (id, project) = (&entry.id, entry.project.display());
@@ -263,7 +262,7 @@ fn elsewhere(launch: &Launch, selector: &str) -> Option<Failure> {
     }))
 }
 
-/// Why a session file of Parallax CLI with this very name is not in the list.
+/// Returns why a Parallax CLI session file with exactly this name is not listed.
 fn unreadable(launch: &Launch, selector: &str) -> Option<Failure> {
     let file = launch.homes().parallax.join(format!("{selector}.json"));
     if !SessionId::is_valid(selector) || !file.is_file() {
@@ -272,9 +271,9 @@ fn unreadable(launch: &Launch, selector: &str) -> Option<Failure> {
     parallax_store::import(&file, &launch.homes().keys).err().map(input)
 }
 
-/// Continues another program's session in a journal of ours. It keeps its id,
-/// so that it is found again under it. Where a journal of ours has that id, the
-/// other program went on apart from us, and this is a session of its own.
+/// Resumes another program's session in a new Parallax journal. It keeps its id, so that it can be
+/// found under it again. If a Parallax journal already has the id, the other program has continued
+/// separately, and the result is a fork with a new id.
 fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
     let loaded = parallax_store::import(&entry.path, &launch.homes().keys).map_err(input)?;
     if !entry.is_elsewhere() {
@@ -292,12 +291,12 @@ fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
     Ok(resumed)
 }
 
-/// A session of the project by number, id or the beginning of one.
+/// Finds a session of the project by number, id, or id prefix.
 pub(crate) fn found(launch: &Launch, selector: &str) -> Result<SessionEntry, Failure> {
     parallax_store::find(&launch.homes(), project(launch), selector).map_err(input)
 }
 
-/// What its file tells.
+/// Loads the file of a session.
 pub(crate) fn loaded(launch: &Launch, entry: &SessionEntry) -> Result<LoadedSession, Failure> {
     let keys = launch.homes().keys;
     let path = &entry.path;
@@ -308,7 +307,7 @@ pub(crate) fn loaded(launch: &Launch, entry: &SessionEntry) -> Result<LoadedSess
     .map_err(input)
 }
 
-/// The session, put right where its file has holes.
+/// Repairs the session if its file is damaged.
 fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
     match parallax_store::is_sound(&loaded.contents) {
         true => Ok(loaded),
@@ -316,7 +315,7 @@ fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError>
     }
 }
 
-/// Takes back in a session of ours what came after its first contents.
+/// Removes everything after the first `keep` contents of a Parallax session.
 fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
     let entry = found(launch, id)?;
     if entry.origin != Origin::Parallax {
@@ -337,8 +336,8 @@ fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
     Ok(taken(loaded.head.session_id.clone(), journal, loaded))
 }
 
-/// Makes a session of what was loaded, under another id than the one asked for
-/// where somebody has that: no run goes unsaved for its name.
+/// Creates a session from loaded contents. If the requested id is taken, it gets another one, so
+/// that the session can be saved in any case.
 fn fork(launch: &Launch, asked: SessionId, loaded: LoadedSession, from: String) -> Resumed {
     let mut id = asked;
     let mut journal = journal(launch, &id, Some(from.clone()));
@@ -358,7 +357,7 @@ fn fork(launch: &Launch, asked: SessionId, loaded: LoadedSession, from: String) 
     resumed
 }
 
-/// What a session that was loaded begins with.
+/// Returns the initial state of a loaded session.
 fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
     let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
     let records: Arc<[Record]> = loaded.records.into();

@@ -13,12 +13,12 @@ pub use parallax_ide::{
     HostEditor, OpenDiff,
 };
 
-/// The extension that is the companion in editors of the VS Code family.
+/// The companion extension for editors based on VS Code.
 const EXTENSION: &str = "google.gemini-cli-vscode-ide-companion";
-/// How long an editor may take to install it.
+/// Timeout of installing the extension.
 const INSTALL_TIME: Duration = Duration::from_secs(120);
 
-/// The state of the connection in a few lines.
+/// Describes the state of the connection in a few lines.
 pub fn status_text(snapshot: &CompanionSnapshot) -> String {
     let mut text = match &snapshot.status {
         CompanionStatus::Connecting => "🟡 Connecting…".to_owned(),
@@ -42,33 +42,33 @@ pub fn status_text(snapshot: &CompanionSnapshot) -> String {
     without_controls(&text)
 }
 
-/// The findings in a few lines.
+/// Formats a diagnosis in a few lines.
 pub fn diagnosis_text(diagnosis: &Diagnosis) -> String {
     without_controls(&diagnosis.to_string())
 }
 
-/// Names and paths come from other programs: nothing in them may control a terminal.
+/// Removes control characters, because names and paths come from other programs.
 fn without_controls(text: &str) -> String {
     text.chars().map(|char| if char.is_control() && char != '\n' { ' ' } else { char }).collect()
 }
 
 impl Launch {
-    /// Whether the settings ask for the connection (`ide.enabled`).
+    /// Returns whether the connection is enabled (`ide.enabled`).
     pub fn wants_companion(&self) -> bool {
         self.config.settings.flag("ide.enabled")
     }
 
-    /// A companion for this launch, which connects in the background if the settings ask for it.
-    /// Must run on a tokio runtime.
+    /// Starts a companion for this launch, which connects in the background if enabled. Must be
+    /// called on a tokio runtime.
     pub fn start_companion(&self) -> Companion {
         let options = &self.options;
-        // Only variables of the process: a project could bring the others.
+        // Only variables of the process, because a project could set others.
         let variables = options.variables.clone();
         let enabled = self.wants_companion();
         Companion::start(&options.directory, variables, options.version, enabled)
     }
 
-    /// The same launch with a companion, if the settings ask for one. Must run on a tokio runtime.
+    /// Returns this launch with a companion, if enabled. Must be called on a tokio runtime.
     #[must_use]
     pub fn with_companion(mut self) -> Self {
         if self.wants_companion() && self.options.companion.is_none() {
@@ -77,8 +77,8 @@ impl Launch {
         self
     }
 
-    /// Whether to ask, once, if the connection is wanted: this is the terminal of a supported editor,
-    /// and nothing was said about it.
+    /// Returns the editor if the user should be asked once whether to connect: this is the terminal
+    /// of a supported editor, and the user has not answered yet.
     pub fn offers_companion(&self) -> Option<HostEditor> {
         let settings = &self.config.settings;
         if self.wants_companion() || settings.flag("ide.hasSeenNudge") {
@@ -87,21 +87,21 @@ impl Launch {
         parallax_ide::detect(&self.options.variables, None)
     }
 
-    /// Explains the connection: every server that was found, and what to do. Blocking.
+    /// Diagnoses the connection: all servers that were found, and what to do. Blocking.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// Returns an error if a thread cannot be created.
     pub fn diagnose_companion(&self) -> Result<Diagnosis, Failure> {
         let diagnosed =
             parallax_ide::diagnose_blocking(&self.discovery_options(), self.options.version);
         diagnosed.map_err(|error| failure(FailureKind::Internal, error.to_string()))
     }
 
-    /// Installs the companion in the editor in whose terminal this runs. Returns what was done.
-    /// Blocking.
+    /// Installs the companion extension in the editor whose terminal this is. Returns what was
+    /// done. Blocking.
     ///
     /// # Errors
-    /// An editor that is not known, has no installer, or fails; with what to do.
+    /// Returns an error with instructions if the editor is unknown, has no installer, or fails.
     pub fn install_companion(&self) -> Result<String, Failure> {
         let input = |text: String| failure(FailureKind::Input, text);
         let by_hand = format!("Install the extension `{EXTENSION}` from the editor's marketplace");
@@ -134,7 +134,7 @@ impl Launch {
         }
     }
 
-    /// Whether edits are reviewed in an editor, which needs whole files.
+    /// Returns whether edits are reviewed in an editor, which needs whole file texts.
     pub(crate) fn shows_diffs_in_editor(&self) -> bool {
         self.options.interactive && self.options.companion.is_some() && self.wants_companion()
     }
@@ -146,7 +146,7 @@ impl Launch {
 }
 
 impl OpenSession {
-    /// The connection to the editor.
+    /// Returns the connection to the editor.
     pub fn companion(&self) -> Option<&Companion> {
         self.launch.options.companion.as_ref()
     }

@@ -1,8 +1,8 @@
-//! Which signs in a model's Markdown are markup, and which are text.
+//! Distinguishes Markdown markup from literal characters in a model's text.
 //!
-//! CommonMark reads `*.rs files in a*b*c` and `src/__init__.py` as emphasis and drops the
-//! signs. Answers about code are full of such names, so emphasis counts only where its signs
-//! hug whole words. Everything else is shown as it is written.
+//! CommonMark parses `*.rs files in a*b*c` and `src/__init__.py` as emphasis and drops the
+//! characters. Answers about code contain many such names, so emphasis applies only around whole
+//! words. Everything else is shown as written.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
-/// The event, or the text that it is instead: signs of emphasis that belong to a name, a
-/// pattern, a calculation or an address, and the brackets of what only looks like a link.
-/// `range` is its place in `source`; both ends of emphasis have the same one.
+/// Returns the event, or literal text in its place: emphasis characters that are part of a name,
+/// pattern, calculation, or URL, and the brackets of something that only looks like a link. `range`
+/// is its position in `source`; both ends of emphasis have the same range.
 pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Event<'e> {
     let length = match &event {
         Event::Start(Tag::Emphasis) | Event::End(TagEnd::Emphasis) => 1,
@@ -32,8 +32,8 @@ pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Even
     }
 }
 
-/// Whether the text of a link in angle brackets is shown without them: that of an address of
-/// the web. `Name <me@example.org>` and `vector<std::string>` keep theirs.
+/// Returns whether the angle brackets around a link text are kept. They are removed for web URLs
+/// only, so `Name <me@example.org>` and `vector<std::string>` keep theirs.
 pub fn keeps_brackets(link_type: LinkType, address: &str) -> bool {
     let is_web = ["http://", "https://", "ftp://", "file://", "mailto:"].iter().any(|scheme| {
         address.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme))
@@ -45,12 +45,12 @@ pub fn keeps_brackets(link_type: LinkType, address: &str) -> bool {
     }
 }
 
-/// Whether HTML is the line break of a cell of a table, which Markdown has no sign for.
+/// Returns whether HTML is a line break, which table cells in Markdown need.
 pub fn is_line_break(html: &str) -> bool {
     html.trim_matches(['<', '>', '/', ' ']).eq_ignore_ascii_case("br")
 }
 
-/// The signs around a range that CommonMark takes for emphasis, if they are text.
+/// Returns the emphasis characters of a range if they are literal.
 fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Option<&'s str> {
     let text = source.get(range.clone())?;
     let sign = text.chars().next()?;
@@ -67,7 +67,8 @@ fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Op
     (!is_markup).then_some(signs)
 }
 
-/// Two signs are rarely an accident: only inside words and around patterns of paths.
+/// Returns whether double characters are markup. They are literal only within words and around path
+/// patterns.
 fn is_strong_markup(sign: char, before: &str, inner: &str, after: &str) -> bool {
     let is_path = |char: char| matches!(char, '/' | '.' | '\\');
     let is_name = |char: char| char.is_alphanumeric() || char == '_';
@@ -102,7 +103,7 @@ fn is_emphasis_markup(before: &str, inner: &str, after: &str) -> bool {
         && !is_pattern
 }
 
-/// Whether what stands before these signs is one name with them: `.py`, `/x`, `:8080`.
+/// Returns whether the text continues a name before the characters: `.py`, `/x`, `:8080`.
 fn continues(after: &str) -> bool {
     let mut chars = after.chars();
     matches!(chars.next(), Some('.' | ':' | '-' | '/' | '\\' | '('))
@@ -110,22 +111,22 @@ fn continues(after: &str) -> bool {
         || after.starts_with(['/', '\\'])
 }
 
-/// A character of words that stand apart from each other; those of Chinese, Japanese and
-/// Korean, which are two columns wide, do not.
+/// Returns whether the character belongs to words separated by spaces. Wide characters of Chinese,
+/// Japanese, and Korean do not.
 fn is_word(char: char) -> bool {
     let is_wide = matches!(u32::from(char), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3
         | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xffe6 | 0x20000..=0x3fffd);
     char.is_alphanumeric() && !is_wide
 }
 
-/// Whether a text ends inside of an address.
+/// Returns whether a text ends within a URL.
 fn is_in_address(before: &str) -> bool {
     let ends = |char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"' | '`' | '|');
     before.rsplit(ends).next().is_some_and(|word| word.contains("://"))
 }
 
-/// Whether a backslash that was dropped before this place was no escape of a Markdown sign,
-/// as in `\d+\.\d+` or `C:\.git`.
+/// Returns whether the backslash dropped before this position was not a Markdown escape, as in
+/// `\d+\.\d+` or `C:\.git`.
 fn drops_backslash(source: &str, at: usize) -> bool {
     let before = source.get(..at).unwrap_or("");
     let Some(before) = before.strip_suffix('\\') else { return false };
@@ -143,19 +144,19 @@ fn drops_backslash(source: &str, at: usize) -> bool {
     let line = before.rsplit('\n').next().unwrap_or("").trim_start();
     match escaped {
         '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '$' | '!' => false,
-        // Formulas are written between `\(` and `\)`.
+        // `\(` and `\)` delimit formulas.
         '(' => false,
         ')' if before.contains("\\(") => false,
-        // The sign of an item of a list.
+        // The marker of a list item.
         '.' | ')' => line.is_empty() || !line.chars().all(|char| char.is_ascii_digit()),
         '+' | '-' => !line.is_empty(),
         _ => true,
     }
 }
 
-/// The source with a backslash before each link definition that is text, so that a parser
-/// does not drop the line: `[INFO]: done` of a log, and every definition that no link in the
-/// source refers to. `events` are those of the source.
+/// Adds a backslash before each link definition that is meant as text, so that a parser does not
+/// drop the line: log lines such as `[INFO]: done`, and definitions that no link refers to.
+/// `events` are the parse events of the source.
 pub fn definitions_as_text<'s, 'e>(
     source: &'s str,
     events: impl Iterator<Item = (Event<'e>, Range<usize>)>,
@@ -163,7 +164,7 @@ pub fn definitions_as_text<'s, 'e>(
     if !source.contains("]:") {
         return Cow::Borrowed(source);
     }
-    // What begins a line with `[` and is part of no event is a definition.
+    // A line that starts with `[` and belongs to no event is a definition.
     let mut lines: Vec<(usize, bool)> = line_starts(source)
         .map(|at| (at, true))
         .filter(|(at, _)| begins_label(source, *at))
@@ -198,7 +199,7 @@ pub fn definitions_as_text<'s, 'e>(
         if !is_used {
             text.push('\\');
         } else if after_text && before.trim_start_matches(|char| char != '\n') == "\n" {
-            // Directly behind text it would be text too.
+            // Directly after text it would not be parsed as a definition.
             text.push('\n');
         }
         (copied, after_text) = (at, !is_used);
@@ -209,17 +210,17 @@ pub fn definitions_as_text<'s, 'e>(
     }
 }
 
-/// A label as CommonMark compares it.
+/// Normalizes a label as CommonMark does for comparison.
 pub fn label_key(label: &str) -> String {
     label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Whether a link can lead there: an address, a path or a place in the text.
+/// Returns whether a link can lead there: a URL, a path, or a fragment.
 pub fn is_target(target: &str) -> bool {
     target.starts_with('#') || target.starts_with("mailto:") || target.contains(['/', '.'])
 }
 
-/// Where the text of each line begins, behind the signs of quotes and items.
+/// Returns where the text of each line begins, after quote and list markers.
 fn line_starts(source: &str) -> impl Iterator<Item = usize> {
     let mut next = 0;
     source.split_inclusive('\n').map(move |line| {
@@ -248,7 +249,7 @@ fn begins_label(source: &str, at: usize) -> bool {
     source.get(at..).is_some_and(|rest| rest.starts_with('['))
 }
 
-/// The label and the target of a definition that begins here.
+/// Parses the label and target of a definition.
 fn definition(source: &str, at: usize) -> Option<(&str, &str)> {
     let rest = source.get(at + 1..)?;
     let end = rest
@@ -269,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// The text with `{…}` around what is emphasized.
+    /// Shows the text with `{…}` around emphasis.
     fn shown(source: &str) -> String {
         let parser = Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH);
         let text =

@@ -1,5 +1,5 @@
-//! What the model is told before the first prompt: the user's memory, the
-//! project's memory, and the session context.
+//! The initial context of the model: the user's memory, the project's memory, and the session
+//! context.
 
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
@@ -19,26 +19,26 @@ use parallax_protocol::event::{Failure, FailureKind};
 use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
-/// Entries of the folder tree.
+/// Maximum number of entries in the directory tree.
 pub(crate) const TREE_ENTRIES: usize = 200;
 
-/// What goes where.
+/// The collected context, by destination.
 pub(crate) struct Gathered {
-    /// For the end of the system prompt.
+    /// Text at the end of the system prompt.
     pub(crate) system: String,
-    /// For the front of the first prompt.
+    /// Text before the first prompt.
     pub(crate) preface: Option<String>,
     pub(crate) warnings: Vec<String>,
-    /// Each file with about how many tokens it takes.
+    /// Each file with its approximate number of tokens.
     pub(crate) sources: Vec<Source>,
-    /// The same files by their paths.
+    /// Paths of the same files.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The file of another program that ours does not read unless it is told to.
+/// Another program's file, which is read only if configured.
 const OTHERS: &str = "CLAUDE.md";
 
-/// Whether the file stands in a folder above the project that is not trusted.
+/// Returns whether the file is in an untrusted directory above the project.
 fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
     let config = &launch.config;
     path.parent().is_some_and(|folder| {
@@ -47,9 +47,9 @@ fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
     })
 }
 
-/// Whether ignore files leave a file out. One that git alone is to leave alone by its own
-/// name is what somebody keeps to themselves, not what they do not want read; a whole
-/// folder is a build or a dependency, whose words are a stranger's.
+/// Returns whether ignore files exclude a file. A file that Git ignores by its own name is
+/// included, because it is usually the user's private file. A file in a directory that Git ignores
+/// is excluded, because that contains build output or dependencies from others.
 fn is_left_out(workspace: &Workspace, top: &Path, path: &Path) -> bool {
     match workspace.is_ignored_beneath(top, path) {
         Some(by) if by.source == RuleSource::Git => {
@@ -60,12 +60,12 @@ fn is_left_out(workspace: &Workspace, top: &Path, path: &Path) -> bool {
     }
 }
 
-/// Where memory is that belongs to no folder of the workspace.
+/// Memory files outside the workspace.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
-    /// Folders of the user's own notes on the project.
+    /// Directories of the user's notes on the project.
     notes: Vec<PathBuf>,
-    /// Files of extensions.
+    /// Context files of extensions.
     extensions: Vec<PathBuf>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn with_options<T>(
         Vec::new()
     };
     let markers = settings.memory_boundary_markers();
-    // Asked for only when there is a file to be read.
+    // Evaluated only if there is a file to read.
     let top = LazyCell::new(|| project_top(&launch.config.cwd, &markers));
     read(&MemoryOptions {
         cwd: &launch.config.cwd,
@@ -99,7 +99,7 @@ pub(crate) fn with_options<T>(
     })
 }
 
-/// Reads the memory files as they are now.
+/// Reads the current memory files.
 fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
     let outside = Outside {
         notes: parallax_store::note_folders(&launch.homes(), &launch.options.directory),
@@ -108,7 +108,7 @@ fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
     with_options(launch, workspace, &outside, load_memory)
 }
 
-/// What a person should know of files that are large.
+/// Returns a warning about a large memory file.
 pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
     let most = launch.config.settings.count("context.memoryMaxTokens").filter(|most| *most > 0)?;
     let size = size(file, &launch.config.cwd);
@@ -121,7 +121,7 @@ pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
     })
 }
 
-/// Says once for a project that it has a file for another program.
+/// Mentions once per project that another program's file exists.
 fn hint_at_others(launch: &Launch) -> Option<String> {
     let config = &launch.config;
     let names = config.settings.memory_file_names();
@@ -137,7 +137,7 @@ fn hint_at_others(launch: &Launch) -> Option<String> {
     if told.exists() {
         return None;
     }
-    // Where that cannot be noted it is said again.
+    // If this cannot be recorded, the hint is repeated.
     let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&told, b""));
     Some(format!(
         "`{OTHERS}` is here and is not read; add it to `context.fileName` to have it read: \
@@ -146,9 +146,8 @@ fn hint_at_others(launch: &Launch) -> Option<String> {
     ))
 }
 
-/// Reads the memory files and draws the session context. The contents of a
-/// resumed session hold its context already, frozen: what they do not say yet
-/// (another date, changed memory, a folder they do not know) is said anew.
+/// Reads the memory files and builds the session context. A resumed session already contains its
+/// earlier context; only differences (a new date, changed memory, an unknown directory) are added.
 pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Sealed]) -> Gathered {
     let settings = &launch.config.settings;
     let cwd = &launch.config.cwd;
@@ -207,12 +206,13 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
     }
 }
 
-/// About how many tokens of a request a memory file takes, with the rows around it.
+/// Returns the approximate number of tokens that a memory file takes in a request, including its
+/// delimiters.
 fn size(file: &MemoryFile, cwd: &Path) -> u64 {
     file.block(cwd).map_or(0, |block| tokens::of_text(&block))
 }
 
-/// How much of a request a memory file is.
+/// Returns the share of a memory file in a request.
 fn source(tier: Tier, file: &MemoryFile, cwd: &Path) -> Source {
     Source {
         name: file.path.display().to_string(),
@@ -221,7 +221,7 @@ fn source(tier: Tier, file: &MemoryFile, cwd: &Path) -> Source {
     }
 }
 
-/// The context blocks that the contents hold, oldest first.
+/// Returns the context blocks in the contents, oldest first.
 fn known_contexts(contents: &[Sealed]) -> Vec<String> {
     let holds = |content: &&Sealed| content.json().contains("<session_context>");
     let mut known = Vec::new();
@@ -236,23 +236,23 @@ fn known_contexts(contents: &[Sealed]) -> Vec<String> {
     known
 }
 
-/// Where a context file belongs.
+/// Scope of a context file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextTier {
     /// The user's, for all projects.
     Global,
-    /// The user's own notes on this project.
+    /// The user's notes on this project.
     Notes,
-    /// That of an extension.
+    /// From an extension.
     Extension,
     /// The project's.
     Project,
-    /// The project's, of a folder that a tool touched in this session.
+    /// In a directory of the project that a tool touched in this session.
     Found,
 }
 
 impl ContextTier {
-    /// The tier in words.
+    /// Describes the scope in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Global => "yours, for all projects",
@@ -275,23 +275,22 @@ impl From<Tier> for ContextTier {
     }
 }
 
-/// A context file as a list shows it.
+/// A context file in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Where it belongs.
+    /// Scope of the file.
     pub tier: ContextTier,
-    /// About how many tokens it takes.
+    /// Approximate number of tokens.
     pub tokens: u64,
-    /// Its text as the model gets it, imports worked in.
+    /// The text as the model receives it, with imports resolved.
     pub text: String,
 }
 
 impl OpenSession {
-    /// The context files as they are now, the user's first. The session was told
-    /// of them when it was opened: what changed since reaches the model when the
-    /// session is closed and resumed. Blocking.
+    /// Returns the current context files, the user's first. The session received them when it was
+    /// opened; later changes reach the model when it is closed and resumed. Blocking.
     pub fn context_files(&self) -> Vec<ContextFile> {
         let memory = read(&self.launch, &self.workspace);
         let row = |tier: ContextTier, file: &MemoryFile| ContextFile {
@@ -305,17 +304,17 @@ impl OpenSession {
         rows
     }
 
-    /// The workspace folders, the working folder first.
+    /// Returns the workspace directories, the working directory first.
     pub fn directories(&self) -> Vec<PathBuf> {
         self.workspace.roots()
     }
 }
 
 impl Launch {
-    /// Adds a fact to the user's memory, in our file. Gives the file. Blocking.
+    /// Adds a fact to the user's memory file and returns the file. Blocking.
     ///
     /// # Errors
-    /// The file cannot be used or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn add_memory(&self, fact: &str) -> Result<PathBuf, Failure> {
         let names = self.config.settings.memory_file_names();
         parallax_config::add_memory(&self.config.homes, &names, fact)

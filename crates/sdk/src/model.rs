@@ -1,4 +1,4 @@
-//! Who answers: a service, a script, a recording.
+//! Opens the source of model responses: a provider, a script, or a recording.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
 use crate::providers::ProviderModels;
 
-/// The prefix of model names that name a script.
+/// Prefix of model names that refer to a script.
 const SCRIPT: &str = "script:";
 
-/// Opens the model that the launch asks for, recorded where it asks for that.
+/// Opens the model of a launch, with recording if requested.
 pub(crate) fn open(
     launch: &Launch,
     folder: &Path,
@@ -33,7 +33,7 @@ pub(crate) fn open(
     Ok(Arc::new(Recorder::new(model, path, format, secrets).map_err(input)?))
 }
 
-/// The script that a model name stands for.
+/// Returns the script that a model name refers to.
 pub(crate) fn script_name(model: &str) -> Option<&str> {
     model.strip_prefix(SCRIPT)
 }
@@ -90,13 +90,13 @@ fn service(
     let models = Arc::new(launch.checked_model_table()?);
     let name = models.resolve(&launch.model_name());
     let providers = ProviderModels::new(launch.clone(), models, session);
-    // What is wrong with the credentials shows before anything is started.
+    // Report invalid credentials before anything is started.
     providers.model(&name)?;
     secrets.extend(providers.secrets());
     Ok(Arc::new(providers))
 }
 
-/// The table of models with what the settings add (`modelConfigs`).
+/// Returns the model table with additions from settings (`modelConfigs`).
 pub(crate) fn table(configs: &serde_json::Value) -> Result<ModelTable, Failure> {
     ModelTable::from_settings(configs)
         .map_err(|error| failure(FailureKind::Config, error.to_string()))

@@ -1,4 +1,5 @@
-//! The models of all providers: those that are known without a request, and what services say.
+//! Lists the models of all providers: those known without a request, and those that providers
+//! report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +15,29 @@ use crate::discovered_models;
 use crate::launch::{Launch, failure};
 use crate::providers::ProviderModels;
 
-/// A model that can be chosen.
+/// A model that can be selected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownModel {
-    /// The full name, as for `--model`.
+    /// Full name, as for `--model`.
     pub name: String,
-    /// The provider.
+    /// Name of the provider.
     pub provider: String,
-    /// A display name, or a short description; may be empty.
+    /// Display name or short description; may be empty.
     pub description: String,
-    /// The context window in tokens.
+    /// Context window in tokens.
     pub context_window: u64,
-    /// Whether a service or the settings state it; otherwise it is a guess.
+    /// Whether the provider or the settings state the context window; otherwise it is a guess.
     pub context_is_known: bool,
-    /// The maximum output in tokens.
+    /// Maximum output in tokens.
     pub max_output: u64,
     /// US dollars per million tokens of input and output, if known.
     pub price: Option<(f64, f64)>,
 }
 
-/// The models of a provider, or why they are not known.
+/// The models of a provider, or why they could not be listed.
 #[derive(Debug)]
 pub struct ProviderListing {
-    /// The provider.
+    /// Name of the provider.
     pub provider: String,
     /// Its base URL.
     pub base_url: String,
@@ -45,7 +46,7 @@ pub struct ProviderListing {
 }
 
 impl Launch {
-    /// The models of the Gemini API and of the settings, known without a request.
+    /// Returns the models of the Gemini API and of the settings, which are known without a request.
     pub fn known_models(&self) -> Vec<KnownModel> {
         let table = self.model_table();
         let google = table
@@ -91,7 +92,7 @@ impl Launch {
         }
     }
 
-    /// As [`Launch::list_models`], for a blocking thread of the runtime.
+    /// Like [`Launch::list_models`], for a blocking thread of the runtime.
     pub fn list_models_blocking(
         &self,
         only: Option<&str>,
@@ -100,8 +101,8 @@ impl Launch {
         tokio::runtime::Handle::current().block_on(self.list_models(only, limit))
     }
 
-    /// Asks every provider that can be asked for its models, all at the same time. Providers
-    /// without a key are left out, unless `only` names them.
+    /// Requests the models of all providers in parallel. Providers without a key are skipped unless
+    /// `only` names them.
     pub async fn list_models(&self, only: Option<&str>, limit: Duration) -> Vec<ProviderListing> {
         let table = Arc::new(self.model_table());
         let clients = ProviderModels::new(self.clone(), table.clone(), &SessionId(String::new()));
@@ -111,7 +112,7 @@ impl Launch {
         };
         let asked = table.providers().iter().filter(wanted).map(|provider| {
             let (clients, owned) = (clients.clone(), provider.clone());
-            // A keychain or a command may have to be asked for the key.
+            // Getting the key may block on a keychain or a command.
             let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
             async move {
                 let opened = tokio::time::timeout(limit, opening).await;
@@ -126,7 +127,7 @@ impl Launch {
                             listed
                         }
                         Ok(None) => Ok(Vec::new()),
-                        // It is not set up.
+                        // The provider is not configured.
                         Err(_) if only.is_none() => return None,
                         Err(failure) => Err(failure),
                     },
@@ -155,7 +156,7 @@ impl Launch {
 }
 
 impl Launch {
-    /// Stores what a service listed, for later sessions.
+    /// Caches what a provider listed for later sessions.
     async fn keep_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
         let (homes, provider, listed) =
             (self.config.homes.clone(), provider.clone(), listed.to_vec());

@@ -1,4 +1,4 @@
-//! Small requests that show what a model and its server can do.
+//! Tests the capabilities of a model and its server with small requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,28 +16,28 @@ use crate::launch::{Launch, failure};
 use crate::model_listing::KnownModel;
 use crate::providers::ProviderModels;
 
-/// How long one request may take: a local server may have to load the model first.
+/// Timeout of one request. A local server may have to load the model first.
 const STEP_LIMIT: Duration = Duration::from_secs(180);
 
 /// The tool that the model is asked to call.
 const TOOL: &str = "report_color";
 
-/// The result of one request.
+/// Result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestStep {
-    /// What was tried.
+    /// What was tested.
     pub name: &'static str,
     /// Whether it works.
     pub passed: bool,
-    /// What came back, or why it failed.
+    /// The response, or why it failed.
     pub detail: String,
 }
 
 impl Launch {
-    /// A model with what its provider states about it.
+    /// Returns a model with what its provider reports about it.
     ///
     /// # Errors
-    /// When the provider is unknown or cannot be asked.
+    /// Returns an error if the provider is unknown or the request fails.
     pub async fn describe_model(&self, name: &str, limit: Duration) -> Result<KnownModel, Failure> {
         let table = self.checked_model_table()?;
         let name = table.resolve(name);
@@ -67,7 +67,7 @@ impl Launch {
     /// Sends a few small requests to a model.
     ///
     /// # Errors
-    /// When the provider is unknown or has no usable credentials.
+    /// Returns an error if the provider is unknown or has no usable credentials.
     pub async fn test_model(&self, name: &str) -> Result<Vec<TestStep>, Failure> {
         let table = Arc::new(self.checked_model_table()?);
         let name = table.resolve(name);

@@ -1,18 +1,18 @@
-//! Names near a name that nobody knows.
+//! Suggestions for unknown names.
 
-/// Names that an error offers.
+/// Maximum number of suggestions.
 const MOST: usize = 3;
-/// A longer text, in bytes, is no slip in a name.
+/// Maximum length in bytes of a name that may be a typo.
 const LONGEST: usize = 256;
 
-/// Names that differ little from the one typed, by two slips and 60 % of its letters
-/// at most, or begin with it as whole words (`git` and `git:push`), nearest first. What
-/// is little grows with the length: in four letters two slips leave nothing of the word.
+/// Returns known names similar to the typed one, closest first: names that differ by a few typos
+/// (at most two, fewer for short names) or that begin with it as whole words (`git` and
+/// `git:push`).
 pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     if typed.len() > LONGEST {
         return Vec::new();
     }
-    // Names are written small; capitals are no slip.
+    // Names are lowercase; case differences are not typos.
     let typed = typed.to_lowercase();
     let typed = typed.as_str();
     let allowed = (typed.chars().count() / 3).clamp(1, 2);
@@ -21,7 +21,7 @@ pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a st
             let slips = if is_swap(typed, name) { 1 } else { strsim::levenshtein(typed, name) };
             let rest = name.strip_prefix(typed).filter(|_| typed.len() > 1);
             let begins = rest.is_some_and(|rest| rest.starts_with(['-', ':', '.', '_', ' ']));
-            // One slip in one or two letters is another word.
+            // One typo in one or two letters makes a different word.
             let close = slips <= allowed && slips < typed.chars().count().max(2) - 1;
             (close || begins).then_some((slips, name))
         })
@@ -31,7 +31,7 @@ pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a st
     near.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-/// Whether two neighbours changed their places, and nothing else.
+/// Returns whether the names differ only by two swapped neighboring characters.
 fn is_swap(one: &str, other: &str) -> bool {
     let differing: Vec<(usize, (char, char))> =
         one.chars().zip(other.chars()).enumerate().filter(|(_, (a, b))| a != b).collect();

@@ -1,4 +1,4 @@
-//! Plan mode: whether there is one, where plans are, and the plan at hand.
+//! Plan mode: whether it is enabled, where plans are stored, and the current plan.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -12,22 +12,22 @@ use parallax_protocol::protected_names::{self, Protection, folded_names, is_secr
 use crate::launch::Launch;
 use crate::open::OpenSession;
 
-/// Bytes of a plan that is shown.
+/// Maximum bytes of a displayed plan.
 const LONGEST: u64 = 256 * 1024;
-/// The folder of plans in a session's own.
+/// Directory of plans in a session's artifact directory.
 const FOLDER: &str = "plans";
 
 impl Launch {
-    /// Whether there is a plan mode (`general.plan.enabled`).
+    /// Returns whether plan mode is enabled (`general.plan.enabled`).
     pub fn has_plan_mode(&self) -> bool {
         self.config.settings.flag("general.plan.enabled")
     }
 
-    /// The folder that the settings name for plans (`general.plan.directory`), or
-    /// else an extension, links resolved.
+    /// Returns the directory for plans that the settings (`general.plan.directory`) or else an
+    /// extension configure, with links resolved.
     ///
     /// # Errors
-    /// When it is outside the project.
+    /// Returns an error if it is not a suitable directory of the project.
     pub(crate) fn set_plans_folder(&self) -> Result<Option<PathBuf>, String> {
         let own = self.config.settings.text("general.plan.directory");
         let own = own.filter(|set| !set.trim().is_empty());
@@ -39,7 +39,8 @@ impl Launch {
         let root = &self.options.directory;
         let folder = real_path(&lexical(root, &self.expand_home(Path::new(set.trim()))));
         match (folder, real_path(root)) {
-            // Plan mode would change what it only plans for, or write what is obeyed.
+            // Otherwise plan mode could change the project's files, or write instructions that
+            // agents follow.
             (Some(folder), Some(root)) if folder == root => Err(format!(
                 "`{key}` cannot be the project itself (`{set}`): plans go to the session's own \
                  directory"
@@ -55,7 +56,7 @@ impl Launch {
         }
     }
 
-    /// Where plans of a session go.
+    /// Returns the directory for the plans of a session.
     pub(crate) fn plans_folder(
         &self,
         workspace: &Workspace,
@@ -68,9 +69,9 @@ impl Launch {
         set.unwrap_or_else(|| workspace.temp().join(FOLDER))
     }
 
-    /// The mode of the work on a plan that a rule agreed to, where nobody is
-    /// there. Who began the run in plan mode wanted plan and work in one, as
-    /// other programs do it; who did not gets no more than they gave.
+    /// Returns the approval mode after a policy rule approved a plan in a session without a user. A
+    /// run that began in plan mode continues in yolo mode, as in other programs, unless that is not
+    /// allowed; other runs keep their mode.
     pub(crate) fn mode_after_plan(&self) -> ApprovalMode {
         match self.options.plan_exit_mode {
             Some(ApprovalMode::Yolo) if self.yolo_refusal().is_some() => {
@@ -89,8 +90,8 @@ impl Launch {
     }
 }
 
-/// Whether a directory of the project may hold plans: not one that other programs or
-/// agents obey, but for `plans` in ours.
+/// Returns whether a directory of the project may hold plans. Directories whose files control
+/// programs or agents may not, except `plans` in Parallax's own.
 fn may_hold_plans(folder: &Path, root: &Path) -> bool {
     let Ok(below) = folder.strip_prefix(root) else { return true };
     let names = folded_names(below);
@@ -102,17 +103,17 @@ fn may_hold_plans(folder: &Path, root: &Path) -> bool {
     ours || !(closed || names.iter().any(is_obeyed))
 }
 
-/// A plan's file and its Markdown.
+/// A plan file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The text.
+    /// The Markdown text.
     pub text: String,
 }
 
 impl OpenSession {
-    /// The plan that was worked on last, if there is one. Blocking, but quick.
+    /// Returns the plan that was changed last. Blocks briefly.
     pub fn plan(&self) -> Option<Plan> {
         let path = newest(&self.plans)?;
         let file = self.workspace.confine(&path, Access::Read).ok()?;
@@ -121,10 +122,10 @@ impl OpenSession {
         (!text.trim().is_empty()).then_some(Plan { path, text })
     }
 
-    /// Puts a text into a plan's file, as a person edited it. Blocking, but quick.
+    /// Replaces the text of a plan file, as edited by the user. Blocks briefly.
     ///
     /// # Errors
-    /// When it is no file of the folder of plans, or cannot be written.
+    /// Returns an error if the file is not in the directory for plans or cannot be written.
     pub fn write_plan(&self, path: &Path, text: &str) -> Result<(), String> {
         let file =
             self.workspace.confine(path, Access::Write).map_err(|error| error.to_string())?;
@@ -137,7 +138,7 @@ impl OpenSession {
     }
 }
 
-/// The Markdown file of the folder that was changed last.
+/// Returns the Markdown file of the directory that was changed last.
 fn newest(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let plans = entries.filter_map(|entry| {

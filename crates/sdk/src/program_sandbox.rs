@@ -1,5 +1,5 @@
-//! The sandbox around the whole program: which one a launch asks for, and the
-//! command line that puts the program into it.
+//! The sandbox around the whole program: which one a launch requests, and the command line that
+//! starts it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, failure};
 
-/// The program in a sandbox, ready to be started.
+/// The sandboxed program, ready to start.
 #[derive(Debug)]
 pub struct Enclosure(Kind);
 
@@ -25,11 +25,11 @@ enum Kind {
 }
 
 impl Enclosure {
-    /// Starts it and waits for its end: the exit code, 128 and more for a
-    /// signal. Must run on a tokio runtime.
+    /// Starts the program and waits for it. Returns the exit code, or 128 plus the signal number.
+    /// Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// When it could not be started.
+    /// Returns an error if it cannot be started.
     pub async fn run(&self) -> Result<u8, Failure> {
         let ending = match &self.0 {
             Kind::Container(plan) => container::run(plan).await,
@@ -46,25 +46,24 @@ fn refused(error: &ProgramSandboxError) -> Failure {
     failure(FailureKind::Sandbox, error.to_string())
 }
 
-/// What the variable, the flag or the setting asks for; the first wins.
+/// Returns the sandbox that the variable, the flag, or the setting requests, in this order.
 pub(crate) fn asked(
     flag: Option<&str>,
     config: &parallax_config::Config,
 ) -> Result<ProgramSandbox, Failure> {
     let setting = config.settings.program_sandbox().word;
     let word = config.user_variable("GEMINI_SANDBOX").or(flag).or(setting.as_deref());
-    // A project's `.env` file does not say that there is a sandbox already.
+    // A project's `.env` must not claim that the program is in a sandbox already.
     let inside = config.environment.of_process("SANDBOX").is_some();
     choose(word, inside).map_err(|error| refused(&error))
 }
 
 impl Launch {
-    /// The sandbox that the whole program is to run in, and is not in yet.
-    /// `arguments` are those of this process, its name left out; `terminal`:
-    /// stdin is one.
+    /// Returns the requested sandbox if the program is not in it yet. `arguments` are those of this
+    /// process without its name; `terminal` is whether stdin is one.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// Returns an error if the sandbox is not available.
     pub fn enclosure(
         &self,
         arguments: Vec<OsString>,
@@ -88,7 +87,7 @@ impl Launch {
     ) -> Result<Kind, ProgramSandboxError> {
         let settings = self.config.settings.program_sandbox();
         let homes = &self.config.homes;
-        // Made by the engine it would be root's.
+        // Directories created by the container engine would belong to root.
         container::WRITABLE_DIRECTORIES
             .iter()
             .try_for_each(|name| parallax_exec::create_private_folder(&homes.parallax.join(name)))
@@ -156,8 +155,8 @@ impl Launch {
         Ok(Kind::Seatbelt { line, terminal })
     }
 
-    /// A profile of the user's own. A project's would say itself how it is
-    /// confined.
+    /// Reads a profile of the user. A project's profile is not used, because a project must not
+    /// control its own sandbox.
     fn own_profile(&self, name: &str) -> Result<String, ProgramSandboxError> {
         let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -1,4 +1,4 @@
-//! The keys of providers: where each one is, and storing another one.
+//! API keys of providers: finding, verifying, and storing them.
 
 use std::time::Duration;
 
@@ -8,42 +8,43 @@ use parallax_protocol::secret::Secret;
 
 use crate::launch::{Launch, failure};
 
-/// How long the check of a key may take.
+/// Timeout of verifying a key.
 const CHECK_LIMIT: Duration = Duration::from_secs(20);
 
-/// Where the key of a provider is.
+/// Where the key of a provider comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// In this environment variable.
+    /// This environment variable.
     Variable(String),
-    /// The command in the settings prints it.
+    /// The command in the settings that prints it.
     Command,
-    /// It was stored by this program.
+    /// Parallax's own storage.
     Stored,
-    /// There is none.
+    /// No key was found.
     Missing,
-    /// There is none, and none is needed.
+    /// No key is needed.
     NotNeeded,
 }
 
-/// A provider and its key.
+/// A provider and the source of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderCredential {
-    /// The provider's name.
+    /// Name of the provider.
     pub provider: String,
     /// Its base URL.
     pub base_url: String,
-    /// Variables that may hold a key.
+    /// Environment variables that may contain a key.
     pub variables: Vec<String>,
-    /// Where the key is.
+    /// Source of the key.
     pub source: KeySource,
 }
 
 impl Launch {
-    /// All providers and where their keys are. No key is read from a keychain. Blocking.
+    /// Returns all providers with the sources of their keys. Reads no key from a keychain.
+    /// Blocking.
     ///
     /// # Errors
-    /// When the file of stored keys is not usable.
+    /// Returns an error if the file of stored keys is invalid.
     pub fn provider_credentials(&self) -> Result<Vec<ProviderCredential>, Failure> {
         let stored = parallax_config::stored_providers(&self.config.homes)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
@@ -72,10 +73,10 @@ impl Launch {
         }
     }
 
-    /// The provider of this name.
+    /// Checks that a provider exists and returns the model table.
     ///
     /// # Errors
-    /// When there is none: it names those that there are.
+    /// Returns an error that lists the known providers if it does not exist.
     pub fn require_provider(&self, name: &str) -> Result<ModelTable, Failure> {
         let table = self.checked_model_table()?;
         if table.providers().get(name).is_some() {
@@ -93,10 +94,11 @@ impl Launch {
         ))
     }
 
-    /// Stores the key of a provider; returns whether it is in the system's keychain. Blocking.
+    /// Stores the key of a provider. Returns whether it is in the system keychain. Blocking.
     ///
     /// # Errors
-    /// When the provider is unknown, the key is empty, or the file cannot be written.
+    /// Returns an error if the provider is unknown, the key is empty, or the file cannot be
+    /// written.
     pub fn store_provider_key(&self, provider: &str, key: &Secret) -> Result<bool, Failure> {
         self.require_provider(provider)?;
         let key = Secret::new(key.expose().trim());
@@ -108,31 +110,31 @@ impl Launch {
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// The stored key of a provider. Blocking.
+    /// Returns the stored key of a provider. Blocking.
     ///
     /// # Errors
-    /// When the file is not usable, or the keychain does not answer.
+    /// Returns an error if the file is invalid or the keychain does not respond.
     pub fn stored_provider_key(&self, provider: &str) -> Result<Option<Secret>, Failure> {
         let config = &self.config;
         parallax_config::stored_provider_key(&config.homes, &config.keychain, provider)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Removes the stored key of a provider; returns whether there was one. Blocking.
+    /// Removes the stored key of a provider and returns whether there was one. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn remove_provider_key(&self, provider: &str) -> Result<bool, Failure> {
         let config = &self.config;
         parallax_config::remove_provider_key(&config.homes, &config.keychain, provider)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Stores a key that the provider accepts; a rejected one leaves the stored key as it was.
-    /// Returns why the key could not be checked, if so.
+    /// Stores a key unless the provider rejects it; then the stored key stays unchanged. Returns
+    /// why the key could not be verified, if so.
     ///
     /// # Errors
-    /// [`FailureKind::Auth`] when the provider rejects the key; when it cannot be stored.
+    /// [`FailureKind::Auth`] if the provider rejects the key, another kind if it cannot be stored.
     pub async fn add_provider_key(
         &self,
         provider: &str,
@@ -153,11 +155,11 @@ impl Launch {
         }
     }
 
-    /// Checks the key of a provider with the request that lists its models.
+    /// Verifies the key of a provider by listing its models.
     ///
     /// # Errors
-    /// [`FailureKind::Auth`] when the service rejects the key, another kind when it cannot be
-    /// checked.
+    /// [`FailureKind::Auth`] if the provider rejects the key, another kind if it could not be
+    /// verified.
     pub async fn check_provider(&self, provider: &str) -> Result<(), Failure> {
         self.require_provider(provider)?;
         match self.list_models(Some(provider), CHECK_LIMIT).await.pop() {

@@ -1,5 +1,5 @@
-//! The models of all providers behind one [`Model`]: the prefix of a name decides which one is
-//! asked. A provider is opened when its first request is made.
+//! The models of all providers behind one [`Model`]. The prefix of a model name selects the
+//! provider, which is opened at its first request.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,20 +23,20 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::discovered_models;
 use crate::launch::{Launch, failure};
 
-/// The name under which the client of the Gemini API is kept.
+/// Map key of the Gemini API client.
 const GEMINI: &str = "gemini";
-/// The provider whose service describes its models.
+/// The provider that reports details about its models.
 const ANTHROPIC: &str = "anthropic";
-/// The prefix of models that are asked through Vertex AI, whatever the settings select.
+/// Map key and prefix of models requested through Vertex AI, whatever the settings select.
 const VERTEX: &str = "vertex";
 const VERTEX_PREFIX: &str = "vertex:";
-/// How long `apiKeyCommand` may run.
+/// Timeout of `apiKeyCommand`.
 const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
-/// How long a service may take to describe its models.
+/// Timeout of requesting a model description.
 const DESCRIPTION_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum bytes of its output.
+/// Maximum bytes of the command's output.
 const MAX_KEY: u64 = 64 * 1024;
-/// Hosted models may think for minutes without a word.
+/// Idle timeout of a response. Hosted models may think for minutes without sending anything.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
 
 /// The models of all providers.
@@ -48,16 +48,16 @@ pub(crate) struct ProviderModels {
     session: String,
     open: Arc<Mutex<BTreeMap<String, Arc<dyn Model>>>>,
     secrets: Arc<Mutex<Vec<Secret>>>,
-    /// The client of Anthropic's service, which describes its models.
+    /// The Anthropic client, used to describe models.
     describer: Arc<Mutex<Option<Arc<HttpModel>>>>,
-    /// Requests for descriptions, by model; they end with the session.
+    /// Running requests for descriptions by model; they end with the session.
     refreshes: Arc<Mutex<BTreeMap<String, AbortOnDropHandle<()>>>>,
 }
 
-/// A key, and how it is sent.
+/// An API key and how it is sent.
 pub(crate) struct ProviderKey {
     pub(crate) key: Secret,
-    /// As `Authorization: Bearer`, whatever the wire's own header is.
+    /// Whether it is sent as `Authorization: Bearer` instead of in the API's own header.
     pub(crate) bearer: bool,
 }
 
@@ -74,15 +74,16 @@ impl ProviderModels {
         }
     }
 
-    /// The keys of the providers that were opened.
+    /// Returns the API keys of the opened providers.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The client for a model name. Blocking when it is opened.
+    /// Returns the client for a model name. Blocks when it is opened.
     ///
     /// # Errors
-    /// When the prefix is unknown, or the provider's settings or credentials are unusable.
+    /// Returns an error if the prefix is unknown, or the provider's settings or credentials are
+    /// invalid.
     pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
         let providers = self.table.providers();
         if let Some(prefix) =
@@ -118,7 +119,8 @@ impl ProviderModels {
             self.refresh_description(name);
             return Ok(model);
         }
-        // Not under the lock: a command that prints one provider's key does not stop another's.
+        // Opened without holding the lock, so that a slow key command does not block other
+        // providers.
         let model = match provider {
             Some(provider) => self.provider(provider)?,
             None => self.gemini(is_vertex)?,
@@ -189,7 +191,8 @@ impl ProviderModels {
         }
     }
 
-    /// Asks Anthropic's service about a model, at most once a day, beside the first request.
+    /// Requests the description of a model from Anthropic, at most once a day, in parallel to the
+    /// first request.
     fn refresh_description(&self, name: &str) {
         let describer = self.describer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some(client), Some((provider, id))) = (describer, self.table.providers().split(name))
@@ -223,10 +226,10 @@ impl ProviderModels {
         refreshes.insert(name.to_owned(), AbortOnDropHandle::new(asking));
     }
 
-    /// The client of a provider whose wire is not that of the Gemini API.
+    /// Returns the client of a provider, or `None` if it uses the Gemini API.
     ///
     /// # Errors
-    /// When its settings or credentials are unusable.
+    /// Returns an error if its settings or credentials are invalid.
     pub(crate) fn http_model(&self, provider: &Provider) -> Result<Option<HttpModel>, Failure> {
         if provider.wire == WireKind::Gemini {
             return Ok(None);
@@ -238,7 +241,7 @@ impl ProviderModels {
             transport.idle_timeout = IDLE_LIMIT;
         }
         if provider.is_local() || provider.is_on_loopback() {
-            // A server on this machine is there or not.
+            // Retrying does not help with a server on this machine.
             transport.connect_attempts = 1;
         }
         let version = self.launch.options.version.to_owned();
@@ -288,8 +291,8 @@ impl ProviderModels {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(key.cloned());
     }
 
-    /// The client for a request. A keychain or a command may have to be asked for the key, so it is
-    /// opened on a thread that may block.
+    /// Returns the client for a request. It is opened on a blocking thread, because getting the key
+    /// may need a keychain or a command.
     async fn client(
         self,
         name: String,
@@ -341,7 +344,7 @@ impl Model for ProviderModels {
     }
 }
 
-/// What to check when there is no key, or the service rejects it.
+/// Describes what to check if the key is missing or rejected.
 pub(crate) fn key_hint(provider: &Provider) -> String {
     let variables: Vec<String> = provider
         .key_variables
@@ -362,7 +365,8 @@ pub(crate) fn key_hint(provider: &Provider) -> String {
 }
 
 impl Launch {
-    /// The variables that locate Google Cloud credentials. A project does not say where they are.
+    /// Returns the variables that locate Google Cloud credentials. A project's variables are
+    /// ignored.
     fn google_variables(&self) -> Vec<(OsString, OsString)> {
         parallax_gemini::CREDENTIAL_VARIABLES
             .iter()
@@ -370,10 +374,10 @@ impl Launch {
             .collect()
     }
 
-    /// The key of a provider: from the environment, from its command, or stored. Blocking.
+    /// Returns the key of a provider from the environment, its command, or storage. Blocking.
     ///
     /// # Errors
-    /// When it needs a key and has none, or the command fails.
+    /// Returns an error if a required key is missing or the command fails.
     pub(crate) fn provider_key(&self, provider: &Provider) -> Result<Option<ProviderKey>, Failure> {
         let variable = |name: &String| {
             let value = self.config.environment.get(name).map(str::trim);

@@ -1,5 +1,4 @@
-//! Old sessions go, by the settings: in the background now and then, and when
-//! somebody asks for it.
+//! Removes old sessions according to settings, in the background or on request.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,51 +12,51 @@ use serde_json::Value;
 
 use crate::launch::{Launch, failure};
 
-/// How old stray outputs are that go when somebody asks for it.
+/// Minimum age of orphaned outputs that are removed on request.
 const STRAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A session that went, or would go.
+/// A session that was or would be removed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removed {
-    /// Its id.
+    /// Id of the session.
     pub id: String,
-    /// What it was called.
+    /// Its title.
     pub title: String,
-    /// Its file as it was.
+    /// Path of its file.
     #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
-    /// `old`, `many` or `empty`.
+    /// Reason: `old`, `many`, or `empty`.
     pub why: &'static str,
-    /// The length of its journal.
+    /// Size of its journal in bytes.
     pub bytes: u64,
 }
 
-/// What a clean-up did.
+/// Result of a cleanup.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Collected {
-    /// Sessions that went into the trash.
+    /// Sessions moved to the trash.
     pub sessions: Vec<Removed>,
-    /// What could not be done, and why.
+    /// Failures with their reasons.
     pub failed: Vec<String>,
-    /// Sessions that went from the trash for good.
+    /// Number of sessions permanently deleted from the trash.
     pub emptied: usize,
-    /// Folders of outputs without a session that went.
+    /// Number of removed output directories without a session.
     pub stray_outputs: usize,
-    /// Sessions left in the search index.
+    /// Number of sessions that remain in the search index.
     pub indexed: usize,
 }
 
 impl Launch {
-    /// Which sessions the settings let go; `None`: none at all. The text says
-    /// why, where the settings contradict themselves.
+    /// Returns the retention rule of the settings, or `None` if sessions are kept. Also returns a
+    /// warning if the settings contradict each other.
     pub(crate) fn retention(&self) -> (Option<Retention>, Option<String>) {
         retention_of(&self.config.settings)
     }
 
-    /// Lets old sessions of this project go, at most once a day. Blocking, for
-    /// the background; may be cut off anywhere.
+    /// Removes old sessions of this project, at most once a day. Blocking; meant for the background
+    /// and safe to interrupt.
     pub(crate) fn clean_lazily(
         homes: &Homes,
         project: &std::path::Path,
@@ -77,11 +76,12 @@ impl Launch {
         parallax_store::empty_trash(homes);
     }
 
-    /// Lets old sessions of all projects go, and what has been in the trash for
-    /// a week; with `dry`, only tells what would. Blocking.
+    /// Moves old sessions of all projects to the trash and deletes those that were in the trash for
+    /// a week. With `dry`, only reports what would be removed. Blocking.
     ///
     /// # Errors
-    /// When the settings contradict themselves or cannot be used. Then nothing went.
+    /// Returns an error if the settings are invalid or contradict each other. Nothing is removed
+    /// then.
     pub fn collect_sessions(&self, dry: bool) -> Result<Collected, Failure> {
         let homes = self.homes();
         if let Some(key) = self.config.settings.unusable_retention() {
@@ -92,7 +92,7 @@ impl Launch {
         if let Some(wrong) = wrong {
             return Err(failure(FailureKind::Config, wrong));
         }
-        // What this project says holds for its own sessions.
+        // Settings of this project apply to its own sessions only.
         let (elsewhere, wrong) = retention_of(&self.config.settings.retention_elsewhere());
         if let Some(wrong) = wrong {
             return Err(failure(FailureKind::Config, wrong));
@@ -125,7 +125,7 @@ impl Launch {
     }
 }
 
-/// Which sessions some settings let go; see [`Launch::retention`].
+/// Returns the retention rule of some settings; see [`Launch::retention`].
 fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     let settings = all.session_retention();
     if !settings.enabled {
@@ -161,7 +161,7 @@ fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     (Some(rule), None)
 }
 
-/// A number without a fraction that a count can have.
+/// Returns a non-negative integer.
 fn whole(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }

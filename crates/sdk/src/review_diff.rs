@@ -1,4 +1,4 @@
-//! The changes that a review is about, from git.
+//! Gets the changes to review from Git.
 
 use std::path::Path;
 
@@ -6,22 +6,22 @@ use parallax_protocol::event::Failure;
 
 use crate::worktrees::{Git, failure};
 
-/// Which changes.
+/// The changes to review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReviewScope {
-    /// What is not committed, without new files that git does not know.
+    /// Uncommitted changes, without untracked files.
     WorkingTree,
-    /// What is staged.
+    /// Staged changes.
     Staged,
-    /// What the working tree has since it left this branch or commit.
+    /// Changes in the working tree since it diverged from this branch or commit.
     Since(String),
 }
 
-/// The changes as a diff, with paths relative to the repository. Nothing that the repository
-/// brings runs. Blocking.
+/// Returns the changes as a diff, with paths relative to the repository. No program that the
+/// repository configures runs. Blocking.
 ///
 /// # Errors
-/// No repository, an unknown commit, or what git reports.
+/// Returns an error if there is no repository, the commit is unknown, or git fails.
 pub fn review_diff(directory: &Path, scope: &ReviewScope) -> Result<String, Failure> {
     let git = Git::at(directory)?;
     if git.line(&["rev-parse", "--is-inside-work-tree"]).is_err() {
@@ -39,7 +39,7 @@ pub fn review_diff(directory: &Path, scope: &ReviewScope) -> Result<String, Fail
                 .map_err(|_| {
                     failure(format!("`--base {reference}`: not a commit of this repository"))
                 })?;
-            // Without a common ancestor, the commit itself is compared.
+            // Without a common ancestor, compare with the commit itself.
             git.line(&["merge-base", &commit, "HEAD"]).unwrap_or(commit)
         }
     };

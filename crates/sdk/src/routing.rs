@@ -1,4 +1,4 @@
-//! How models are chosen, by flags and settings.
+//! Model routing options from flags and settings.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use parallax_protocol::routing::{FallbackPolicy, Router};
 
 use crate::launch::Launch;
 
-/// Reads the words of `model.fallback` and `--fallback`.
+/// Parses the values of `model.fallback` and `--fallback`.
 pub fn fallback_policy(word: &str) -> Option<FallbackPolicy> {
     match word {
         "ask" => Some(FallbackPolicy::Ask),

@@ -1,5 +1,5 @@
-//! The rule files of a launch, and what commands may do in their sandbox: from
-//! flags, settings and the places where they stand.
+//! Finds the policy rule files and the sandbox permissions from flags, settings, and configuration
+//! directories.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use parallax_policy::{RuleFile, SandboxTable, Tier};
 use crate::launch::Launch;
 
 impl Launch {
-    /// The rule files of all tiers, without taking note of the project's.
+    /// Returns the rule files of all tiers, without recording those of the project as known.
     pub(crate) fn found_rule_files(&self) -> RuleFiles {
         let settings = &self.config.settings;
         let chosen = |flag: &[PathBuf], setting: Vec<PathBuf>| -> Vec<PathBuf> {
@@ -31,14 +31,14 @@ impl Launch {
         })
     }
 
-    /// The rule files of all tiers, and what people should hear of them.
-    /// Blocking; cheap where there are none.
+    /// Returns the rule files of all tiers, with warnings for the user. Blocking, but fast if there
+    /// are none.
     pub fn rule_files(&self) -> RuleFiles {
         let (cwd, homes) = (&self.config.project, &self.config.homes);
         let mut found = self.found_rule_files();
         match parallax_config::workspace_rules_changed(homes, cwd, &found.files) {
             Ok(RulesChange::None | RulesChange::Same) => {}
-            // They only tighten: they count, and a person hears of it once.
+            // Unaccepted rules may only restrict, so they apply, and the user is notified once.
             Ok(change) => {
                 let what = match change {
                     RulesChange::New => "brings rules of its own",
@@ -58,9 +58,8 @@ impl Launch {
         found
     }
 
-    /// What commands may do beyond the sandbox, by mode: the built-in table, the
-    /// user's `sandbox.toml`, and over it what settings say. With what people
-    /// should hear of it.
+    /// Returns the permissions of commands in the sandbox by mode: the built-in table, overridden
+    /// by the user's `sandbox.toml`, overridden by settings. Also returns notices for the user.
     pub fn sandbox_table(&self) -> (SandboxTable, Vec<String>) {
         let home = self.config.environment.get("HOME").map(PathBuf::from);
         let mut files = parallax_config::sandbox_files(&self.config.homes);
@@ -75,7 +74,7 @@ impl Launch {
     }
 }
 
-/// The settings about modes, in the words of `sandbox.toml`; only what is said.
+/// Converts the settings about modes to the format of `sandbox.toml`, leaving out unset values.
 fn settings_file(settings: &Settings) -> Option<RuleFile> {
     let flag = |key: &str| settings.get(key).and_then(serde_json::Value::as_bool);
     let said = settings.sandbox().network;
@@ -93,7 +92,7 @@ fn settings_file(settings: &Settings) -> Option<RuleFile> {
     let mut text = String::new();
     for (section, mode, network) in modes {
         let mut rows = String::new();
-        // What the switch for all modes gives, it gives only where it is on.
+        // A value for all modes grants permissions only where it is on.
         if flag(&format!("security.sandbox.network.{mode}")).is_some() || (everywhere && network) {
             let _ = writeln!(rows, "network = {network}");
         }
@@ -143,7 +142,7 @@ mod tests {
         assert!(!table.mode(Plan).readonly && table.mode(Plan).reaches_this_machine());
         assert!(table.mode(Yolo).caches && !table.mode(Default).caches);
         assert!(notices.is_empty(), "{notices:?}");
-        // Who closes the network of yolo closes the way over this machine too.
+        // Closing yolo mode's network also closes access to this machine.
         let yolo_reaches = |sandbox: &str| {
             write(
                 ".parallax/settings.json",

@@ -1,4 +1,4 @@
-//! The rules of a session: found, read, and kept when a person agrees to more.
+//! The policy rules of a session: finding and loading them, and saving new ones.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,25 @@ use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
 use crate::launch::{Launch, failure};
 use crate::{agents, skills};
 
-/// The file of rules that were agreed to.
+/// The file of rules saved from approvals.
 const SAVED: &str = "auto-saved.toml";
 
-/// What of a session needs no question.
+/// Things of a session that are allowed without approval.
 pub(crate) struct Unasked {
-    /// The folder of plans.
+    /// The directory for plans.
     pub(crate) plans: Option<PathBuf>,
-    /// Skills of the program.
+    /// Built-in skills.
     pub(crate) skills: Vec<String>,
-    /// Agents, and servers of their own that are trusted.
+    /// Agents with their trusted MCP servers.
     pub(crate) agent_servers: Vec<(String, String)>,
     /// Rules that agents bring.
     pub(crate) agent_rules: Vec<RuleFile>,
 }
 
 impl Launch {
-    /// The policy, and what people should hear about its files.
+    /// Returns the policy, with warnings about its files.
     pub fn policy(&self) -> (Policy, Vec<String>) {
-        // The folder of plans of a session is known to the session only.
+        // Only an open session knows its default directory for plans.
         self.policy_for(Unasked {
             plans: self.set_plans_folder().ok().flatten(),
             skills: skills::of_the_program(&self.skills()),
@@ -40,7 +40,7 @@ impl Launch {
         })
     }
 
-    /// The policy of a session with these things of its own.
+    /// Returns the policy of a session that also allows these things.
     pub(crate) fn policy_for(&self, unasked: Unasked) -> (Policy, Vec<String>) {
         let settings = &self.config.settings;
         let mut allowed = settings.allowed_tools();
@@ -49,7 +49,7 @@ impl Launch {
         exclude.extend(self.options.exclude_tools.iter().cloned());
         let (trusted_servers, allowed_servers) = self.unasked_servers();
         let RuleFiles { mut files, mut warnings } = self.rule_files();
-        // What was accepted is the project's own files.
+        // The user accepted only the project's own files.
         let workspace_may_allow = self.accepted(&files);
         files.extend(unasked.agent_rules);
         let policy = Policy::new(&PolicyOptions {
@@ -81,9 +81,8 @@ impl Launch {
         (policy, warnings)
     }
 
-    /// Refuses to go on without rules that were counted on: those of a file that was
-    /// named for this session, and, where nobody sees a warning, of a whole file of the
-    /// user's or the administrator's.
+    /// Fails if required rules are unusable: those of a file given for this session, and in a
+    /// non-interactive session an entire file of the user or administrator.
     pub(crate) fn require_rules(&self, policy: &Policy) -> Result<(), Failure> {
         let named = |path: &Path| {
             let options = &self.options;
@@ -104,12 +103,12 @@ impl Launch {
         })
     }
 
-    /// Whether the folder is trusted.
+    /// Returns whether the directory is trusted.
     pub fn trusted(&self) -> bool {
         self.config.trust.trusted
     }
 
-    /// Whether the project's rules are those that the user accepted.
+    /// Returns whether the user accepted the project's current rules.
     fn accepted(&self, files: &[RuleFile]) -> bool {
         let (homes, project) = (&self.config.homes, &self.config.project);
         files.iter().any(|file| file.tier == Tier::Workspace)
@@ -121,16 +120,16 @@ impl Launch {
         home.filter(|home| home.is_absolute())
     }
 
-    /// Keeps rules that a person agrees to.
+    /// Returns the storage for new rules.
     pub(crate) fn rule_keeper(&self) -> SavedRules {
         SavedRules { homes: self.config.homes.clone(), project: self.config.project.clone() }
     }
 
-    /// Takes the project's rules as they are now for the person's own, so that
-    /// they may allow too.
+    /// Accepts the project's current rules, so that they may also allow. Returns the number of
+    /// files.
     ///
     /// # Errors
-    /// Why that could not be kept.
+    /// Returns why this could not be saved.
     pub fn accept_project_rules(&self) -> Result<usize, String> {
         let files = self.rule_files().files;
         let (homes, project) = (&self.config.homes, &self.config.project);
@@ -140,9 +139,8 @@ impl Launch {
     }
 }
 
-/// Writes rules to files: the user's, or the project's. What stands in a project
-/// loosens nothing unless the user accepted it; a rule saved here is accepted
-/// with that.
+/// Saves rules to files of the user or the project. Rules of a project may only restrict unless the
+/// user accepted them; saving a rule here also accepts it.
 pub(crate) struct SavedRules {
     homes: Homes,
     project: PathBuf,

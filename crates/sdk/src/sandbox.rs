@@ -1,4 +1,4 @@
-//! The sandbox of commands as settings, `sandbox.toml` and flags ask for it.
+//! The sandbox of commands, configured by settings, `sandbox.toml`, and flags.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
 
 impl Launch {
-    /// What commands of a session are confined by; `None` where the program
-    /// cannot start itself again (another program uses this library).
+    /// Returns the sandbox options for the commands of a session, or `None` if the program cannot
+    /// start itself again because another program embeds this library.
     pub fn sandbox_options(&self, artifacts: &Path) -> Option<SandboxOptions> {
         if !self.options.supervises {
             return None;
@@ -38,7 +38,7 @@ impl Launch {
         let (mut hidden, mut readable) = (paths(&settings.hidden), paths(&settings.readable));
         let homes = self.homes();
         if !homes.is_temporary_at_home() {
-            // Other sessions have their directories there too.
+            // It also contains the directories of other sessions.
             hidden.push(real(&homes.temporary));
             readable.push(real(artifacts));
         }
@@ -67,8 +67,7 @@ impl Launch {
         })
     }
 
-    /// The homes beside the one of commands that programs of ours, or of others,
-    /// keep secrets in.
+    /// Returns other home directories in which Parallax or other programs store secrets.
     fn other_homes(&self, home: &Path) -> Vec<PathBuf> {
         let homes = &self.config.homes;
         let real = |path: &Path| std::fs::canonicalize(path).ok();
@@ -85,7 +84,8 @@ impl Launch {
         others
     }
 
-    /// What was hidden of the workspace so far, in this session and before.
+    /// Returns the record of the workspace files that were hidden so far, in this and earlier
+    /// sessions.
     pub(crate) fn hidden_places(&self) -> HiddenFileTracker {
         let ours = &self.config.homes.parallax;
         let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
@@ -93,8 +93,8 @@ impl Launch {
         HiddenFileTracker::with_record(ours.join("hidden").join(project))
     }
 
-    /// What confines commands, as the model is told. The machine is not looked at:
-    /// that waits for the first command.
+    /// Returns the kind of sandbox for the system prompt. The machine is not probed before the
+    /// first command.
     pub(crate) fn confinement(&self) -> SandboxKind {
         match self.sandbox {
             ProgramSandbox::Container(_) => return SandboxKind::Container,
@@ -107,7 +107,7 @@ impl Launch {
             ProgramSandbox::BuiltIn => true,
             _ => tools != ToolSandboxing::Off,
         };
-        // Inside, the program is started anew without the order that put it there.
+        // Inside a sandbox, the program runs without the flag that requested it.
         match self.config.environment.of_process("SANDBOX") {
             Some("sandbox-exec") => SandboxKind::Seatbelt,
             Some(_) => SandboxKind::Container,
@@ -116,11 +116,11 @@ impl Launch {
         }
     }
 
-    /// Fails where a sandbox is required and the machine gives none. Where none
-    /// is required, nothing is looked at before the first command.
+    /// Fails if a sandbox is required but not available. If none is required, nothing is probed
+    /// before the first command.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// Returns what is missing and what to do.
     pub(crate) fn require_sandbox(&self) -> Result<(), Failure> {
         let required = self.sandbox == ProgramSandbox::BuiltIn
             || self.config.settings.sandbox().tools == ToolSandboxing::Required;
@@ -139,8 +139,7 @@ impl Launch {
         }
     }
 
-    /// Weaker than the machine allows only when asked for: to try what holds
-    /// elsewhere.
+    /// Returns the sandbox tier. The variable selects a weaker one for tests.
     fn sandbox_tier(&self) -> Tier {
         match self.config.environment.of_process("PARALLAX_SANDBOX_TIER") {
             Some("namespaces") => Tier::Namespaces,
@@ -152,7 +151,7 @@ impl Launch {
     }
 }
 
-/// A command of the user's own, to be run as those of the agent are.
+/// A command of the user that runs in the same sandbox as the agent's commands.
 pub struct SandboxedCommand {
     plan: Plan,
     environment: Vec<(OsString, OsString)>,
@@ -166,11 +165,11 @@ pub struct SandboxedCommand {
 }
 
 impl Launch {
-    /// Prepares a command for the sandbox that commands of the agent get in the
-    /// mode, with more permissions perhaps.
+    /// Prepares a command for the sandbox of the agent's commands in this mode, optionally with
+    /// additional permissions.
     ///
     /// # Errors
-    /// When this program cannot confine, or a folder cannot be made.
+    /// Returns an error if this program cannot confine commands or a directory cannot be created.
     pub fn sandboxed(
         &self,
         words: Vec<OsString>,
@@ -186,7 +185,7 @@ impl Launch {
         let mut options = self
             .sandbox_options(&temporary)
             .ok_or_else(|| wrong("this program does not confine commands".to_owned()))?;
-        // It was asked for by name.
+        // The sandbox was requested explicitly.
         options.enabled = true;
         let directory = self.options.directory.clone();
         let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
@@ -216,7 +215,7 @@ impl Launch {
     }
 }
 
-/// A word as a shell would read it back.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
@@ -226,11 +225,11 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 impl SandboxedCommand {
-    /// Runs it with this process's input and output: its exit code, and the
-    /// protected files that it changed. Blocking.
+    /// Runs the command with this process's input and output. Returns the exit code and the
+    /// protected files that were reverted. Blocking.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn run(self) -> Result<(u8, PutBack), Failure> {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
@@ -243,14 +242,14 @@ impl SandboxedCommand {
             &self.directory,
             &self.environment,
         );
-        // What it left in its private folder is nobody's.
+        // Nothing needs the remains of its private directory.
         let _ = parallax_files::remove_tree(&self.temporary);
         let put_back = kept.map_or_else(
             |_| PutBack::default(),
             |kept| kept.after(&self.effects, &self.permissions, self.mode, &Reach::default()),
         );
         if put_back.restored.is_empty() {
-            // It belongs to no session that could be undone.
+            // The checkpoint belongs to no session that could be undone.
             let project = parallax_store::project_folder(&self.directory);
             let journals = self.homes.parallax.join("checkpoints").join(project);
             for kind in ["jsonl", "lock"] {

@@ -1,5 +1,5 @@
-//! A session's name by a cheap model, where the settings ask for one; else it is
-//! called by its first prompt.
+//! Names sessions with a cheap model, if enabled. Otherwise a session is listed by its first
+//! prompt.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use parallax_protocol::{CancellationToken, Object};
 
 use crate::sessions::cut;
 
-/// Who answers, where the settings name no other.
+/// Default model for naming.
 const MODEL: &str = "flash-lite";
-/// Bytes of the prompt that are shown.
+/// Maximum bytes of the prompt that are sent.
 const PROMPT: usize = 4_000;
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 80;
 
 const ASKED: &str = "Give the conversation that begins with this message a title: at most eight \
                      words in the language of the message, no quotation marks, no full stop. \
                      Answer with the title alone.\n\n";
 
-/// Names the session after its first turn. Ends by itself; what goes wrong leaves
-/// the first prompt as the name.
+/// Starts a task that names the session after its first turn. After a failure, the session keeps
+/// its first prompt as the name.
 pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dyn Store>) {
     tokio::spawn(async move {
         let mut prompt = String::new();
@@ -73,7 +73,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
     });
 }
 
-/// The first line of an answer without what does not belong into a name.
+/// Returns the first line of an answer without quotes and markup.
 fn cleaned(answer: &str) -> Option<String> {
     let line = answer.lines().find(|line| !line.trim().is_empty())?;
     let line = line.trim().trim_matches(['"', '*', '#', '`', ' ']).trim_end_matches('.');

@@ -15,46 +15,44 @@ use crate::past::{self, PastItem};
 pub use parallax_store::SearchHit;
 pub use parallax_store::Step as IndexStep;
 
-/// Bytes of one output that can be found.
+/// Maximum bytes of one tool output that are indexed.
 const MOST_OF_OUTPUT: usize = 16 * 1024;
-/// How often an index that cannot be used is tried.
+/// Number of attempts to open an unusable index.
 const TRIES: usize = 3;
-/// Where what was found begins and ends in a snippet.
+/// Characters that mark the start and end of a match in a snippet.
 pub const MARKS: [char; 2] = ['\u{1}', '\u{2}'];
 
-/// What is looked for, and where.
+/// A search request.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// Words, each of which must be there; the last may be the beginning of one.
-    /// Between quotes, words as they stand together.
+    /// Words that must all occur; the last may be a prefix. Quotes mark phrases.
     pub text: String,
-    /// Only in this project.
+    /// Whether to search this project only.
     pub here: bool,
-    /// The most sessions that are given.
+    /// Maximum number of sessions to return.
     pub limit: usize,
-    /// Whether the index is made anew first.
+    /// Whether to rebuild the index first.
     pub rebuild: bool,
 }
 
-/// What a search gave.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The sessions that hold the text, the last used first.
+    /// The matching sessions, most recently used first.
     pub hits: Vec<SearchHit>,
-    /// Which sessions could not be looked into, and why, for people.
+    /// Which sessions could not be searched and why, if any.
     pub left_out: Option<String>,
 }
 
 impl Launch {
-    /// Looks for a text in what was said in sessions: names, prompts, answers,
-    /// arguments and outputs of calls. The last used session comes first; each
-    /// comes once. The index is brought up to date before. Blocking; the first
-    /// time as long as it takes to read all sessions, of which `watch` is told,
-    /// unless it says no.
+    /// Searches names, prompts, answers, and arguments and outputs of tool calls. Each matching
+    /// session is returned once, most recently used first. The index is updated before. Blocking;
+    /// the first search takes as long as reading all sessions. `watch` receives the progress and
+    /// can cancel by returning `false`.
     ///
     /// # Errors
-    /// When the index is to be made anew and cannot be. Where it cannot be used the
-    /// files themselves are read.
+    /// Returns an error if the index should be rebuilt but cannot be. If the index is unusable
+    /// otherwise, the session files are searched.
     pub fn search_sessions(
         &self,
         search: &Search,
@@ -71,7 +69,7 @@ impl Launch {
         });
         let (mut hits, encrypted) = match indexed {
             Ok(found) => found,
-            // The files themselves tell it as well, only not as fast.
+            // The files give the same result, only slower.
             Err(error) if !search.rebuild => {
                 tracing::warn!(error = error.message, "searched without the index");
                 in_memory(&homes, &query, false, watch)?
@@ -91,9 +89,8 @@ impl Launch {
         Ok(Found { hits, left_out })
     }
 
-    /// Gives records of Gemini CLI the ids that lists show, by which they are
-    /// resumed: another than they have in themselves where a session of ours has
-    /// that.
+    /// Replaces ids of Gemini CLI records by the ids in lists, which are needed to resume them.
+    /// They differ if a Parallax session has the same id.
     fn name_as_listed(&self, hits: &mut [SearchHit]) {
         if !hits.iter().any(|hit| hit.origin == Origin::GeminiCli) {
             return;
@@ -107,17 +104,16 @@ impl Launch {
         }
     }
 
-    /// Brings the search index up to date, and makes it anew before if that is
-    /// wanted. Blocking.
+    /// Updates the search index, after rebuilding it if requested. Blocking.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// Returns an error if it cannot be read or written.
     pub fn index_sessions(&self, rebuild: bool) -> Result<Indexed, Failure> {
         self.with_index(rebuild, &|_| true, |_, indexed| Ok(indexed))
     }
 
-    /// Uses the index once it is up to date. One that is damaged, or that another
-    /// process took away meanwhile, is opened again.
+    /// Uses the index after updating it. A damaged index, or one that another process removed, is
+    /// opened again.
     fn with_index<T>(
         &self,
         rebuild: bool,
@@ -153,8 +149,8 @@ impl Launch {
     }
 }
 
-/// Looks for a text in the session files themselves, or in the encrypted ones alone;
-/// with it comes which of these stayed closed.
+/// Searches the session files, or only the encrypted ones. Also returns which of those could not be
+/// decrypted.
 fn in_memory(
     homes: &Homes,
     query: &SearchQuery,
@@ -163,14 +159,14 @@ fn in_memory(
 ) -> Result<(Vec<SearchHit>, EncryptedSessions), Failure> {
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
         index.update(homes, &texts, watch)?;
-        // Those that open are in it.
+        // Sessions that were decrypted are part of the index.
         let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(homes)? };
         Ok((index.search(query)?, encrypted))
     });
     found.map_err(|error| failure(FailureKind::Input, error.to_string()))
 }
 
-/// What was said in a session, turn by turn.
+/// Returns the searchable text of a session by turn.
 pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
     let mut turns: Vec<TurnText> = Vec::new();
     for item in past::items(&session.records) {
@@ -206,7 +202,7 @@ fn add(text: &mut String, more: &str) {
     text.push('\n');
 }
 
-/// The words of an argument, not its JSON.
+/// Adds the text values of an argument without JSON syntax.
 fn add_values(text: &mut String, value: &serde_json::Value) {
     match value {
         serde_json::Value::String(said) => add(text, said),

@@ -1,5 +1,4 @@
-//! The counters of a session as `/stats` and the farewell show them: a fold of
-//! the session's events.
+//! Statistics of a session for `/stats` and the exit summary, accumulated from events.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,46 +9,46 @@ use parallax_protocol::store::Record;
 
 use crate::stats::{Stats, Tokens};
 
-/// What a session did.
+/// Statistics of a session.
 #[derive(Debug, Clone)]
 pub struct SessionStats {
-    /// By model, by tool, and of files.
+    /// Totals by model and tool, and of files.
     pub totals: Stats,
-    /// What each turn cost, the first one first.
+    /// Statistics of each turn, in order.
     pub turns: Vec<TurnStats>,
-    /// Tokens of the newest prompt of the main model: what of its window is used.
+    /// Tokens of the last prompt of the main model, which is the context usage.
     pub context: u64,
-    /// What the session had used before this process: part of the totals.
+    /// Usage before this process; included in the totals.
     pub before: Before,
     began: Instant,
     agent: Duration,
-    /// Turns by number.
+    /// Indexes of turns by number.
     places: HashMap<u64, usize>,
 }
 
-/// What a session that was resumed had used.
+/// Usage of a resumed session before this process.
 #[derive(Debug, Clone, Default)]
 pub struct Before {
-    /// Tokens of all answers together.
+    /// Tokens of all answers.
     pub tokens: Tokens,
     /// US dollars, as far as prices are known.
     pub cost: f64,
-    /// The model of the newest answer.
+    /// Model of the last answer.
     pub model: Option<String>,
 }
 
-/// What one turn cost.
+/// Statistics of one turn.
 #[derive(Debug, Clone, Default)]
 pub struct TurnStats {
-    /// The turn, from 1.
+    /// Number of the turn, from 1.
     pub turn: u64,
-    /// Requests to models.
+    /// Number of model requests.
     pub requests: u64,
-    /// Their tokens together.
+    /// Total tokens.
     pub tokens: Tokens,
-    /// What they cost, in US dollars.
+    /// Cost in US dollars.
     pub cost: f64,
-    /// How long it took, once it is over.
+    /// Duration of a finished turn.
     pub duration: Option<Duration>,
 }
 
@@ -60,7 +59,7 @@ impl Default for SessionStats {
 }
 
 impl SessionStats {
-    /// Nothing yet; the session began then.
+    /// Creates empty statistics of a session that began at this time.
     pub fn new(began: Instant) -> Self {
         Self {
             totals: Stats::default(),
@@ -73,7 +72,7 @@ impl SessionStats {
         }
     }
 
-    /// What the records of earlier processes tell, to be counted on.
+    /// Creates statistics from the records of earlier processes.
     pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut stats = Self::default();
         crate::used::requests(records, price).iter().for_each(|sum| stats.totals.requests(sum));
@@ -86,7 +85,7 @@ impl SessionStats {
         stats
     }
 
-    /// Counts what the event tells.
+    /// Counts an event.
     pub fn event(&mut self, event: &Event) {
         self.totals.event(event);
         match &event.body {
@@ -114,7 +113,7 @@ impl SessionStats {
         }
     }
 
-    /// The counters of a turn; `None` before the first.
+    /// Returns the statistics of a turn; `None` before the first.
     fn turn(&mut self, number: u64) -> Option<&mut TurnStats> {
         if number == 0 {
             return None;
@@ -126,35 +125,35 @@ impl SessionStats {
         self.turns.get_mut(at)
     }
 
-    /// How long the session lasts.
+    /// Returns how long the session has been open.
     pub fn wall(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// How long turns ran.
+    /// Returns the total duration of turns.
     pub fn agent(&self) -> Duration {
         self.agent
     }
 
-    /// How long the service was waited for.
+    /// Returns the total latency of model requests.
     pub fn api(&self) -> Duration {
         let times = self.totals.models.values().map(|model| model.api.total_latency_ms);
         Duration::from_millis(times.sum())
     }
 
-    /// How long tools ran.
+    /// Returns the total duration of tool calls.
     pub fn tools(&self) -> Duration {
         Duration::from_millis(self.totals.tools.total_duration_ms)
     }
 
-    /// The share of calls that did what they should; `None` without calls.
+    /// Returns the share of successful tool calls; `None` if there are none.
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn success_rate(&self) -> Option<f64> {
         let tools = &self.totals.tools;
         (tools.total_calls > 0).then(|| tools.total_success as f64 / tools.total_calls as f64)
     }
 
-    /// The share of decided calls that were agreed to; `None` without any.
+    /// Returns the share of approved decisions; `None` if there are none.
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn agreement(&self) -> Option<f64> {
         let decisions = &self.totals.tools.total_decisions;
@@ -163,7 +162,7 @@ impl SessionStats {
         (all > 0).then(|| agreed as f64 / all as f64)
     }
 
-    /// The tokens of all models together.
+    /// Returns the tokens of all models.
     pub fn tokens(&self) -> Tokens {
         let mut sum = Tokens::default();
         self.totals.models.values().for_each(|model| sum.add_tokens(&model.tokens));

@@ -1,11 +1,11 @@
-//! Sessions as a tree: copies below originals.
+//! Arranges sessions as a tree, with forks below their originals.
 
 use std::collections::HashMap;
 
 use crate::SessionEntry;
 
-/// Sessions with copies below what they are copies of, each with its depth.
-/// Beside each other they keep their order.
+/// Returns sessions with forks below their originals, each with its depth. Siblings keep their
+/// order.
 pub fn tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     let known: HashMap<&str, usize> =
         sessions.iter().enumerate().map(|(at, entry)| (entry.id.as_str(), at)).collect();
@@ -22,7 +22,7 @@ pub fn tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
         }
     }
     let mut rows = Vec::new();
-    // Two that say they are copies of each other hang on nothing: they come last.
+    // Sessions that claim to be forks of each other have no root; they come last.
     let mut told = vec![false; sessions.len()];
     while let Some((depth, at)) = open.pop() {
         if let Some(told) = told.get_mut(at) {

@@ -15,25 +15,25 @@ fn input(message: impl std::fmt::Display) -> Failure {
 }
 
 impl Launch {
-    /// The sessions of this project, oldest first. Only heads and first prompts
-    /// are read. Blocking.
+    /// Returns the sessions of this project, oldest first. Reads only headers and first prompts.
+    /// Blocking.
     pub fn sessions(&self) -> Vec<SessionEntry> {
         parallax_store::list(&self.homes(), &self.options.directory)
     }
 
-    /// A session of this project: `latest`, a number of the list, an id or the
-    /// beginning of one. Blocking.
+    /// Returns a session of this project: `latest`, a number of the list, an id, or an id prefix.
+    /// Blocking.
     ///
     /// # Errors
-    /// When none or several fit.
+    /// Returns an error if no session or several sessions match.
     pub fn session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         found(self, selector)
     }
 
-    /// Deletes a session of this project and what belongs to it. Blocking.
+    /// Deletes a session of this project with its artifacts. Blocking.
     ///
     /// # Errors
-    /// When there is no such session, or it is not ours or in use.
+    /// Returns an error if the session is not found, belongs to another program, or is in use.
     pub fn delete_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         let homes = self.homes();
         let project = &self.options.directory;
@@ -46,22 +46,22 @@ impl Launch {
         Ok(entry)
     }
 
-    /// How many prompts and answers a session has. Reads the whole file: ask for
-    /// what is on the screen. Blocking. `None` when it cannot be read.
+    /// Returns the number of prompts and answers of a session; `None` if it cannot be read.
+    /// Blocking: reads the whole file, so call it only for visible sessions.
     pub fn message_count(&self, entry: &SessionEntry) -> Option<usize> {
         parallax_store::count_messages(entry, &self.homes().keys)
     }
 
-    /// What happened in the last prompts of a session, oldest first. Blocking.
+    /// Returns the items of the last prompts of a session, oldest first. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn preview(&self, entry: &SessionEntry, prompts: usize) -> Result<Vec<PastItem>, Failure> {
         Ok(past::recent(&loaded(self, entry)?.records, prompts).0)
     }
 }
 
-/// The beginning of a text, at most so many bytes.
+/// Truncates a text to `most` bytes.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {

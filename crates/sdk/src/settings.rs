@@ -1,4 +1,4 @@
-//! Settings as a dialog shows and changes them, and as the screen uses them.
+//! Settings for the settings dialog and the user interface.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ pub use parallax_config::{
 };
 
 impl Launch {
-    /// The settings that a dialog offers, group by group.
+    /// Returns the settings of the dialog, by group.
     pub fn setting_rows(&self) -> Vec<SettingRow> {
         parallax_config::setting_rows(&self.config.settings)
     }
 
-    /// What the settings say about the screen.
+    /// Returns the user interface settings.
     pub fn ui(&self) -> UiSettings {
         let mut ui = UiSettings::of(&self.config.settings);
         for (name, theme) in self.extensions().themes() {
@@ -27,12 +27,12 @@ impl Launch {
         ui
     }
 
-    /// Writes a setting into a file of ours; `None` takes it out. It counts in
-    /// what is prepared from then on. Gives the file. Blocking.
+    /// Writes a setting to a Parallax settings file, or removes it with `None`. It applies to
+    /// launches prepared afterwards. Returns the file. Blocking.
     ///
     /// # Errors
-    /// A value of the wrong type, a project that must not say this, a file that
-    /// cannot be used or written.
+    /// Returns an error if the value has the wrong type, a project must not set it, or the file
+    /// cannot be read or written.
     pub fn set_setting(
         &self,
         scope: SettingScope,
@@ -43,11 +43,11 @@ impl Launch {
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// The same launch with the settings as the files have them now: what does
-    /// not need a new session (the screen, dialogs) reads them from it. Blocking.
+    /// Returns this launch with settings read again, for everything that does not need a new
+    /// session, such as the user interface and dialogs. Blocking.
     ///
     /// # Errors
-    /// As [`Launch::prepare`], and never because of trust.
+    /// Returns the errors of [`Launch::prepare`], except for an untrusted directory.
     pub fn reread(&self) -> Result<Self, Failure> {
         Self::of(self.options.clone(), Self::load(&self.options)?)
     }

@@ -1,4 +1,4 @@
-//! A session as a trajectory in the Agent Trajectory Interchange Format (ATIF) 1.8, which
+//! Exports a session as a trajectory in the Agent Trajectory Interchange Format (ATIF) 1.8, which
 //! evaluation harnesses such as Harbor read.
 
 use std::collections::HashMap;
@@ -13,8 +13,9 @@ use crate::past::{self, PastItem};
 
 const SCHEMA: &str = "ATIF-v1.8";
 
-/// The trajectory: a step for each prompt and each answer, with the calls of an answer and their
-/// results. Requests beside the main ones (summaries, searches, subagents) are in the totals only.
+/// Returns the trajectory: a step for each prompt and each answer, with the tool calls of an answer
+/// and their results. Other requests (summaries, searches, subagents) are included in the totals
+/// only.
 pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> {
     let head = &session.head;
     let (items, answers) = past::items_and_answers(&session.records);
@@ -63,7 +64,7 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
     }
     let mut steps = steps.finish();
     if steps.is_empty() {
-        // The format requires one.
+        // The format requires at least one step.
         steps.push(json!({"step_id": 1, "source": "system", "message": "The session is empty."}));
     }
     let mut agent = json!({"name": "parallax", "version": VERSION});
@@ -83,8 +84,8 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 
-/// What main requests cost, found again by their token counts: records of requests and answers do
-/// not name each other.
+/// Costs of main requests, matched by token counts, because records of requests and answers do not
+/// refer to each other.
 struct Costs<'a> {
     requests: Vec<&'a RequestRecord>,
 }
@@ -120,7 +121,7 @@ fn totals(records: &[Record], steps: usize) -> Value {
         }
     }
     if total == Usage::default() {
-        // Journals of older versions record no requests.
+        // Journals of older versions have no request records.
         for record in records {
             if let Record::Content(content) = record
                 && let Some(usage) = &content.usage
@@ -149,9 +150,9 @@ fn metrics(usage: &Usage, cost: Option<f64>, prefix: &str) -> Map<String, Value>
 #[derive(Default)]
 struct Steps {
     list: Vec<Value>,
-    /// Whether the last step is an answer that the next items belong to.
+    /// Whether the last step is an answer to which the next items belong.
     is_answering: bool,
-    /// Texts of the same step, joined at the end.
+    /// Texts of a step, joined at the end.
     texts: HashMap<usize, Vec<String>>,
 }
 
@@ -182,8 +183,8 @@ impl Steps {
         self.is_answering = true;
     }
 
-    /// The step of the running answer. Sessions from other programs have answers without records
-    /// of their own.
+    /// Returns the step of the current answer. Sessions of other programs have no separate answer
+    /// records.
     fn answer(&mut self) -> &mut Value {
         if !self.is_answering {
             self.push("agent");

@@ -1,4 +1,4 @@
-//! A call of a tool on a page: folded, its sum in one line.
+//! A tool call on an exported page, collapsed to a one-line summary.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::diff::write_diff;
 use super::escaped::Escaped;
 use super::prose::write_prose;
 
-/// Arguments that say best what a call is about, the best first.
+/// Arguments that describe a tool call best, most significant first.
 const TELLING: [&str; 10] = [
     "command",
     "file_path",
@@ -24,23 +24,23 @@ const TELLING: [&str; 10] = [
     "agent_name",
     "name",
 ];
-/// Lines up to which a change is shown without a click.
+/// Maximum number of diff lines shown without expanding.
 const SHOWN_LINES: usize = 60;
 
-/// A call with what it came to.
+/// A tool call and its result.
 pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     pub(super) args: &'a Object,
-    /// `None`: the session ends before its result.
+    /// `None` if the session ends before the result.
     pub(super) status: Option<&'a str>,
     pub(super) display: Option<Display>,
     pub(super) output: &'a str,
-    /// The folder below which files need no long names.
+    /// The project directory. Paths below it are shortened.
     pub(super) project: &'a str,
 }
 
 impl Call<'_> {
-    /// Writes it.
+    /// Writes the tool call.
     pub(super) fn write(&self, page: &mut String) {
         if let Some(Display::Topic { title, summary, intent }) = &self.display {
             return write_topic(page, title, summary, intent);
@@ -50,7 +50,7 @@ impl Call<'_> {
             Some(Display::Todos { .. }) => " open",
             _ => "",
         };
-        // The class is one of ours: a status may be anybody's word.
+        // Fixed class names, because the status may be any text.
         let (class, sign) = match self.status {
             Some("success") => ("done", "✓"),
             Some("cancelled") => ("failed", "–"),
@@ -105,7 +105,7 @@ impl Call<'_> {
         }
     }
 
-    /// What the line above the result does not say already.
+    /// Writes the arguments that the line above the result does not show already.
     fn write_arguments(&self, page: &mut String) {
         let is_told = self.args.len() == 1
             && self
@@ -126,7 +126,7 @@ impl Call<'_> {
         page.push_str("</dl>\n");
     }
 
-    /// What it is about, in one line.
+    /// Returns a one-line description of the tool call.
     fn gist(&self) -> String {
         let telling = TELLING.iter().find_map(|name| self.args.get(*name)?.as_str());
         let text =

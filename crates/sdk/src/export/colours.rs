@@ -1,15 +1,14 @@
-//! Code on a page.
+//! Syntax highlighting on exported pages.
 
 use std::fmt::Write as _;
 
 use super::escaped::Escaped;
 
-/// Tells what the pieces of code are: where each ends, in bytes, and what it is.
-/// Given a language as a fence or a file's ending names it, and the code. The
-/// pieces stand in order; what they leave out is plain.
+/// A syntax highlighter: given a language (from a code fence or file extension) and the code,
+/// returns the end of each piece in bytes and its kind, in order. Text not covered is plain.
 pub type Colourist = fn(language: &str, code: &str) -> Vec<(usize, CodePiece)>;
 
-/// What a piece of code is.
+/// Kind of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum CodePiece {
@@ -25,7 +24,7 @@ pub enum CodePiece {
 }
 
 impl CodePiece {
-    /// Its class in the page's style.
+    /// Returns its CSS class.
     fn class(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -41,7 +40,7 @@ impl CodePiece {
     }
 }
 
-/// Writes code as the inside of a block.
+/// Writes highlighted code as the content of a block.
 pub(super) fn write_code(page: &mut String, language: &str, code: &str, by: Option<Colourist>) {
     let pieces = by.map(|colourist| colourist(language, code)).unwrap_or_default();
     let mut begin = 0;
@@ -63,7 +62,7 @@ mod tests {
     #[test]
     fn pieces_have_classes_and_nothing_is_lost() {
         let mut page = String::new();
-        // The third piece ends inside of a character, the fourth before its begin.
+        // The third piece ends within a character; the fourth ends before it begins.
         let by: Colourist = |_, _| {
             vec![
                 (2, CodePiece::Keyword),

@@ -1,10 +1,10 @@
-//! A unified diff on a page, its lines numbered as in the file.
+//! A unified diff on an exported page, with line numbers.
 
 use std::fmt::Write as _;
 
 use super::escaped::Escaped;
 
-/// Writes a diff; what stands before its first hunk (names of files) is left out.
+/// Writes a diff. Text before the first hunk (file names) is omitted.
 pub(super) fn write_diff(page: &mut String, diff: &str) {
     page.push_str("<pre class=\"diff\">");
     let mut numbers: Option<(u64, u64)> = None;
@@ -39,7 +39,7 @@ pub(super) fn write_diff(page: &mut String, diff: &str) {
     page.push_str("</pre>\n");
 }
 
-/// Where a hunk begins in the old and in the new file.
+/// Parses the first line numbers of a hunk in the old and the new file.
 fn hunk(line: &str) -> Option<(u64, u64)> {
     let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
     let (new, _) = rest.split_once(" @@")?;

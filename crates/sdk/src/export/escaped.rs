@@ -1,10 +1,10 @@
-//! Text that stays text on a page.
+//! Escapes text for exported pages.
 
 use std::fmt::Write as _;
 
-/// Text that cannot be markup, wherever it stands. What steers a terminal is
-/// left out, other control characters that no page may hold, and those that
-/// turn the direction of text around, which could show what is not there.
+/// Displays text so that it cannot be markup in any position. Removes terminal control sequences,
+/// control characters that are invalid in HTML, and characters that change the text direction,
+/// which could disguise text.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl std::fmt::Display for Escaped<'_> {
@@ -28,8 +28,8 @@ impl std::fmt::Display for Escaped<'_> {
     }
 }
 
-/// What follows a control sequence (colours and the like) whose ESC was read. An
-/// ESC that begins none is left out alone.
+/// Skips a control sequence (such as a color) after its ESC. If none follows, only the ESC is
+/// dropped.
 fn after_sequence(rest: std::str::Chars<'_>) -> std::str::Chars<'_> {
     let mut after = rest.clone();
     if after.next() != Some('[') {

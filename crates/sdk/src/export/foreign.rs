@@ -1,5 +1,4 @@
-//! A session in the forms that other agents keep theirs in, so that their
-//! programs and those that read their files can take it up.
+//! Exports sessions in the formats of other agents, for use with their tools.
 
 use parallax_protocol::model::Usage;
 use parallax_protocol::store::Record;
@@ -9,10 +8,10 @@ use uuid::Uuid;
 
 use crate::past::{self, PastItem};
 
-/// What is said of a result that never came.
+/// Text for a missing tool result.
 pub(super) const NO_RESULT: &str = "The call was interrupted.";
 
-/// A transcript of Claude Code: a line a block, each naming the one before it.
+/// Returns a transcript in Claude Code's format: one line per block, each naming the previous one.
 pub(super) fn claude(session: &LoadedSession) -> String {
     let mut lines = Claude { session, text: String::new(), parent: Value::Null };
     let last_model = model(session);
@@ -25,7 +24,7 @@ pub(super) fn claude(session: &LoadedSession) -> String {
             current = Some(answer);
         }
         let mut answer = |block: Value, stop: &str, time: &str| {
-            // The blocks of one answer share its id and its usage: readers count it once.
+            // The blocks of an answer share its id and usage, so that readers count the usage once.
             let (id, usage) = current.map_or((0, Usage::default()), |(at, it)| (at + 1, it.usage));
             let model = current.and_then(|(_, it)| it.model.as_deref()).unwrap_or(&last_model);
             let cached = usage.cached;
@@ -71,7 +70,8 @@ pub(super) fn claude(session: &LoadedSession) -> String {
                 });
                 lines.line("user", &json!({"role": "user", "content": [result]}), &time);
             }
-            // Their thoughts are signed, and without that they are refused; ends have no form.
+            // Claude Code rejects thoughts without a signature; the format has no entry for ends of
+            // turns.
             PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
         }
     }
@@ -89,7 +89,7 @@ impl Claude<'_> {
         self.line_of(kind, message, time, None);
     }
 
-    /// `request`: the id of the request that a line answers.
+    /// `request` is the id of the request that a line answers.
     fn line_of(&mut self, kind: &str, message: &Value, time: &str, request: Option<&str>) {
         let head = &self.session.head;
         let id = Value::String(Uuid::new_v4().to_string());
@@ -108,7 +108,7 @@ impl Claude<'_> {
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A rollout of Codex: a head, then what was said and done.
+/// Returns a rollout in Codex's format: a header, then the items.
 pub(super) fn codex(session: &LoadedSession) -> String {
     let head = &session.head;
     let mut time = head.start_time.clone();
@@ -173,7 +173,8 @@ pub(super) fn codex(session: &LoadedSession) -> String {
                     json!({"type": "function_call_output", "call_id": id, "output": output});
                 line("response_item", result, &time);
             }
-            // Their thoughts are sealed by the service; ends have no form.
+            // Codex's thoughts are encrypted by the provider; the format has no entry for ends of
+            // turns.
             PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
         }
     }
@@ -183,7 +184,7 @@ pub(super) fn codex(session: &LoadedSession) -> String {
     text
 }
 
-/// What an answer cost, and all of them so far.
+/// Builds the event with the usage of an answer and the running total.
 fn token_count(usage: &Usage, total: &mut Usage) -> Value {
     total.add(usage);
     let counted = |usage: &Usage| {
@@ -204,7 +205,7 @@ pub(super) fn shell(command: &str, output: &str) -> String {
     format!("I ran this command:\n\n{command}\n\nIts output:\n\n{output}")
 }
 
-/// The model that answered last.
+/// Returns the model of the last answer.
 pub(super) fn model(session: &LoadedSession) -> String {
     let last = session.records.iter().rev().find_map(|record| match record {
         Record::Content(content) => content.model.clone(),

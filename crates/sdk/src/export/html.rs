@@ -1,6 +1,6 @@
-//! A session as one page that needs nothing else, with the views of the inspection. What was said
-//! is data of the page's own script, which shows it as text; the page's policy lets nothing be
-//! loaded and no other script run. Without scripts the page is a transcript.
+//! Exports a session as a self-contained web page with the views of the inspector. Session contents
+//! are data of the page's script, which displays them as text; the page's content security policy
+//! blocks all loading and other scripts. Without scripts, the page is a plain transcript.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,15 +19,15 @@ use crate::devtools::{self, Inline, json_for_script};
 use crate::past::{self, PastItem};
 
 const STYLE: &str = include_str!("page.css");
-/// Prompts from which a page begins with a list of them.
+/// Number of prompts above which the page starts with a list of them.
 const LISTED: usize = 3;
-/// Characters of a title and of a line in the list.
+/// Maximum characters of a title and of a line in the list.
 const TITLE: usize = 120;
 
-/// The page: the views of the inspection, and for readers without scripts the transcript.
+/// Returns the page: the inspector views, and the transcript for readers without scripts.
 ///
 /// # Errors
-/// When a record cannot be written as JSON, which is a defect.
+/// Returns an error if a record cannot be serialized as JSON, which would be a bug.
 pub(super) fn page(
     session: &LoadedSession,
     title: &str,
@@ -52,7 +52,7 @@ pub(super) fn page(
     Ok(devtools::document(&head, &end))
 }
 
-/// The transcript without scripts.
+/// Writes the transcript, which needs no scripts.
 fn write_transcript(
     page: &mut String,
     session: &LoadedSession,
@@ -72,7 +72,7 @@ fn write_transcript(
     );
 }
 
-/// The title, what the session was, and its prompts where there are some.
+/// Writes the title, facts about the session, and a list of prompts if there are several.
 fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[PastItem]) {
     let _ = writeln!(page, "<header>\n<h1>{}</h1>", Escaped(&short(title)));
     page.push_str("<ul class=\"facts\">");
@@ -109,7 +109,7 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
     page.push_str("</header>\n");
 }
 
-/// What a session came to, in numbers.
+/// Totals of a session.
 #[derive(Default)]
 struct Sums {
     prompts: usize,
@@ -199,7 +199,7 @@ fn read_display(display: &Value) -> Option<Display> {
     serde_json::from_value(display.clone()).ok()
 }
 
-/// The models that answered.
+/// Returns the models that answered.
 fn models(records: &[Record]) -> BTreeSet<String> {
     let model = |record: &Record| match record {
         Record::Content(content) => content.model.clone(),
@@ -208,7 +208,7 @@ fn models(records: &[Record]) -> BTreeSet<String> {
     records.iter().filter_map(model).collect()
 }
 
-/// A time of a record for people; what is no time stays as it is.
+/// Formats a time of a record; invalid times are returned unchanged.
 fn moment(time: &str) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),

@@ -1,4 +1,4 @@
-//! A session for people to read, as Markdown.
+//! Exports a session as Markdown.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::past::PastItem;
 
-/// Prompts and answers as a document, calls as blocks of JSON.
+/// Returns prompts and answers as a document, with tool calls as JSON blocks.
 pub fn markdown(items: &[PastItem]) -> String {
     let mut text = String::new();
     let mut speaker = "";
@@ -47,7 +47,7 @@ pub fn markdown(items: &[PastItem]) -> String {
     text
 }
 
-/// A block whose fence is longer than any in it.
+/// Formats a code block whose fence is longer than any in its content.
 fn fenced(value: &Value) -> String {
     let json = format!("{value:#}");
     let (mut longest, mut run) = (2, 0);

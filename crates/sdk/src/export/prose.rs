@@ -1,5 +1,5 @@
-//! Markdown of the model's on a page. Its own HTML stays text, its pictures
-//! become links, and links lead to web pages and mail only.
+//! Renders the model's Markdown on exported pages. HTML stays text, images become links, and links
+//! may only lead to web pages and mail addresses.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use super::diff::write_diff;
 use super::escaped::Escaped;
 use crate::markdown::{definitions_as_text, is_line_break, keeps_brackets, literal};
 
-/// The longest address that is a link, in bytes.
+/// Maximum URL length of a link in bytes.
 const MAX_ADDRESS: usize = 2_000;
 
-/// Writes a text.
+/// Renders a text.
 pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -26,7 +26,7 @@ pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) 
         if matches!(event, Event::HardBreak)
             && text.get(range.clone()).is_some_and(|text| text.starts_with('\\'))
         {
-            // It continues a line of a shell, and is part of it.
+            // A backslash that continues a shell line is part of the text.
             writer.text("\\");
         }
         writer.event(literal(event, text, &range));
@@ -36,9 +36,9 @@ pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) 
 struct Writer<'a> {
     page: &'a mut String,
     by: Option<Colourist>,
-    /// The language and the text of the block of code that is open.
+    /// The language and text of the open code block.
     code: Option<(String, String)>,
-    /// For each link and picture that is open, what closes it.
+    /// The closing text of each open link and image.
     links: Vec<&'static str>,
     table: Option<Table>,
 }
@@ -66,7 +66,7 @@ impl Writer<'_> {
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 let _ = write!(self.page, "<code>{}</code>", Escaped(&text));
             }
-            // As on the terminal: a line that the model ended is ended.
+            // A line break of the model is kept, as in the terminal.
             Event::SoftBreak | Event::HardBreak => self.page.push_str("<br>\n"),
             Event::Rule => self.page.push_str("<hr>\n"),
             Event::TaskListMarker(done) => self.task(done),
@@ -78,7 +78,7 @@ impl Writer<'_> {
         let _ = write!(self.page, "{}", Escaped(text));
     }
 
-    /// The box of an item takes the place of its bullet.
+    /// The checkbox of a task replaces the bullet of its list item.
     fn task(&mut self, done: bool) {
         if self.page.ends_with("<li>") {
             self.page.truncate(self.page.len() - ">".len());
@@ -195,7 +195,7 @@ impl Writer<'_> {
         let _ = write!(self.page, "<{name}{class}>");
     }
 
-    /// A link inside of one (a picture that leads somewhere) is none of its own.
+    /// A link within a link, such as a linked image, is not rendered as a separate one.
     fn link(&mut self, address: &CowStr<'_>, link_type: LinkType) {
         let brackets = keeps_brackets(link_type, address);
         let opens = is_safe(address) && !self.links.iter().any(|end| end.starts_with("</a>"));
@@ -218,7 +218,7 @@ impl Writer<'_> {
     }
 }
 
-/// A block of code with the name of its language.
+/// Writes a code block with the name of its language.
 fn write_block(page: &mut String, language: &str, code: &str, by: Option<Colourist>) {
     page.push_str("<figure class=\"code\">");
     if !language.is_empty() {
@@ -235,7 +235,7 @@ fn write_block(page: &mut String, language: &str, code: &str, by: Option<Colouri
     page.push_str("</figure>\n");
 }
 
-/// The page's title is the first, a prompt the second.
+/// Level 1 is the page's title and level 2 a prompt.
 fn below(level: usize) -> usize {
     (level + 2).min(6)
 }
@@ -244,7 +244,7 @@ fn first_word(info: &str) -> &str {
     info.split([' ', ',', '{', '\t']).next().unwrap_or_default()
 }
 
-/// Whether a reader may be led there by a click.
+/// Returns whether a URL is safe to link to.
 fn is_safe(address: &str) -> bool {
     let scheme = address.split(':').next().unwrap_or_default().to_ascii_lowercase();
     matches!(scheme.as_str(), "http" | "https" | "mailto")

@@ -1,5 +1,5 @@
-//! A session as one JSON document in the form of Gemini CLI's records: each
-//! message with the parts that went over the wire, results with their calls.
+//! Exports a session as a JSON document in Gemini CLI's format: messages with the parts as sent,
+//! and results with their tool calls.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::hooks::{record_head, shaped};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// The document.
+/// Returns the document.
 ///
 /// # Errors
-/// When something in it is no JSON, which is a defect.
+/// Returns an error if something in it is not valid JSON, which would be a bug.
 pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Result<String> {
     let list = all(session)?;
     let last = list.last().and_then(|message| message.get("timestamp")).cloned();
@@ -34,10 +34,10 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 
-/// The same as lines: the head, then each message once.
+/// Returns the document as lines: the header, then each message.
 ///
 /// # Errors
-/// When something in it is not JSON, which is a defect.
+/// Returns an error if something in it is not valid JSON, which would be a bug.
 pub(super) fn lines(session: &LoadedSession, title: &str) -> serde_json::Result<String> {
     let messages = all(session)?;
     let mut head = record_head(&session.head);
@@ -63,22 +63,22 @@ fn all(session: &LoadedSession) -> serde_json::Result<Vec<Value>> {
     Ok(messages.list.into_iter().flat_map(with_context_apart).collect())
 }
 
-/// The messages of a session, made of its records one after the other.
+/// Builds the messages of a session from its records.
 #[derive(Default)]
 pub(crate) struct Messages {
     pub(crate) list: Vec<Value>,
-    /// The session: ids of messages are unique over all of them, since programs count
-    /// the tokens of an id once.
+    /// The session id, part of the message ids. These are unique across sessions, because programs
+    /// count the tokens of an id once.
     pub(crate) session: String,
-    /// The model that answered last.
+    /// The model of the last answer.
     model: String,
-    /// The message whose calls are being answered, and its calls.
+    /// The message whose tool calls are pending, and those calls.
     open: Option<(usize, Vec<Value>)>,
     results: BTreeMap<usize, ResultRecord>,
 }
 
 impl Messages {
-    /// The place of the message whose calls wait for results.
+    /// Returns the index of the message whose tool calls are pending.
     pub(crate) fn answering(&self) -> Option<usize> {
         self.open.as_ref().map(|(at, _)| *at)
     }
@@ -102,7 +102,7 @@ impl Messages {
         Ok(())
     }
 
-    /// A message without what only some have.
+    /// Builds a message with the common fields.
     fn message(&self, kind: &str, time: &str, content: Value) -> Map<String, Value> {
         let mut message = Map::new();
         message.insert("id".into(), format!("{}-{}", self.session, self.list.len() + 1).into());
@@ -130,7 +130,7 @@ impl Messages {
             let thoughts: Vec<Value> = thoughts.map(|text| thought(text, &record.time)).collect();
             message.insert("thoughts".into(), thoughts.into());
         }
-        // Readers expect both of each answer.
+        // Readers expect both fields in each answer.
         let usage = record.usage.unwrap_or_default();
         message.insert(
             "tokens".into(),
@@ -154,7 +154,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Puts the results to their calls.
+    /// Adds the results to their tool calls.
     fn close(&mut self) {
         let results = std::mem::take(&mut self.results);
         let Some((at, mut calls)) = self.open.take() else { return };
@@ -178,8 +178,8 @@ impl Messages {
     }
 }
 
-/// A message, and what of it is context before what was typed as one of its own:
-/// Gemini CLI leaves a message that begins with context out as a whole.
+/// Splits context before the typed text into its own message, because Gemini CLI ignores a message
+/// that starts with context.
 fn with_context_apart(mut message: Value) -> Vec<Value> {
     let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
     let is_context = |part: &&Value| text(part).is_some_and(|it| parallax_store::is_context(&it));
@@ -207,7 +207,7 @@ fn calls_of(content: &Content) -> Vec<Value> {
     let call = |part: &Part| match part.view() {
         PartView::Call(call) => {
             let mut said = Map::new();
-            // The service gives ids to some calls only.
+            // The provider assigns ids to some calls only.
             if let Some(id) = call.id {
                 said.insert("id".into(), id.into());
             }
@@ -220,7 +220,7 @@ fn calls_of(content: &Content) -> Vec<Value> {
     content.parts.iter().filter_map(call).collect()
 }
 
-/// The first bold span is the subject.
+/// Builds a thought. Its first bold text is the subject.
 fn thought(text: &str, time: &str) -> Value {
     let bold = text.split_once("**").and_then(|(before, rest)| {
         let (subject, after) = rest.split_once("**")?;
