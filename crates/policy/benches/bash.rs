@@ -1,4 +1,4 @@
-//! How long it takes to take a shell line apart. The aim is well below 1 ms.
+//! Measures the analysis of shell lines. The target is well below 1 ms.
 
 use std::path::{Path, PathBuf};
 

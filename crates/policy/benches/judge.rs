@@ -1,4 +1,4 @@
-//! How long one decision takes. The aim is below 50 µs.
+//! Measures policy decisions. The target is below 50 µs.
 
 use std::path::PathBuf;
 
@@ -39,13 +39,13 @@ fn shell(bencher: divan::Bencher<'_, '_>, command: &str) {
     });
 }
 
-/// What every start pays: the built-in rules and no file.
+/// The cost at every start: the built-in rules and no rule file.
 #[divan::bench]
 fn load() -> Policy {
     Policy::new(&PolicyOptions::default())
 }
 
-/// With a file of fifty rules.
+/// Loads a file with fifty rules.
 #[divan::bench]
 fn load_a_file(bencher: divan::Bencher<'_, '_>) {
     let rule = |number: usize| {

@@ -1,13 +1,14 @@
-//! The arguments of a call as the text that patterns are matched against.
+//! The arguments of a tool call as the text that patterns are matched against.
 
 use std::fmt::Write as _;
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// JSON with sorted keys and without blanks; each pair of the outermost object
-/// stands between NUL bytes, so that a pattern can pin a whole value. `command`
-/// takes the place of the argument of that name.
+/// Returns the arguments as JSON with sorted keys and no whitespace.
+///
+/// Each pair of the outermost object is enclosed in NUL bytes, so that a pattern can match a whole
+/// value. `command` replaces the value of the `command` argument.
 pub(crate) fn arguments_text(args: &Object, command: Option<&str>) -> String {
     let mut keys: Vec<&str> = args.keys().map(String::as_str).collect();
     if command.is_some() && !keys.contains(&"command") {
@@ -59,13 +60,13 @@ fn write_value(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::String(text) => quote(text, out),
-        // Writing to a text does not fail.
+        // Writing to a `String` cannot fail.
         other => drop(write!(out, "{other}")),
     }
 }
 
-/// The text as a JSON string. A NUL in it becomes an escape, so no value can
-/// look like the end of its pair.
+/// Returns the text as a JSON string. A NUL is escaped, so a value cannot imitate the end of its
+/// pair.
 pub(crate) fn quote(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }

@@ -1,4 +1,4 @@
-//! Shell lines: what a text handed to `bash -c` would do, by the grammar of bash.
+//! Shell line analysis: what `bash -c` would do with a text, following the grammar of bash.
 
 mod analyse;
 pub mod ansi;

@@ -1,14 +1,14 @@
-//! Files that decide what builds run.
+//! Files that control what builds run.
 
 use std::path::Path;
 
-/// What an edit of a build file needs (`security.buildFileGuard`).
+/// Approval that an edit of a build file requires (`security.buildFileGuard`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BuildFileGuard {
-    /// A person, except in yolo mode.
+    /// Approval by the user, except in yolo mode.
     #[default]
     Ask,
-    /// No more than any other edit.
+    /// The same as any other edit.
     Off,
 }
 
@@ -57,7 +57,7 @@ const BUILD_FILES: &[&str] = &[
 const BUILD_PREFIXES: &[&str] = &["Dockerfile.", "Containerfile."];
 const BUILD_EXTENSIONS: &[&str] = &["bzl", "bazel", "bzlmod", "mk", "cmake"];
 
-/// Whether a change of the file changes what the next build runs.
+/// Whether changing the file changes what the next build runs.
 pub fn is_build_file(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     BUILD_FILES.contains(&name)

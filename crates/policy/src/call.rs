@@ -1,5 +1,5 @@
-//! A query as the rules see it: all its names, its paths, its arguments as text,
-//! and its command line taken apart at most once.
+//! The tool call that rules are evaluated against: its names, its paths, its arguments as text, and
+//! its command line, which is parsed at most once.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::path_condition::Folders;
 use crate::paths;
 use crate::transparent::is_transparent;
 
-/// Programs without a way to write a file that is named on their line.
+/// Programs that cannot write to a file named in their arguments.
 const READERS: &[&str] = &[
     "[",
     "basename",
@@ -50,7 +50,7 @@ const READERS: &[&str] = &[
 
 pub(crate) struct Call<'a> {
     pub(crate) query: &'a Query<'a>,
-    /// The mode that counts: a folder without trust knows no free mode.
+    /// The effective mode; an untrusted folder cannot use the permissive modes.
     pub(crate) mode: ApprovalMode,
     pub(crate) names: Vec<&'a str>,
     pub(crate) folders: Folders<'a>,
@@ -79,8 +79,8 @@ impl<'a> Call<'a> {
         Self { query, mode, names, folders, shell, whole: OnceCell::new(), paths: OnceCell::new() }
     }
 
-    /// The arguments as patterns see them; of a part of a line, as if it alone
-    /// were the command.
+    /// Returns the arguments as text for patterns. For a part of a line, the text reads as if that
+    /// part were the whole command.
     pub(crate) fn arguments(&self, subject: Subject) -> &str {
         match (subject, &self.shell) {
             (Subject::Part(index), Some(shell)) => shell.part_arguments(index, self.query),
@@ -88,7 +88,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The files of the call: those written, and where none is, those read.
+    /// Returns the files that the call writes, or the files that it reads if it writes none.
     pub(crate) fn paths(&self) -> &[PathBuf] {
         self.paths.get_or_init(|| {
             let effects = self.query.effects;
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The names that rules may call a tool by.
+/// Returns every name that rules can use for a tool.
 pub(crate) fn tool_names<'a>(tool: &'a str, aliases: &'a [String]) -> Vec<&'a str> {
     let mut names = Vec::with_capacity(aliases.len() + 2);
     names.push(tool);
@@ -117,12 +117,12 @@ pub(crate) fn tool_names<'a>(tool: &'a str, aliases: &'a [String]) -> Vec<&'a st
     names
 }
 
-/// Where a command writes, as far as the text tells.
+/// A write target of a command, as far as the text determines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// There.
+    /// A known path.
     Path(PathBuf),
-    /// Only the run tells.
+    /// A path that is known only at run time.
     Unknown(String),
 }
 
@@ -138,20 +138,21 @@ impl Written {
 /// The command line of a shell call.
 pub(crate) struct ShellCall<'a> {
     pub(crate) text: String,
-    /// Where it runs, resolved.
+    /// The resolved working directory.
     pub(crate) directory: PathBuf,
     pub(crate) line: Line,
     workspace: &'a [PathBuf],
     home: Option<&'a Path>,
-    /// Where the caller found that links lead paths of the line.
+    /// Paths of the line that contain symbolic links, with their targets as resolved by the caller.
     links: &'a BTreeMap<PathBuf, PathBuf>,
-    /// What its words name, as the caller found it on disk, is all open.
+    /// Whether everything the words name on disk is readable without approval, as checked by the
+    /// caller.
     words_open: bool,
-    /// What of the disk the line reads, as the caller found it.
+    /// Files that the line reads, as determined by the caller.
     reads: &'a [PathBuf],
-    /// And git's configurations name no programs.
+    /// Whether no git configuration involved names a program to run.
     git_open: bool,
-    /// The folders that the line may be in; `None` when only the run tells.
+    /// Directories the line may run in; `None` if they are known only at run time.
     folders: Option<Vec<PathBuf>>,
     redirections_open: OnceCell<bool>,
     quiet_beside_git: OnceCell<bool>,
@@ -205,8 +206,8 @@ impl<'a> ShellCall<'a> {
         }
     }
 
-    /// The line after the expansions whose results it tells itself, for checks that look
-    /// for harm. The line itself when that makes no difference.
+    /// Returns the line with every expansion applied that the line itself determines, for checks
+    /// that look for harmful commands. Returns `self` if that changes nothing.
     pub(crate) fn expanded(&self) -> &Self {
         let expanded = self.expanded.get_or_init(|| {
             let plain = !self.text.contains(['$', '`', '{', '|', '<'])
@@ -236,14 +237,14 @@ impl<'a> ShellCall<'a> {
         expanded.as_deref().unwrap_or(self)
     }
 
-    /// The configuration for which git is not let run freely: it names what git runs
-    /// whatever else it is told, or cannot be read.
+    /// Returns the git configuration that keeps git from running without approval: it names
+    /// programs that git runs regardless of its arguments, or it cannot be read.
     pub(crate) fn leads_git(&self) -> Option<&Path> {
         let mut reads = self.reads.iter();
         reads.find(|path| paths::is_git_configuration(path)).map(PathBuf::as_path)
     }
 
-    /// Why the line cannot be judged by its commands.
+    /// Returns why the line cannot be evaluated command by command.
     pub(crate) fn trouble(&self) -> Option<&str> {
         match &self.line.trouble {
             Some(trouble) => Some(trouble),
@@ -256,7 +257,7 @@ impl<'a> ShellCall<'a> {
         self.loose.get_or_init(|| loose(&self.text))
     }
 
-    /// Whether the command only reads what is open in the workspace.
+    /// Whether the command only reads files of the workspace that are readable without approval.
     pub(crate) fn is_safe(&self, index: usize) -> bool {
         let (Some(command), Some(known)) = (self.line.commands.get(index), self.safe.get(index))
         else {
@@ -268,9 +269,9 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    /// Whether nothing of the line writes a file. What git reads, and the
-    /// programs that a repository names, were looked for before the line runs:
-    /// what the line itself writes was not.
+    /// Whether no part of the line writes a file. The files git reads, and the programs a
+    /// repository configures, are checked before the line runs, so the check does not see what the
+    /// line itself writes.
     fn is_quiet_beside_git(&self) -> bool {
         *self.quiet_beside_git.get_or_init(|| {
             !self.writes_before_git()
@@ -280,8 +281,8 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    /// Whether the line redirects into a file that git could read: not when git
-    /// is alone and writes it itself, since it has read what it obeys by then.
+    /// Whether the line redirects into a file that git could read. Does not apply if git is the
+    /// only command and writes the file itself, because git has read its configuration by then.
     fn writes_before_git(&self) -> bool {
         let writes = |redirection: &&Redirection| {
             matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
@@ -294,8 +295,8 @@ impl<'a> ShellCall<'a> {
         !alone && self.redirections().any(|redirection| writes(&redirection))
     }
 
-    /// What of the line may make git run a program that it writes first: the
-    /// configuration of a repository, or what only the run tells.
+    /// Returns the part of the line that could make git run a program the line writes first: a
+    /// write to the configuration of a repository, or to a path known only at run time.
     pub(crate) fn steers_git(&self) -> Option<String> {
         if !bash::uses_git(&self.line) {
             return None;
@@ -305,7 +306,7 @@ impl<'a> ShellCall<'a> {
             before && matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
         });
         let of_commands = self.line.commands.iter().filter(|command| command.name() != Some("git"));
-        // These bring files of any name.
+        // These commands create files with arbitrary names.
         let unpacks = |command: &&Command| {
             matches!(command.name(), Some("bsdtar" | "patch" | "rsync" | "scp" | "tar" | "unzip"))
         };
@@ -322,7 +323,7 @@ impl<'a> ShellCall<'a> {
         });
         places.find_map(|(source, place)| match place {
             Written::Path(path) if paths::is_stream(&path) => None,
-            // A folder takes any name that the command brings.
+            // A directory as the target accepts any file name that the command brings along.
             Written::Path(path) => (paths::is_part_of_repository(&path)
                 || self.folders.as_ref().is_none_or(|folders| folders.contains(&path)))
             .then_some(source),
@@ -331,7 +332,7 @@ impl<'a> ShellCall<'a> {
     }
 
     fn looks_safe(&self, command: &Command) -> bool {
-        // Such a loop may have no end.
+        // Such a loop may not terminate.
         if self.line.features.contains(&"loop") {
             return false;
         }
@@ -340,7 +341,7 @@ impl<'a> ShellCall<'a> {
             return false;
         }
         let place = bash::SafePlace { directory: &self.directory, roots: self.workspace };
-        // What a `cd` does to the paths behind it belongs to the question.
+        // The effect of a `cd` on later paths is part of the check.
         let mut commands: Vec<Command> = self
             .line
             .commands
@@ -352,7 +353,7 @@ impl<'a> ShellCall<'a> {
         bash::known_safe(&Line { commands, ..Line::default() }, &place)
     }
 
-    /// Whether the command only reads, wherever what it reads lies.
+    /// Whether the command only reads, regardless of where the files are.
     pub(crate) fn reads_only(&self, index: usize) -> bool {
         self.is_safe(index)
             || self.line.commands.get(index).is_some_and(|command| {
@@ -361,7 +362,7 @@ impl<'a> ShellCall<'a> {
             })
     }
 
-    /// Whether all that the line redirects lies open in the workspace.
+    /// Whether all redirection targets are freely accessible files in the workspace.
     fn redirections_are_open(&self) -> bool {
         *self.redirections_open.get_or_init(|| {
             self.line.redirections.iter().all(|redirection| match redirection.kind {
@@ -383,7 +384,7 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    /// The redirections that count: not joined streams, not what is thrown away.
+    /// Returns the redirections that matter: excludes joined streams and discarded output.
     pub(crate) fn redirections(&self) -> impl Iterator<Item = &Redirection> {
         self.line.redirections.iter().filter(|redirection| match redirection.kind {
             RedirectionKind::Descriptor => false,
@@ -396,7 +397,7 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    /// Where its commands and redirections write.
+    /// Returns the paths that the commands and redirections write to.
     pub(crate) fn written(&self) -> &[Written] {
         self.written.get_or_init(|| {
             let redirected = self.line.redirections.iter().filter(|redirection| {
@@ -411,8 +412,9 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    /// Where the word may lead: one place, or one for each folder that the line
-    /// may be in by then; by the text, and where links lead that.
+    /// Returns the paths the word may refer to: one, or one for each directory the line may be in
+    /// at that point. Includes both the path as written and the path after resolving symbolic
+    /// links.
     pub(crate) fn place_of(&self, word: &Word) -> Vec<Written> {
         let mut places = self.place_by_text(word);
         let led: Vec<Written> = places
@@ -430,8 +432,8 @@ impl<'a> ShellCall<'a> {
         places
     }
 
-    /// The paths that words of the line name, whether or not anything is there: words with
-    /// a `/` or a leading `.`, without blanks.
+    /// Returns the paths that words of the line name, existing or not: words without whitespace
+    /// that contain a `/` or begin with `.`.
     pub(crate) fn named(&self) -> impl Iterator<Item = PathBuf> {
         let looks_like_path = |word: &&Word| {
             word.text.as_deref().is_some_and(|text| {
@@ -450,7 +452,7 @@ impl<'a> ShellCall<'a> {
         if let Some(below) =
             in_home.filter(|below| !word.quoted && !below.contains(['*', '?', '[', '{']))
         {
-            // Without a known home the names below it still tell something.
+            // The names below the home directory are useful even if the home directory is unknown.
             let home = self.home.unwrap_or(Path::new("/home/~"));
             return vec![Written::Path(paths::resolve(home, Path::new(below)))];
         }
@@ -490,8 +492,8 @@ fn without_substitutions(mut line: Line, substitutions: bool) -> Line {
     line
 }
 
-/// The folders that the line may be in, by its `cd`s: each may have failed, or
-/// hold for a part of the line only.
+/// Returns the directories the line may be in as a result of its `cd` commands. Each `cd` may have
+/// failed or may apply to only a part of the line.
 fn folders_of(line: &Line, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     const MOST: usize = 16;
     let mut folders = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! Safety checkers: a second look at calls that no rule denies.
+//! Safety checkers: an additional check of calls that no rule denies.
 
 use std::path::{Component, Path};
 
@@ -10,10 +10,10 @@ use crate::conditions::{Conditions, Subject};
 use crate::paths;
 use crate::rule::{Priority, Source};
 
-/// Words in the names of arguments that are paths.
+/// Words in the names of arguments that hold paths.
 const PATH_WORDS: &[&str] = &["path", "file", "dir", "source", "destination"];
 
-/// A checker with the calls that it looks at.
+/// A safety checker and the calls that it applies to.
 #[derive(Debug, Clone)]
 pub(crate) struct Checker {
     pub(crate) name: String,
@@ -23,23 +23,23 @@ pub(crate) struct Checker {
     pub(crate) kind: CheckerKind,
 }
 
-/// What it looks for.
+/// What a safety checker does.
 #[derive(Debug, Clone)]
 pub(crate) enum CheckerKind {
-    /// Paths must lie in the workspace, and not among version control data,
-    /// secrets or installed packages.
+    /// Requires that paths are in the workspace and not in version control data, secrets, or
+    /// installed packages.
     AllowedPath {
-        /// Only these arguments, when there are any.
+        /// Arguments to check; empty means all.
         included: Vec<String>,
-        /// Not these.
+        /// Arguments not to check.
         excluded: Vec<String>,
     },
-    /// A program of the user's. None can be run yet, which counts as its
-    /// failure, and a failure denies.
+    /// A program of the user. External checkers are not supported yet; this counts as a failure of
+    /// the checker, and a failure denies the call.
     External,
 }
 
-/// What a checker says when it objects.
+/// The reason a checker gives for rejecting a call.
 pub(crate) struct Objection {
     pub(crate) decision: Decision,
     pub(crate) why: String,
@@ -47,7 +47,7 @@ pub(crate) struct Objection {
 
 impl Checker {
     pub(crate) fn concerns(&self, call: &Call<'_>) -> bool {
-        // What it must look at it looks at in doubt too.
+        // In doubt, the checker applies.
         self.conditions.mismatch(call, Subject::Whole, Decision::Deny).is_none()
     }
 

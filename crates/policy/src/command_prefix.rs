@@ -1,12 +1,12 @@
-//! The first words of commands, as rules and settings name them.
+//! Command prefixes: the first words of commands, as used in rules and settings.
 
 use crate::bash::{Command, Word};
 
-/// Folders whose programs go by their base names.
+/// Directories whose programs are matched by their base names.
 const SYSTEM_FOLDERS: &[&str] = &["/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/", "/usr/local/bin/"];
 
-/// Variables that change how a program talks, not what it does. With any other
-/// in front of it a command is more than its words.
+/// Variables that change the output of a program but not what it does. A command with any other
+/// variable assignment does more than its words show.
 const HARMLESS_VARIABLES: &[&str] = &[
     "CARGO_TERM_COLOR",
     "CI",
@@ -32,24 +32,24 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "TZ",
 ];
 
-/// Options whose value is a text for people, of which only the run tells.
+/// Options whose value is free text that may be known only at run time.
 const TEXT_OPTIONS: &[&str] = &["-m", "--message", "-b", "--body", "-t", "--title"];
 
 /// The first words of a command, compared word by word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandPrefix {
     words: Vec<String>,
-    /// No word follows them.
+    /// Whether no further word may follow.
     ends: bool,
 }
 
-/// The last word of a prefix behind which no more words may stand.
+/// The suffix of a prefix that allows no further words.
 const END: &str = " $";
 
 impl CommandPrefix {
-    /// Reads a prefix such as `git status`; a trailing `*` or `:*` is dropped.
-    /// Quotes hold words together. An empty prefix covers every command. A `$` in
-    /// the end says that the command ends there.
+    /// Parses a prefix such as `git status`. A trailing `*` or `:*` is dropped, and quotes group
+    /// words. An empty prefix matches every command. A trailing `$` means that no further words may
+    /// follow.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
         let (text, ends) = match text.strip_suffix(END) {
@@ -63,7 +63,7 @@ impl CommandPrefix {
         Self { words, ends }
     }
 
-    /// Why no command begins so; `None` when one can.
+    /// Returns why no command can begin with this text, or `None` if one can.
     pub(crate) fn why_never(text: &str) -> Option<&'static str> {
         let text = text.trim();
         if text == "$" {
@@ -95,19 +95,19 @@ impl CommandPrefix {
         is_name.then_some("it begins with an assignment, which is no word of a command")
     }
 
-    /// Its words.
+    /// Returns the words of the prefix.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// As rules write it.
+    /// Returns the prefix in rule syntax.
     pub fn text(&self) -> String {
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
         format!("{}{}", words.join(" "), if self.ends { END } else { "" })
     }
 
-    /// Whether the command surely begins with these words, and does not hide
-    /// more than it shows.
+    /// Whether the command is certain to begin with these words and does nothing beyond what they
+    /// show.
     pub(crate) fn covers(&self, command: &Command) -> bool {
         let mut words = command.words.iter();
         let begins = self.words.iter().enumerate().all(|(index, want)| {
@@ -119,13 +119,12 @@ impl CommandPrefix {
         begins && fits && is_settled(command)
     }
 
-    /// Whether the command is these words and no more.
+    /// Whether the command consists of exactly these words.
     pub(crate) fn is_all_of(&self, command: &Command) -> bool {
         self.words.len() == command.words.len() && self.covers(command)
     }
 
-    /// Whether the command might begin with these words, options between them
-    /// left out of account.
+    /// Whether the command might begin with these words, ignoring options between them.
     pub(crate) fn may_cover(&self, command: &Command) -> bool {
         let Some((program, rest)) = self.words.split_first() else { return true };
         let Some((word, arguments)) = command.words.split_first() else { return false };
@@ -136,7 +135,7 @@ impl CommandPrefix {
         may_be_program(word, program) && may_follow(rest, &words)
     }
 
-    /// The same for words that were found by a loose reading.
+    /// Like [`may_cover`](Self::may_cover), for words found by the permissive scan.
     pub(crate) fn may_cover_words(&self, program: &str, arguments: &[String]) -> bool {
         let Some((want, rest)) = self.words.split_first() else { return true };
         let words: Vec<Option<&str>> = arguments
@@ -147,8 +146,8 @@ impl CommandPrefix {
     }
 }
 
-/// Whether nothing that only the run tells can add an option to the command,
-/// and nothing in front of it changes what its program does.
+/// Whether no word known only at run time can add an option to the command, and nothing before the
+/// command changes what its program does.
 pub(crate) fn is_settled(command: &Command) -> bool {
     let harmless = command.assignments.iter().all(|assignment| {
         HARMLESS_VARIABLES.contains(&assignment.name.as_str()) && assignment.value.text.is_some()
@@ -173,8 +172,7 @@ fn word_is_settled(word: &Word, is_text: bool) -> bool {
     };
     match (&word.text, word.glob) {
         (Some(_), false) => true,
-        // A file of any name may stand behind a glob, also one that begins
-        // with a dash.
+        // A glob may match a file of any name, including one that begins with a dash.
         (Some(_), true) => begins_plain(source),
         (None, _) => {
             let quoted = source.strip_prefix('"').filter(|rest| rest.ends_with('"'));
@@ -190,16 +188,16 @@ fn may_be_program(word: &Word, want: &str) -> bool {
     }
 }
 
-/// Whether the wanted words may stand among the words in their order, with
-/// nothing but options (and their values) between them.
+/// Whether the wanted words may occur in `words` in this order, with only options (and their
+/// values) between them.
 fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
-    // Where the next wanted word may stand.
+    // Positions where the next wanted word may be.
     let mut places = vec![false; words.len() + 2];
     if let Some(first) = places.first_mut() {
         *first = true;
     }
     for want in want {
-        // An option counts wherever it stands.
+        // An option counts at any position.
         if want.starts_with('-') {
             if !words.iter().any(|word| word.is_none_or(|word| word == want)) {
                 return false;
@@ -211,7 +209,7 @@ fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
             if places.get(at) != Some(&true) {
                 continue;
             }
-            // It may be any number of any words.
+            // This word may expand to any number of words.
             let Some(word) = word else { return true };
             if word == want {
                 mark(&mut next, at + 1);
@@ -245,13 +243,13 @@ pub(crate) fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Whether only the run tells what the word is.
+/// Whether the word is known only at run time.
 fn is_open(word: &str) -> bool {
     word.contains(['$', '`', '*', '?', '['])
 }
 
-/// The words of a text, after quotes and backslashes; `None` when a quote is
-/// left open.
+/// Splits the text into words after removing quotes and backslashes. Returns `None` if a quote is
+/// not closed.
 fn words_of(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -289,7 +287,7 @@ fn words_of(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A word as it stands in a prefix: in quotes where it must.
+/// Returns the word as written in a prefix, quoted if necessary.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "_-./:,+=@%^".contains(character);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! When a rule or a safety checker is about a call.
+//! Conditions that determine whether a rule or safety checker applies to a call.
 
 use std::path::PathBuf;
 
@@ -12,60 +12,61 @@ use crate::command_prefix::{CommandPrefix, is_settled};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::tool_pattern::ToolPattern;
 
-/// All of them must hold.
+/// Conditions of a rule or safety checker; all of them must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
-    /// The tools; one of them must match.
+    /// The tools, of which one must match.
     pub tools: Vec<ToolPattern>,
-    /// The MCP server, where the caller tells it.
+    /// The MCP server, if the caller provides it.
     pub server: Option<String>,
-    /// The subagent that calls.
+    /// The subagent that makes the call.
     pub agent: Option<String>,
-    /// Which shell commands.
+    /// The shell commands.
     pub commands: Commands,
-    /// A pattern over the arguments.
+    /// A pattern for the arguments.
     pub arguments: Option<Regex>,
     /// A glob for the files of the call.
     pub path_glob: Option<PathGlob>,
-    /// Where the files of the call lie.
+    /// The location of the files of the call.
     pub path_inside: Option<PathScope>,
     /// Annotations that the tool must have.
     pub annotations: Vec<(String, Value)>,
-    /// The modes; empty means all.
+    /// The approval modes; empty means all.
     pub modes: Vec<ApprovalMode>,
-    /// Only with (`true`) or only without (`false`) somebody to ask.
+    /// Whether a user must be available (`true`) or unavailable (`false`) for approval; `None`
+    /// means either.
     pub interactive: Option<bool>,
 }
 
-/// Which shell commands a rule is about.
+/// The shell commands that a rule applies to.
 #[derive(Debug, Clone, Default)]
 pub enum Commands {
-    /// All.
+    /// All commands.
     #[default]
     Any,
-    /// Those that begin with one of these.
+    /// Commands that begin with one of these prefixes.
     Prefixes(Vec<CommandPrefix>),
-    /// Those that match from their beginning.
+    /// Commands that match the pattern from their first character.
     Pattern(Box<CommandPattern>),
 }
 
-/// `commandRegex`.
+/// The pattern of `commandRegex`.
 #[derive(Debug, Clone)]
 pub struct CommandPattern {
-    /// As the rule writes it.
+    /// The pattern as written in the rule.
     pub text: String,
-    /// Anchored at the beginning.
+    /// The pattern anchored at the start.
     pub from_start: Regex,
-    /// Anywhere, for lines that cannot be taken apart.
+    /// The unanchored pattern, for lines that cannot be parsed.
     pub anywhere: Regex,
 }
 
-/// The part of a call that a rule is tried on.
+/// The part of a call that a rule is evaluated against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject {
-    /// All of it.
+    /// The whole call.
     Whole,
-    /// One command of a shell line, by its index.
+    /// One command of a shell line, by index.
     Part(usize),
 }
 
@@ -107,7 +108,7 @@ impl Mismatch {
 }
 
 impl Conditions {
-    /// Whether it is about such calls at all, whatever their arguments.
+    /// Whether the conditions can apply to such calls, regardless of their arguments.
     pub(crate) fn concern(
         &self,
         names: &[&str],
@@ -125,7 +126,7 @@ impl Conditions {
         }
     }
 
-    /// Whether nothing but tool, mode and people counts.
+    /// Whether only the tool, the approval mode, and the availability of a user matter.
     pub(crate) fn are_about_whole_tools(&self) -> bool {
         matches!(self.commands, Commands::Any)
             && self.arguments.is_none()
@@ -135,14 +136,14 @@ impl Conditions {
             && self.agent.is_none()
     }
 
-    /// Whether it says which paths a call may touch.
+    /// Whether the conditions restrict the paths that a call may access.
     pub(crate) fn name_paths(&self) -> bool {
         self.path_glob.is_some()
             || matches!(self.path_inside, Some(scope) if scope != PathScope::Workspace)
     }
 
-    /// Why it does not match. What allows must cover all of the subject; for
-    /// the rest a part, or a doubt, is enough.
+    /// Returns why the conditions do not match. For an allowing rule they must cover the whole
+    /// subject; for other rules a part, or a possible match, is enough.
     pub(crate) fn mismatch(
         &self,
         call: &Call<'_>,
@@ -158,7 +159,7 @@ impl Conditions {
 
     fn origin_differs(&self, call: &Call<'_>, decision: Decision) -> Option<Mismatch> {
         let origin = &call.query.origin;
-        // What forbids or asks may as well mean more.
+        // A rule that denies or asks may match more broadly.
         if let (None, Some(server), Decision::Allow) = (&self.server, origin.server, decision) {
             let mut covering = self.tools.iter().filter(|tool| tool.matches(&call.names));
             if !covering.any(|tool| tool.means_server(server)) {
@@ -228,7 +229,7 @@ impl Conditions {
         (!self.may_be_about(shell, subject)).then_some(Mismatch::Commands)
     }
 
-    /// Why an allowing rule does not cover the subject.
+    /// Returns why an allowing rule does not cover the subject.
     fn do_not_cover(&self, shell: &ShellCall<'_>, subject: Subject) -> Option<Mismatch> {
         let of_part = |command: &Command| {
             if self.commands.cover(command) {
@@ -250,14 +251,14 @@ impl Conditions {
                 let mut own = commands.iter().filter(|command| !command.handed_on).peekable();
                 match own.peek() {
                     Some(_) => own.find_map(of_part),
-                    // Nothing in the line is named.
+                    // The line names no command.
                     None => Some(Mismatch::Commands),
                 }
             }
         }
     }
 
-    /// Whether a forbidding or asking rule may be about the subject.
+    /// Whether a denying or asking rule may apply to the subject.
     fn may_be_about(&self, shell: &ShellCall<'_>, subject: Subject) -> bool {
         let commands = &shell.line.commands;
         match subject {
@@ -273,7 +274,7 @@ impl Conditions {
 }
 
 impl Commands {
-    /// Whether the command is surely one of these, and no more than it shows.
+    /// Whether the command is certain to be one of these and does nothing beyond what it shows.
     pub(crate) fn cover(&self, command: &Command) -> bool {
         match self {
             Self::Any => true,
@@ -288,7 +289,7 @@ impl Commands {
             Self::Prefixes(prefixes) => prefixes.iter().any(|prefix| prefix.may_cover(command)),
             Self::Pattern(pattern) => {
                 let text = text_of(command);
-                // `/bin/rm a` is `rm a` too.
+                // `/bin/rm a` is also `rm a`.
                 let base = text.split_once(' ').map_or(text.as_str(), |(program, _)| program);
                 let folder = base.rfind('/').map_or(0, |slash| slash + 1);
                 pattern.from_start.is_match(&text)
@@ -298,7 +299,7 @@ impl Commands {
         }
     }
 
-    /// Whether the text as a whole may hold such a command.
+    /// Whether the text as a whole may contain such a command.
     pub(crate) fn may_match(&self, shell: &ShellCall<'_>) -> bool {
         match self {
             Self::Any => true,
@@ -320,7 +321,7 @@ impl Commands {
 }
 
 impl CommandPattern {
-    /// Whether the command begins so, and the match ends where a word ends.
+    /// Whether the command begins with a match that ends at the end of a word.
     fn covers(&self, text: &str) -> bool {
         let Some(found) = self.from_start.find(text) else { return false };
         let behind = text.get(found.end()..).unwrap_or_default();
@@ -329,8 +330,7 @@ impl CommandPattern {
     }
 }
 
-/// The words of a command in one line; a word that only the run tells as it is
-/// written.
+/// Returns the words of a command on one line. A word known only at run time appears as written.
 pub(crate) fn text_of(command: &Command) -> String {
     let words: Vec<&str> =
         command.words.iter().map(|word| word.text.as_deref().unwrap_or(&word.source)).collect();

@@ -1,4 +1,4 @@
-//! The built-in rules: rule files inside the program, read like any other.
+//! The built-in rules: embedded rule files, parsed like any other rule file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::rule_file::{RuleFile, Tier};
 use crate::rule_toml::{Loaded, Reading, read};
 
-/// The files, with the names that they go by in the sources.
+/// The embedded files with their names in the source tree.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("read.toml", include_str!("defaults/read.toml")),
     ("write.toml", include_str!("defaults/write.toml")),
@@ -14,7 +14,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("yolo.toml", include_str!("defaults/yolo.toml")),
 ];
 
-/// The built-in rules; `plans` is the folder for plans, if there is one.
+/// Returns the built-in rules; `plans` is the plan directory, if there is one.
 pub(crate) fn rules(plans: Option<&Path>) -> Vec<Rule> {
     let possible = match plans {
         Some(folder) => format!(

@@ -1,4 +1,4 @@
-//! Drafts as the text of a rule file.
+//! Suggested rules as rule file text.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::toml_table;
 /// Why a rule could not be added to a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {
-    /// The text that is there is no rule file; what is in it must not be lost.
+    /// The existing text is not a valid rule file and must not be overwritten.
     #[error("what stands there is not valid TOML: {0}")]
     Corrupt(String),
-    /// The rule must not be kept.
+    /// The rule must not be saved.
     #[error("{0}")]
     Refused(String),
 }
 
-/// The rule as it is shown and saved: one `[[rule]]` table.
+/// Returns the rule as it is shown and saved: one `[[rule]]` table.
 pub fn draft_toml(draft: &RuleDraft) -> String {
     let mut out = String::from("[[rule]]\n");
     let mut line = |key: &str, value: String| {
-        // Writing to a text does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{key} = {value}");
     };
     line("name", text(&name_of(draft)));
@@ -59,11 +59,11 @@ pub fn draft_toml(draft: &RuleDraft) -> String {
     out
 }
 
-/// The text of a rule file with the rule added at its end; unchanged when the
-/// rule stands in it already, under whatever name.
+/// Returns the text of a rule file with the rule appended. The text is unchanged if it already
+/// contains the rule, under any name.
 ///
 /// # Errors
-/// When the text is no rule file, or the rule must not be kept.
+/// Returns an error if the text is not a valid rule file or the rule must not be saved.
 pub fn add_to_file(existing: &str, draft: &RuleDraft) -> Result<String, AddError> {
     check(draft).map_err(AddError::Refused)?;
     let added = draft_toml(draft);
@@ -83,7 +83,7 @@ pub fn add_to_file(existing: &str, draft: &RuleDraft) -> Result<String, AddError
     Ok(text)
 }
 
-/// The rules without their names.
+/// Returns the rules without their names.
 fn rules_of(text: &str) -> Result<Vec<Value>, AddError> {
     let table = toml_table::parse(text).map_err(|(_, why)| AddError::Corrupt(why))?;
     let rules = match table.get("rule").map(toml::Spanned::get_ref) {
@@ -103,7 +103,7 @@ fn rules_of(text: &str) -> Result<Vec<Value>, AddError> {
 
 fn mode_name(mode: ApprovalMode) -> &'static str {
     match mode {
-        // As other programs read it.
+        // The spelling that other programs read.
         ApprovalMode::AutoEdit => "autoEdit",
         other => other.as_str(),
     }
@@ -153,7 +153,7 @@ fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
     format!("[{}]", items.map(text).collect::<Vec<_>>().join(", "))
 }
 
-/// The text as a TOML string in one line.
+/// Returns the text as a single-line TOML string.
 fn text(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {

@@ -1,5 +1,4 @@
-//! Rules that a person may choose from when a call asks, from the narrowest to
-//! the widest.
+//! Suggested rules for an approval request, from the narrowest to the broadest.
 
 use std::path::{Path, PathBuf};
 
@@ -19,14 +18,13 @@ use crate::rule_toml::{Reading, read};
 use crate::transparent::is_transparent;
 use crate::{hint, line_checks};
 
-/// The rank of a rule of the session.
+/// The priority of a session rule.
 const SESSION: Priority = Priority(3950);
 
-/// More prefixes are not looked through by anybody.
+/// Maximum number of prefixes; a longer list is not readable.
 const MOST_PREFIXES: usize = 8;
 
-/// Programs that run whatever they are given: a rule for all their uses is a
-/// rule for everything.
+/// Programs that run arbitrary code: a rule that covers all uses of one would allow everything.
 const RUN_ANYTHING: &[&str] = &[
     "ash",
     "awk",
@@ -97,8 +95,8 @@ const RUN_ANYTHING: &[&str] = &[
     "wget",
 ];
 
-/// The drafts for a call that asks; `permissions` is what its question is about
-/// besides.
+/// Returns the suggested rules for a call that requires approval; `permissions` are the permissions
+/// that the approval request also covers.
 pub(crate) fn drafts(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
     let permissions = permissions.clone().and(&call.query.effects.permissions);
     let drafts = match &call.shell {
@@ -125,17 +123,17 @@ fn base(call: &Call<'_>, permissions: &Permissions) -> RuleDraft {
     }
 }
 
-/// Whether the program is named by a path that depends on the folder.
+/// Whether the program is named by a relative path.
 fn is_relative_program(command: &Command) -> bool {
     let program = command.words.first().and_then(|word| word.text.as_deref());
     program.is_some_and(|program| program.contains('/') && !program.starts_with('/'))
 }
 
-/// The commands of a line that a rule must name.
+/// Returns the commands of a line that a rule must name.
 fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
     let commands = shell.line.commands.iter().enumerate();
     commands
-        // What needs no rule stands in none, but for what is redirected.
+        // A command that needs no rule is left out, unless its output is redirected.
         .filter(|(index, command)| {
             !command.handed_on
                 && !is_transparent(&shell.line, *index)
@@ -145,7 +143,7 @@ fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
         .collect()
 }
 
-/// Why no rule can name all that the line runs.
+/// Returns why no rule can name everything that the line runs.
 fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
     let shown = |command: &Command| shown(&command.source);
     if let Some(trouble) = shell.trouble() {
@@ -161,12 +159,12 @@ fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
     if let Some(command) = commands.iter().find(|command| !is_settled(command)) {
         return Some(format!("only the run tells what `{}` does", shown(command)));
     }
-    // `./x` is another program in another folder.
+    // `./x` is a different program in another directory.
     let relative = commands.iter().find(|command| is_relative_program(command));
     relative.map(|command| format!("`{}` is another program in another folder", shown(command)))
 }
 
-/// The beginning of a command, on one row.
+/// Returns the beginning of a command on a single line.
 fn shown(source: &str) -> String {
     const MOST: usize = 40;
     let words = source.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -176,7 +174,7 @@ fn shown(source: &str) -> String {
     }
 }
 
-/// Why there are no drafts for the call, for people.
+/// Returns why there are no suggested rules for the call, for display.
 pub(crate) fn why_none(call: &Call<'_>) -> String {
     let of_line = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
@@ -227,7 +225,7 @@ fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -
             unique.push(draft);
         }
     }
-    // What may write beyond the sandbox is meant for this command.
+    // A permission to write outside the sandbox is meant for this command only.
     let suggested = all(without_operands).filter(|_| permissions.file_system.is_empty());
     if let Some(draft) = unique.iter_mut().find(|draft| Some(&**draft) == suggested.as_ref()) {
         draft.suggested = true;
@@ -235,15 +233,15 @@ fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -
     unique
 }
 
-/// The program and its subcommand, without operands, where that is not more
-/// dangerous than the command itself; else all words.
+/// Returns the program and its subcommand without operands if that is not more dangerous than the
+/// command itself, otherwise all words.
 fn without_operands(command: &Command) -> Option<String> {
     if bash::dangerous(command).is_some() || bash::destructive(command).is_some() {
         return exact(command);
     }
     let prefix = bash::prefixes(command).into_iter().next().unwrap_or_default();
     let runs_module = matches!(prefix.as_slice(), [_, option, _] if option == "-m");
-    // Of a program with subcommands all of them would be allowed.
+    // The program alone would allow all of its subcommands.
     let is_whole = prefix.len() == 1
         && command.name().is_some_and(bash::has_subcommands)
         && command.words.len() > 1;
@@ -258,8 +256,8 @@ fn joined(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// All words of the command, when the text tells them. Behind those of a program
-/// that runs or destroys what it is given, no more may stand.
+/// Returns all words of the command if the text determines them. No further words may follow if the
+/// program runs or destroys its arguments.
 fn exact(command: &Command) -> Option<String> {
     let words: Option<Vec<String>> =
         command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect();
@@ -267,7 +265,7 @@ fn exact(command: &Command) -> Option<String> {
     words.map(|words| joined(&words) + end)
 }
 
-/// The program and its subcommand; all words, where these say too little.
+/// Returns the program and its subcommand, or all words if these are not specific enough.
 fn narrowest(command: &Command) -> Option<String> {
     match hint::narrowest(command) {
         Some(prefix) if prefix.len() > 1 && !takes_anything(command) => Some(joined(&prefix)),
@@ -275,8 +273,8 @@ fn narrowest(command: &Command) -> Option<String> {
     }
 }
 
-/// Whether a further word of the command could be one more thing to run, to
-/// destroy or to send. Behind a script, words are the script's.
+/// Whether an additional word could be one more thing to run, destroy, or send. Words after a
+/// script are arguments of the script.
 fn takes_anything(command: &Command) -> bool {
     const INTERPRETERS: [&str; 14] = [
         "bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "python2", "python3",
@@ -289,7 +287,7 @@ fn takes_anything(command: &Command) -> bool {
     RUN_ANYTHING.contains(&name) && !runs_script
 }
 
-/// The program alone, unless it runs anything.
+/// Returns the program alone, unless it runs arbitrary code.
 fn program(command: &Command) -> Option<String> {
     let name = command.name().filter(|name| !RUN_ANYTHING.contains(name))?;
     let text = command.words.first()?.text.clone()?;
@@ -325,8 +323,8 @@ fn for_tool(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
     drafts
 }
 
-/// The files that a line with redirections reads and writes, as one glob; `None`
-/// when there are none that can be named.
+/// Returns one glob for the files that a line with redirections reads and writes, or `None` if no
+/// files can be named.
 fn files_of(call: &Call<'_>, shell: &ShellCall<'_>) -> Option<String> {
     let known = shell.written().iter().all(|place| place.path().is_some());
     let mut globs: Vec<String> = Vec::new();
@@ -345,10 +343,10 @@ fn files_of(call: &Call<'_>, shell: &ShellCall<'_>) -> Option<String> {
     }
 }
 
-/// The file, and the folder that it lies in.
+/// Returns globs for the file and for its directory.
 fn for_path(path: &Path, roots: &[PathBuf]) -> Vec<String> {
     let shown = |path: &Path| path.to_str().map(globset::escape);
-    // With several folders a relative path would be about each of them.
+    // With several workspace directories, a relative path would apply to each of them.
     let below = match roots {
         [root] => path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty()),
         _ => None,
@@ -362,10 +360,10 @@ fn for_path(path: &Path, roots: &[PathBuf]) -> Vec<String> {
     globs
 }
 
-/// The rule of a draft, as one of this session.
+/// Converts a suggested rule to a session rule.
 ///
 /// # Errors
-/// Why it cannot be used, for people.
+/// Returns why the rule cannot be used, for display.
 pub(crate) fn session_rule(draft: &RuleDraft, home: Option<&Path>) -> Result<Rule, String> {
     check(draft)?;
     let file =
@@ -382,10 +380,10 @@ pub(crate) fn session_rule(draft: &RuleDraft, home: Option<&Path>) -> Result<Rul
     Ok(rule)
 }
 
-/// Whether the draft may be kept at all.
+/// Checks whether the suggested rule may be saved.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// Returns what is wrong with the rule, for display.
 pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
     let narrowed = !draft.command_prefix.is_empty()
         || draft.args_pattern.is_some()
@@ -404,7 +402,7 @@ pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
     Ok(())
 }
 
-/// What a draft is called.
+/// Returns the name of a suggested rule.
 pub(crate) fn name_of(draft: &RuleDraft) -> String {
     let what = if !draft.command_prefix.is_empty() {
         draft.command_prefix.join(", ")

@@ -1,11 +1,11 @@
-//! Permissions that rules give, put together.
+//! Union and difference of permissions.
 
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 
 use crate::path_condition::Folders;
 use crate::paths;
 
-/// What both give.
+/// Returns the union of both.
 pub(crate) fn both(one: &Permissions, other: &Permissions) -> Permissions {
     let below = |paths: &[std::path::PathBuf], folders: &[std::path::PathBuf]| {
         paths.iter().filter(|path| paths::inside(path, folders)).cloned().collect::<Vec<_>>()
@@ -34,8 +34,8 @@ pub(crate) fn both(one: &Permissions, other: &Permissions) -> Permissions {
     }
 }
 
-/// What is wanted beyond what is granted and what every command may do anyway;
-/// `readonly`: where commands do not write the workspace.
+/// Returns the wanted permissions that are neither granted nor available to every command. With
+/// `readonly`, commands cannot write to the workspace.
 pub(crate) fn beyond(
     wanted: &Permissions,
     granted: &Permissions,
@@ -50,7 +50,8 @@ pub(crate) fn beyond(
             || paths::is_protected(path, roots)
             || paths::says_what_is_hidden(path)
     });
-    // What commands may read needs no leave: asked for, it is a hidden file.
+    // Files that every command may read need no permission; a read permission in the result means a
+    // hidden file.
     beyond
 }
 

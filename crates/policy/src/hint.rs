@@ -1,4 +1,4 @@
-//! What would allow a call that nobody can be asked about.
+//! Hints about what would allow a call when no user is available for approval.
 
 use parallax_protocol::tool::ToolKind;
 
@@ -9,11 +9,11 @@ use crate::names::SHELL;
 use crate::paths;
 use crate::transparent::is_transparent;
 
-/// More are no advice.
+/// Maximum number of prefixes; a longer list is not useful.
 const MOST_PREFIXES: usize = 6;
 
-/// The flags that would let the call through, as the end of a sentence that
-/// begins with "it needs".
+/// Returns the flags that would allow the call, as the end of a sentence that begins with "it
+/// needs".
 pub(crate) fn needs(call: &Call<'_>) -> String {
     if let Some(shell) = &call.shell {
         return match prefixes(shell) {
@@ -44,8 +44,8 @@ pub(crate) fn needs(call: &Call<'_>) -> String {
     }
 }
 
-/// One prefix for each command that is not known to be harmless; `None` when
-/// prefixes would not do.
+/// Returns one prefix for each command that is not known to be harmless, or `None` if prefixes are
+/// not sufficient.
 fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
     if shell.trouble().is_some() || shell.redirections().next().is_some() {
         return None;
@@ -63,8 +63,8 @@ fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
     (1..=MOST_PREFIXES).contains(&prefixes.len()).then_some(prefixes)
 }
 
-/// The narrowest useful prefix: the program, and its subcommand if the second
-/// word looks like one.
+/// Returns the narrowest useful prefix: the program, and its subcommand if the second word looks
+/// like one.
 pub(crate) fn narrowest(command: &Command) -> Option<Vec<String>> {
     let (program, rest) = command.words.split_first()?;
     let program = plain(program)?;
@@ -74,7 +74,7 @@ pub(crate) fn narrowest(command: &Command) -> Option<Vec<String>> {
     }
 }
 
-/// The text of a word that can stand in a flag as it is.
+/// Returns the text of a word that can be used in a flag without quoting.
 fn plain(word: &Word) -> Option<&str> {
     let text = word.text.as_deref()?;
     let fits = !word.quoted && !word.glob && !text.is_empty() && !text.contains([',', '(']);

@@ -1,9 +1,9 @@
-//! The credentials that a CI job leaves in the folder.
+//! The credentials that a CI job stores in the workspace directory.
 
 use parallax_protocol::policy::Query;
 use serde_json::Value;
 
-/// Whether the call touches the credentials that a CI job leaves in the folder.
+/// Whether the call accesses the credentials that a CI job stores in the workspace directory.
 pub(crate) fn touches(query: &Query<'_>) -> bool {
     let effects = query.effects;
     effects
@@ -13,7 +13,7 @@ pub(crate) fn touches(query: &Query<'_>) -> bool {
         .any(|path| names_credentials(&path.to_string_lossy()))
         || effects.runs.iter().any(|command| names_credentials(command))
         || query.args.iter().any(|(key, value)| {
-            // Text for a file may well speak of them (an ignore file does).
+            // File contents may mention them, for example in an ignore file.
             !matches!(key.as_str(), "content" | "old_string" | "new_string") && any_text(value, 0)
         })
 }

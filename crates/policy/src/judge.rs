@@ -1,4 +1,4 @@
-//! The decision itself.
+//! The policy engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::trace::{Considered, Explanation, Trace, considered};
 use crate::transparent::is_transparent;
 use crate::{Problem, drafts, grants, hint, job_credentials, paths, sensitive_names};
 
-/// All rules of a session, in the order in which they are tried.
+/// All rules of a session, in evaluation order.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub(crate) rules: RuleSet,
@@ -30,24 +30,23 @@ pub struct Policy {
     pub(crate) home: Option<PathBuf>,
     sandbox: Arc<SandboxTable>,
     disable_always_allow: bool,
-    /// Whether commands in substitutions are judged.
+    /// Whether commands in substitutions are evaluated.
     substitutions: bool,
 }
 
-/// A decision on its way through the checks.
+/// An intermediate decision that further checks can tighten.
 pub(crate) struct Finding {
     pub(crate) decision: Decision,
     pub(crate) rule: String,
     pub(crate) why: String,
-    /// What would allow it, when that is not the usual flag.
+    /// What would allow the call, if not the usual flag.
     pub(crate) needs: Option<String>,
-    /// What the rules give beyond the sandbox; `None` when no rule was asked
-    /// for it.
+    /// Permissions that rules grant beyond the sandbox; `None` if no rule was consulted for them.
     pub(crate) grants: Option<Permissions>,
     pub(crate) each_time: bool,
-    /// A rule of the user's or of the program's allowed redirections.
+    /// Whether a rule of the user or a built-in rule allowed redirections.
     may_redirect: bool,
-    /// The rule said which paths it is about.
+    /// Whether the rule restricted the paths it applies to.
     names_paths: bool,
 }
 
@@ -65,7 +64,7 @@ impl Finding {
         }
     }
 
-    /// Turns allow into ask. What asks already asks for this too.
+    /// Turns allow into ask. Extends the reason if the finding already asks.
     fn raise(&mut self, rule: &str, why: &str, each_time: bool, needs: &str) {
         match self.decision {
             Decision::Allow => {
@@ -90,7 +89,7 @@ const WRITE_OUTSIDE: &str = "a rule that allows it, with `permissions = { fileSy
                              [\"PATH\"] } }` for the place";
 
 impl Policy {
-    /// The built-in rules and those that the options ask for.
+    /// Creates a policy from the built-in rules and the rules that the options define.
     pub fn new(options: &PolicyOptions) -> Self {
         let temporary = if options.temporary_directories.is_empty() {
             vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp")]
@@ -109,33 +108,34 @@ impl Policy {
         }
     }
 
-    /// Entries of settings and rules that could not become a rule as written,
-    /// for people.
+    /// Returns warnings for display about entries of settings and rules that could not be converted
+    /// to a rule as written.
     pub fn notices(&self) -> Vec<String> {
         self.rules.notices().to_vec()
     }
 
-    /// What is wrong with the rule files.
+    /// Returns the problems found in the rule files.
     pub fn problems(&self) -> &[Problem] {
         self.rules.problems()
     }
 
-    /// What commands may do beyond the sandbox, by mode and by program.
+    /// Returns what commands may do beyond the sandbox, by mode and by program.
     pub fn sandbox(&self) -> &SandboxTable {
         &self.sandbox
     }
 
-    /// All rules in the order in which they are tried.
+    /// Returns all rules in evaluation order.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.all().iter().map(AsRef::as_ref)
     }
 
-    /// The rules as a list for people and programs.
+    /// Returns all rules in evaluation order, for display and for machine-readable output.
     pub fn list(&self) -> Vec<Considered> {
         self.rules().map(|rule| considered(rule, None)).collect()
     }
 
-    /// The verdict with the way to it.
+    /// Evaluates the query and returns the decision together with the rules and checks that led to
+    /// it.
     pub fn explain(&self, query: &Query<'_>) -> Explanation {
         let mut trace = Trace::on();
         let call = self.read(query);
@@ -156,8 +156,8 @@ impl Policy {
         Call::read(query, plans, &self.temporary, home, self.substitutions)
     }
 
-    /// The rule that decides: the first that matches. Whose word may only
-    /// tighten cannot take back what a rule behind it denies.
+    /// Returns the rule that decides: the first that matches. A rule that may only tighten does not
+    /// override a denial by a later rule.
     fn find(&self, call: &Call<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
         self.find_among(call, subject, trace, |_| true)
     }
@@ -282,7 +282,7 @@ impl Policy {
                     "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
                 }
                 "git without trust" => "the folder trusted (`parallax trust add`, `--skip-trust`)",
-                // The sandbox would refuse it in yolo too.
+                // The sandbox blocks the write in yolo mode, too.
                 "write outside the workspace" => WRITE_OUTSIDE,
                 "redirection" if finding.decision == Decision::Allow => {
                     "`--approval-mode auto_edit` or a rule with `allowRedirection = true`"
@@ -294,7 +294,7 @@ impl Policy {
         finding
     }
 
-    /// A line that cannot be taken apart.
+    /// Decides about a line that cannot be analyzed.
     fn in_trouble(&self, call: &Call<'_>, trouble: &str, whole: Option<&Rule>) -> Finding {
         let mut finding = self.finding(call, whole);
         let explicit_yolo = call.mode == ApprovalMode::Yolo;
@@ -321,7 +321,7 @@ impl Policy {
         finding
     }
 
-    /// The strictest of what is decided about the commands of the line.
+    /// Combines the decisions about the commands of the line; the strictest wins.
     fn by_parts(
         &self,
         call: &Call<'_>,
@@ -341,8 +341,8 @@ impl Policy {
                 && shell.is_safe(index)
                 && self.names_a_command(call, shell)
             {
-                // Beside a named command a harmless one is decided as it would be without
-                // the list.
+                // A harmless command next to an allowed one is decided as if the list of allowed
+                // commands did not exist.
                 let quiet = &mut Trace::default();
                 rule = self.find_among(call, Subject::Part(index), quiet, |rule| {
                     !rule.is_beside_allowed_commands()
@@ -399,7 +399,8 @@ impl Policy {
             trace.command(&command.source, finding.decision, &finding.rule);
             let stricter = strictest.as_ref().is_none_or(|before| {
                 finding.decision > before.decision
-                    // Of two that allow, a rule says more than a heuristic.
+                    // If both allow, a rule takes precedence over a heuristic because it can grant
+                    // permissions.
                     || (finding.decision == before.decision
                         && before.grants.is_none()
                         && finding.grants.is_some())
@@ -408,8 +409,8 @@ impl Policy {
                 strictest = Some(finding);
             }
         }
-        // Patterns may be about the line as a whole. What they say of one command of it
-        // was decided with that command, where a rule of higher priority may allow it.
+        // A pattern may match the line as a whole. Matches within a single command were already
+        // decided with that command, where a rule of higher priority may allow it.
         let patterned = whole.filter(|rule| {
             let Conditions { arguments, commands, .. } = &rule.conditions;
             rule.decision != Decision::Allow
@@ -425,8 +426,8 @@ impl Policy {
         finding
     }
 
-    /// Whether the list of allowed commands names a command of the line. In plan mode it
-    /// allows nothing beside what it names.
+    /// Whether the list of allowed commands names a command of the line. In plan mode the list
+    /// allows only the commands that it names.
     fn names_a_command(&self, call: &Call<'_>, shell: &ShellCall<'_>) -> bool {
         let names = |index| {
             self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
@@ -437,7 +438,7 @@ impl Policy {
         call.mode != ApprovalMode::Plan && own.any(|(index, _)| names(index))
     }
 
-    /// What is to be said about the files of a call that runs no command.
+    /// Checks the files of a call that does not run a command.
     fn check_files(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
         let effects = call.query.effects;
         let roots = call.query.workspace;
@@ -460,7 +461,7 @@ impl Policy {
         }
         let protected = effects.writes.iter().find(|path| paths::is_protected(path, roots));
         let protected = protected.filter(|path| {
-            // A plan folder may lie in a folder of ours.
+            // The plan directory may be inside a directory of Parallax.
             !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
         });
         let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));
@@ -510,20 +511,19 @@ impl Policy {
         }
     }
 
-    /// What the call asks to do beyond the sandbox, and no rule gives.
+    /// Checks the requested permissions beyond the sandbox that no rule grants.
     fn check_permissions(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
         let wanted = &call.query.effects.permissions;
         let row = self.sandbox.mode(call.mode);
         let readonly = row.readonly;
         let mut granted = finding.grants.take().unwrap_or_default().and(&row.grants());
         if call.mode == ApprovalMode::Yolo {
-            // What protects the workspace is free in this mode, and so are the
-            // agents. Everything else is as the table says: it may have been
-            // tightened.
+            // This mode grants writes to protected paths of the workspace and access to agents.
+            // Everything else follows the sandbox table, which may be stricter.
             let mut free = Permissions { agents: wanted.agents, ..Permissions::default() };
             if !readonly {
-                // What is hidden stays so, and what says so: asked for to be read too, a
-                // path is a secret, or holds one.
+                // Hidden files, and files that define what is hidden, stay protected: a path that
+                // is also requested for reading is a secret or contains one.
                 let files = &wanted.file_system;
                 let is_free = |path: &&PathBuf| {
                     paths::inside(path, call.folders.workspace)
@@ -549,7 +549,8 @@ impl Policy {
         finding.grants = Some(granted);
     }
 
-    /// What would give these permissions, as the end of "it needs".
+    /// Returns what would grant these permissions, as the end of a sentence that begins with "it
+    /// needs".
     fn what_gives(&self, beyond: &Permissions, mode: ApprovalMode) -> String {
         if beyond.outside {
             return "a rule with `permissions = { outside = true }` and the exact command as \
@@ -590,13 +591,13 @@ impl Policy {
         }
     }
 
-    /// The paths with secrets that the call is about, as people write them.
+    /// Returns the sensitive paths that the call accesses, formatted for display.
     fn sensitive(&self, call: &Call<'_>) -> Vec<String> {
         const MOST: usize = 4;
         let effects = call.query.effects;
         let files = &effects.permissions.file_system;
         let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
-        // What is not there yet may be when a later part of the line runs.
+        // A file that does not exist yet may exist when a later part of the line runs.
         let home = self.home.as_deref();
         let shells = || call.shell.iter().flat_map(|shell| [shell, shell.expanded()]);
         let named: Vec<PathBuf> = shells().flat_map(ShellCall::named).collect();
@@ -661,8 +662,8 @@ impl Judge for Policy {
                 continue;
             }
             match (rule.decision, &rule.source) {
-                // Only what people took away is gone; all else is explained to
-                // the model when it calls.
+                // Only tools that the user removed are hidden; the model gets an explanation for
+                // other denials when it calls the tool.
                 (Decision::Deny, Source::BuiltIn) => {}
                 (Decision::Deny, _) if rule.conditions.are_about_whole_tools() => return true,
                 (Decision::Deny, _) => {}
@@ -682,12 +683,12 @@ impl Judge for Policy {
         if finding.each_time || finding.decision == Decision::Deny {
             return Vec::new();
         }
-        // Nor is leave for a protected path offered for more than once.
+        // A permission to write to a protected path applies only once.
         let write = &permissions.file_system.write;
         if write.iter().any(|path| paths::is_protected(path, query.workspace)) {
             return Vec::new();
         }
-        // Only what would really let the call through is offered.
+        // Offers only rules that actually allow the call.
         let mut drafts = drafts::drafts(&call, permissions);
         drafts.retain(|draft| {
             drafts::session_rule(draft, self.home.as_deref()).is_ok_and(|rule| {

@@ -1,9 +1,8 @@
-//! May this happen? Rules, approval modes, guards, and the analysis of shell
-//! commands, as pure functions: the caller resolves paths and reads files,
-//! nothing here touches the disk.
+//! Decides whether a tool call is allowed, using rules, approval modes, guards, and the analysis of
+//! shell commands. All functions are pure: the caller resolves paths and reads files.
 //!
-//! Not here: reading settings and rule files (`config`), asking a person (the
-//! engine and the faces), and enforcing anything on a running process (`exec`).
+//! Not included: reading settings and rule files (`config`), requesting approval (the engine and
+//! the front ends), and restricting running processes (`exec`).
 
 mod arguments_text;
 pub mod bash;

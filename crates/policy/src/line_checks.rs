@@ -1,4 +1,4 @@
-//! What a person should see of a shell line although rules allow commands.
+//! Checks that require approval for a shell line even though rules allow its commands.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::build_guard::{BuildFileGuard, is_build_file};
 use crate::call::{Call, ShellCall, Written};
 use crate::{paths, taint};
 
-/// A reason to ask.
+/// A reason to request approval.
 #[derive(Debug, Clone)]
 pub(crate) struct Doubt {
-    /// What the check is called.
+    /// The name of the check.
     pub(crate) name: &'static str,
-    /// Why, for people.
+    /// The reason, for display.
     pub(crate) why: String,
-    /// Whether a person must look each time.
+    /// Whether approval is required every time.
     pub(crate) each_time: bool,
 }
 
@@ -31,14 +31,14 @@ impl Doubt {
     }
 }
 
-/// What a person must approve in YOLO mode too, in words: the rows of the table of
-/// destructive commands, and [`outside`].
+/// Returns descriptions of everything that requires approval even in yolo mode: the rows of the
+/// table of destructive commands, and [`outside`].
 pub fn asked_in_yolo() -> Vec<&'static str> {
     let destructive = bash::Loss::ALL.into_iter().map(bash::Loss::name);
     destructive.chain(["writes outside the workspace"]).collect()
 }
 
-/// What the checks look at besides the call.
+/// Context that the checks need besides the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances {
     pub(crate) build_guard: BuildFileGuard,
@@ -46,7 +46,7 @@ pub(crate) struct Circumstances {
     pub(crate) may_redirect: bool,
 }
 
-/// All reasons to ask, the gravest first.
+/// Returns all reasons to request approval, the most serious first.
 pub(crate) fn doubts(
     call: &Call<'_>,
     shell: &ShellCall<'_>,
@@ -72,7 +72,7 @@ pub(crate) fn doubts(
         let mut more = Vec::new();
         destruction(call, expanded, &mut more);
         outside(call, expanded, granted, &mut more);
-        // The line as written has said the rest.
+        // Skip reasons that the line as written already gave.
         more.retain(|doubt| !doubts.iter().any(|known| known.why == doubt.why));
         doubts.extend(more);
     }
@@ -174,7 +174,7 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
             format!("What it runs cannot be seen: {why}"),
         ));
     }
-    // The same words name a branch or a folder: the disk tells.
+    // The same words can name a branch or a directory; which one depends on the files on disk.
     let there = |word: &&bash::Word| {
         shell.place_of(word).iter().filter_map(Written::path).any(|path| {
             call.query.workspace.contains(path) || call.query.effects.reads.contains(path)
@@ -192,7 +192,7 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
 }
 
 fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts: &mut Vec<Doubt>) {
-    // A mode that asks for every command needs no second reason, a free one does.
+    // Needed only in permissive modes; the other modes already ask for every command.
     for place in shell.written() {
         match place {
             Written::Path(path) => {
@@ -229,8 +229,8 @@ fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
         places
             .find_map(|place| place.path().filter(|path| paths::may_hold_protected(path)).cloned())
     });
-    // What the words of a command that is not known to read only name, it may
-    // write. What git itself writes is git's own business.
+    // A command that is not known to be read-only may write to any path that its words name. Writes
+    // by git itself are checked elsewhere.
     let found = found.or_else(|| {
         let all_read = (0..shell.line.commands.len()).all(|index| {
             let git = shell.line.commands.get(index).and_then(bash::Command::name) == Some("git");
@@ -254,7 +254,7 @@ fn may_write(path: &Path, granted: &Permissions) -> bool {
     granted.file_system.write.iter().any(|folder| path.starts_with(folder))
 }
 
-/// The beginning of a text, for messages.
+/// Returns the beginning of a text, for messages.
 pub(crate) fn shortened(text: &str) -> String {
     const LONGEST: usize = 80;
     let line = text.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A rule file looked over without being used.
+//! Checking of rule files without using them.
 
 use std::path::Path;
 
@@ -7,8 +7,7 @@ use crate::rule_file::RuleFile;
 use crate::rule_toml::{Reading, read};
 use crate::sandbox_table::SandboxTable;
 
-/// What is wrong with a rule file, or with a `sandbox.toml`, as it would be
-/// read in its tier.
+/// Returns the problems of a rule file or a `sandbox.toml`, as its tier would report them.
 pub fn lint(file: &RuleFile, home: Option<&Path>) -> Vec<Problem> {
     if file.path.file_name().is_some_and(|name| name == "sandbox.toml") {
         return SandboxTable::default().merge_file(file, home);

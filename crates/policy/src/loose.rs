@@ -1,7 +1,7 @@
-//! The loose reading: every place where a command might begin, for rules that
-//! forbid. It ignores quoting on purpose (`bash -c "rm x"` runs `rm`).
+//! The permissive scan: every position where a command might begin, for denying rules. It ignores
+//! quoting on purpose (`bash -c "rm x"` runs `rm`).
 
-/// Words that run the words behind them.
+/// Words that run the words after them.
 const WRAPPERS: &[&str] = &[
     "sudo",
     "doas",
@@ -71,24 +71,24 @@ const WRAPPERS: &[&str] = &[
     "coproc",
 ];
 
-/// Options of other programs that run the words behind them.
+/// Options of other programs that run the words after them.
 const RUNNING_OPTIONS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
-/// A longer line, or more wrappers in one command, is not taken apart.
+/// Maximum length in bytes; longer lines are not scanned.
 const LONGEST: usize = 256 * 1024;
 const MOST_STARTS: usize = 64;
 
-/// Every place of a line where a command might begin.
+/// Every position of a line where a command might begin.
 pub(crate) struct Loose {
     commands: Vec<Vec<String>>,
-    /// Command and word.
+    /// Pairs of command index and word index.
     starts: Vec<(usize, usize)>,
-    /// The line is too long to tell: whoever forbids must forbid.
+    /// Whether the line is too long to scan; denying rules must then match.
     pub(crate) too_much: bool,
 }
 
 impl Loose {
-    /// The programs, without their folder, and the words behind them.
+    /// Returns the programs, without their directories, and the words after each.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.starts.iter().filter_map(|&(command, word)| {
             let (program, arguments) = self.commands.get(command)?.get(word..)?.split_first()?;
@@ -97,7 +97,7 @@ impl Loose {
     }
 }
 
-/// Reads a line.
+/// Scans a line.
 pub(crate) fn loose(command: &str) -> Loose {
     let mut loose =
         Loose { commands: Vec::new(), starts: Vec::new(), too_much: command.len() > LONGEST };
@@ -145,7 +145,7 @@ fn split(command: &str) -> Vec<Vec<String>> {
                 }
                 end_word(&mut word, &mut words, &mut target);
                 while characters.next_if(|next| matches!(next, '<' | '>' | '&' | '|')).is_some() {}
-                // `<(` and `>(` run a command, all others name a file.
+                // `<(` and `>(` run a command; all other redirections name a file.
                 target = characters.peek() != Some(&'(');
             }
             ';' | '|' | '&' | '\n' | '(' | ')' | '{' | '}' | '`' => {
@@ -166,7 +166,7 @@ fn split(command: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// The command itself and what it wraps, as places in its words.
+/// Returns the positions in `words` of the command itself and of the commands it wraps.
 fn starts(words: &[String]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut wrapped = false;
@@ -176,8 +176,8 @@ fn starts(words: &[String]) -> Vec<usize> {
             wrapped = true;
             found.push(at);
         } else if !is_assignment(word) {
-            // Behind a wrapper, options and their values may stand before the
-            // program: take every word up to the first that is surely none.
+            // Options and their values may precede the program of a wrapper: consider every word up
+            // to the first that is certainly neither.
             found.push(at);
             let option =
                 word.starts_with('-') || word.starts_with(|first: char| first.is_ascii_digit());

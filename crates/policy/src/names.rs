@@ -1,7 +1,7 @@
-//! The names a tool goes by in settings and rules.
+//! Tool names in settings and rules.
 
-/// The registered name of a tool for an old or class-style name; any other name
-/// is returned as it is.
+/// Returns the registered name of a tool for an old or class-style name, and any other name
+/// unchanged.
 pub(crate) fn canonical(name: &str) -> &str {
     match name {
         "ReadFileTool" | "ReadFile" => "read_file",
@@ -23,7 +23,8 @@ pub(crate) fn canonical(name: &str) -> &str {
 /// The shell tool.
 pub(crate) const SHELL: &str = "run_shell_command";
 
-/// Tools that must be narrowed: a rule for all of their calls is never offered.
+/// Tools for which a suggested rule must have conditions; a rule for all of their calls is never
+/// suggested.
 pub(crate) const NARROWED: &[&str] = &[
     "glob",
     "grep_search",
@@ -35,7 +36,7 @@ pub(crate) const NARROWED: &[&str] = &[
     SHELL,
 ];
 
-/// Names that rules are known to be about, for finding misspelt ones.
+/// Known tool names, for detecting misspelled ones.
 pub(crate) const KNOWN: &[&str] = &[
     "read_file",
     "read_many_files",
@@ -69,12 +70,12 @@ pub(crate) const KNOWN: &[&str] = &[
     "browser_agent",
 ];
 
-/// The known word that is nearest to a misspelt one, at most three edits away.
-/// `None` as well when the word is known.
+/// Returns the known word nearest to a misspelled one, at most three edits away. Returns `None` if
+/// no word is near enough or the word itself is known.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const MOST_EDITS: usize = 3;
     const LONGEST: usize = 64;
-    // A short word is near everything.
+    // A short word is close to every other word.
     let most = MOST_EDITS.min(word.chars().count().saturating_sub(2));
     if known.contains(&word) || word.chars().count() > LONGEST {
         return None;

@@ -6,19 +6,19 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::paths;
 
-/// The folders that rules may speak of by name.
+/// Groups of directories that rules can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathScope {
-    /// The workspace, without what is protected in it.
+    /// The workspace, except for protected files.
     Workspace,
-    /// The folder for plans.
+    /// The plan directory.
     Plans,
-    /// The folders for temporary files.
+    /// The directories for temporary files.
     Temporary,
 }
 
 impl PathScope {
-    /// Reads the word that rules use.
+    /// Parses the name used in rules.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "workspace" => Some(Self::Workspace),
@@ -28,7 +28,7 @@ impl PathScope {
         }
     }
 
-    /// The word that rules use.
+    /// Returns the name used in rules.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Workspace => "workspace",
@@ -38,7 +38,7 @@ impl PathScope {
     }
 }
 
-/// The folders a path is judged by.
+/// The directories that paths are compared with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Folders<'a> {
     pub(crate) workspace: &'a [PathBuf],
@@ -47,8 +47,7 @@ pub(crate) struct Folders<'a> {
 }
 
 impl Folders<'_> {
-    /// Whether the path lies in the scope: surely, when `strictly`; else also
-    /// what is protected there.
+    /// Whether the path is in the scope. If `strictly`, protected files do not count.
     pub(crate) fn hold(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
         match scope {
             PathScope::Workspace => {
@@ -60,7 +59,7 @@ impl Folders<'_> {
         }
     }
 
-    /// Whether a write there is one outside.
+    /// Whether a write to the path is a write outside these directories.
     pub(crate) fn are_left_by(&self, path: &Path) -> bool {
         !(paths::inside(path, self.workspace)
             || paths::inside(path, self.temporary)
@@ -69,7 +68,7 @@ impl Folders<'_> {
     }
 }
 
-/// A glob over resolved paths.
+/// A glob for resolved paths.
 #[derive(Debug, Clone)]
 pub struct PathGlob {
     text: String,
@@ -78,11 +77,11 @@ pub struct PathGlob {
 }
 
 impl PathGlob {
-    /// Reads a glob: absolute, below the home folder (`~/…`), or relative to the
-    /// folders of the workspace. `*` stays in a folder, `**` does not.
+    /// Parses a glob that is absolute, below the home directory (`~/…`), or relative to the
+    /// workspace directories. `*` does not match across directories; `**` does.
     ///
     /// # Errors
-    /// Why it is refused, for people.
+    /// Returns why the glob is invalid, for display.
     pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, String> {
         let whole = match text.strip_prefix("~/") {
             Some(below) => {
@@ -108,7 +107,7 @@ impl PathGlob {
         Ok(Self { text: text.to_owned(), matcher: glob.compile_matcher(), absolute })
     }
 
-    /// As the rule writes it.
+    /// Returns the glob as written in the rule.
     pub fn text(&self) -> &str {
         &self.text
     }

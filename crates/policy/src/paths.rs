@@ -1,5 +1,5 @@
-//! Paths by their text alone: no disk, so symbolic links are the caller's to
-//! resolve.
+//! Classification of paths by their text alone. Nothing accesses the disk, so callers must resolve
+//! symbolic links.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 pub(crate) use parallax_protocol::paths::lexical as resolve;
 use parallax_protocol::protected_names::{self, Protection, fold};
 
-/// Whether the path is one of the roots or lies in one. The path must be resolved.
+/// Whether the path is one of the roots or is inside one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
-/// Whether writing there reaches no file.
+/// Whether a write to the path reaches no file.
 pub(crate) fn is_stream(path: &Path) -> bool {
     ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"]
         .iter()
@@ -20,14 +20,14 @@ pub(crate) fn is_stream(path: &Path) -> bool {
         || path.starts_with("/dev/fd")
 }
 
-/// The root that holds the path, deepest first.
+/// Returns the deepest root that contains the path.
 fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
     roots.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.components().count())
 }
 
-/// Whether a write there needs a person in every mode but yolo, wherever it is:
-/// what runs programs, or opens doors. Of a path in the workspace only what is
-/// below the workspace counts.
+/// Whether a write to the path requires approval in every mode except yolo: the file can cause
+/// programs to run, or it controls access. For a path in the workspace, only the part below the
+/// workspace directory counts.
 pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
     let names = names_below_root(path, roots);
     names.iter().any(|name| name == ".git")
@@ -35,16 +35,16 @@ pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
         || makes_repository(path)
 }
 
-/// Whether the file says what commands must not read.
+/// Whether the file defines which files commands must not read.
 pub(crate) fn says_what_is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| fold(&name.to_string_lossy()) == ".geminiignore")
 }
 
-/// Whether the file makes an ordinary folder a repository, or is what git obeys
-/// of such a folder: there are programs in its configuration and its hooks.
+/// Whether the file turns an ordinary directory into a git repository, or is read by git from such
+/// a directory: its configuration and hooks can name programs.
 fn makes_repository(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
-    // Without this file no folder is one, and few have it for another reason.
+    // A directory is a repository only if it contains this file, which is rare elsewhere.
     if name == "HEAD" || (cfg!(target_os = "macos") && name.eq_ignore_ascii_case("head")) {
         return true;
     }
@@ -61,21 +61,21 @@ fn makes_repository(path: &Path) -> bool {
         || holder.and_then(Path::parent).is_some_and(is_bare)
 }
 
-/// Whether what is there is a file that has other names too: whoever writes to it
-/// changes what lies at those, wherever that is.
+/// Whether the path is a file with other hard links: a write to it also changes the file at those
+/// paths, wherever they are.
 pub(crate) fn has_other_names(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|data| data.is_file() && data.nlink() > 1)
 }
 
-/// Whether the file tells agents what to do. Of a path in the workspace only what is
-/// below the workspace counts.
+/// Whether the file contains instructions for agents. For a path in the workspace, only the part
+/// below the workspace directory counts.
 pub(crate) fn is_agent_rules(path: &Path, roots: &[PathBuf]) -> bool {
     let names = names_below_root(path, roots);
     protected_names::protection(&names) == Some(Protection::Instructions)
 }
 
-/// Whether a free edit mode stops at the path although it lies in the
-/// workspace: what is protected, secrets, installed packages.
+/// Whether permissive edit modes exclude the path although it is in the workspace: protected files,
+/// secrets, and installed packages.
 pub(crate) fn is_restricted(path: &Path, roots: &[PathBuf]) -> bool {
     is_protected(path, roots)
         || any_name_below_root(path, roots, |name| {
@@ -83,8 +83,8 @@ pub(crate) fn is_restricted(path: &Path, roots: &[PathBuf]) -> bool {
         })
 }
 
-/// Whether reading the path needs a person although it lies in the workspace:
-/// version control data and secrets, which are closed to the file tools.
+/// Whether reading the path requires approval although it is in the workspace: version control data
+/// and secrets, which the file tools cannot access.
 pub(crate) fn is_closed(path: &Path, roots: &[PathBuf]) -> bool {
     any_name_below_root(path, roots, |name| {
         name == ".git"
@@ -93,17 +93,17 @@ pub(crate) fn is_closed(path: &Path, roots: &[PathBuf]) -> bool {
     })
 }
 
-/// Whether the path is the configuration of a repository. The caller gives it
-/// when git would run what it says; when a word of the command names it, the
-/// `.git` folder comes with it.
+/// Whether the path is the configuration of a repository. The caller adds this path if git would
+/// run programs that it names. If a word of the command names the file, the caller adds the `.git`
+/// directory as well.
 pub(crate) fn is_git_configuration(path: &Path) -> bool {
     let is_named = |name: &str| path.file_name().is_some_and(|found| found == name);
     (is_named("config") || is_named("config.worktree"))
         && path.components().any(|part| part.as_os_str() == ".git")
 }
 
-/// Whether the name is one that a repository has for what git obeys. A folder
-/// of any name becomes a repository with them.
+/// Whether the name belongs to a file that git reads from a repository. A directory with any name
+/// becomes a repository if it contains such files.
 pub(crate) fn is_part_of_repository(path: &Path) -> bool {
     const PARTS: [&str; 8] = [
         "alternates",
@@ -118,8 +118,8 @@ pub(crate) fn is_part_of_repository(path: &Path) -> bool {
     PARTS.contains(&folded_name(path).as_str())
 }
 
-/// Whether a tree that is put there may bring what [`is_protected`] or
-/// [`is_agent_rules`] names one level further down.
+/// Whether a directory tree placed at the path may contain files one level below that
+/// [`is_protected`] or [`is_agent_rules`] covers.
 pub(crate) fn may_hold_protected(path: &Path) -> bool {
     protected_names::may_hold_protected(&folded_name(path))
 }
@@ -128,7 +128,8 @@ fn folded_name(path: &Path) -> String {
     path.file_name().map(|name| fold(&name.to_string_lossy())).unwrap_or_default()
 }
 
-/// The names of the path, folded; of a path in the workspace those below it.
+/// Returns the case-folded names of the path's components; for a path in the workspace, only those
+/// below the workspace directory.
 fn names_below_root(path: &Path, roots: &[PathBuf]) -> Vec<String> {
     let below = match root_of(path, roots) {
         Some(root) => path.strip_prefix(root).unwrap_or(path),

@@ -1,4 +1,4 @@
-//! Patterns that rules may hold: linear in time, bounded in size.
+//! Regular expressions of rules: linear time, bounded size.
 
 use regex::{Regex, RegexBuilder};
 
@@ -8,7 +8,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// Compiles a pattern of a rule.
 ///
 /// # Errors
-/// Why it is refused, for people.
+/// Returns why the pattern is invalid, for display.
 pub(crate) fn compile(text: &str) -> Result<Regex, String> {
     if text.len() > LONGEST {
         return Err(format!("it is longer than {LONGEST} bytes"));
@@ -23,7 +23,7 @@ pub(crate) fn compile(text: &str) -> Result<Regex, String> {
     build(&nul_escapes(text)).map_err(|error| explain(text, &error))
 }
 
-/// Compiles the text as a pattern that must match from the beginning.
+/// Compiles a pattern that must match from the first character.
 pub(crate) fn compile_from_start(text: &str) -> Result<Regex, String> {
     compile(text)?;
     build(&format!("^(?:{})", nul_escapes(text))).map_err(|error| explain(text, &error))
@@ -47,15 +47,15 @@ fn explain(text: &str, error: &regex::Error) -> String {
                 "back-references (`\\1`) are not supported: patterns are matched in linear time"
                     .to_owned()
             } else {
-                // The last line says what; those before draw it.
+                // The last line contains the message; the lines before it show the position.
                 text.lines().last().unwrap_or("it is no pattern").trim().to_owned()
             }
         }
     }
 }
 
-/// `\0` means the NUL byte in other engines, and stands in files that other
-/// programs have written.
+/// Translates `\0`, which other engines read as the NUL byte and which occurs in files written by
+/// other programs.
 fn nul_escapes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -75,7 +75,7 @@ fn nul_escapes(text: &str) -> String {
     out
 }
 
-/// Whether a group that repeats without bound holds something that does.
+/// Whether an unbounded repetition contains another unbounded repetition.
 fn has_nested_quantifiers(text: &str) -> bool {
     let mut open: Vec<bool> = vec![false];
     let mut characters = text.chars().peekable();
@@ -115,7 +115,7 @@ fn has_nested_quantifiers(text: &str) -> bool {
             }
             _ => {}
         }
-        // What a closed group holds, the group around it holds.
+        // An enclosing group also contains what an inner group contains.
         if closed == Some(true)
             && let Some(outer) = open.last_mut()
         {

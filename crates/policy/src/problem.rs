@@ -1,4 +1,4 @@
-//! What is wrong with a rule file.
+//! Problems in rule files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,26 +7,26 @@ use serde::Serialize;
 
 use crate::rule_file::Tier;
 
-/// The kind of a problem; the words are matched by scripts.
+/// The kind of a problem. Scripts rely on these names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
     /// The file cannot be read.
     FileRead,
-    /// It is no TOML.
+    /// The file is not valid TOML.
     TomlParse,
     /// A key is missing, unknown, or of the wrong type.
     SchemaValidation,
-    /// A value makes no sense, or not here.
+    /// A value is invalid or not allowed here.
     RuleValidation,
-    /// A pattern or glob cannot be used.
+    /// A pattern or glob is invalid.
     RegexCompilation,
-    /// A tool's name is perhaps misspelt.
+    /// A tool name may be misspelled.
     ToolNameWarning,
 }
 
 impl ProblemKind {
-    /// The word for scripts.
+    /// Returns the machine-readable name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FileRead => "file_read",
@@ -39,35 +39,35 @@ impl ProblemKind {
     }
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// The rules hold as far as they were understood.
+    /// The rules apply as far as they were understood.
     Warning,
-    /// A rule or a file does not hold.
+    /// A rule or a file is ignored.
     Error,
 }
 
-/// Something wrong with a rule file. It never keeps the program from starting.
+/// A problem in a rule file. Problems never prevent the program from starting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// What kind.
+    /// The kind.
     pub kind: ProblemKind,
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
     /// The file.
     #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
-    /// Whose file.
+    /// The tier of the file.
     pub tier: Tier,
-    /// The rule in it, from 1; safety checkers are counted for themselves.
+    /// The number of the rule in the file, from 1; safety checkers are counted separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<usize>,
     /// The line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What is wrong and what follows from it.
+    /// What is wrong, and the consequence.
     pub message: String,
     /// What was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// What is wrong and what was probably meant, without the place.
+    /// Returns the message and the suggestion, without the location.
     pub fn said(&self) -> String {
         match &self.suggestion {
             Some(suggestion) => format!("{}; did you mean `{suggestion}`?", self.message),

@@ -1,5 +1,4 @@
-//! What a rule is. Built-in rules, settings, rule files and a person's answers
-//! all become this type.
+//! The rule type shared by built-in rules, settings, rule files, and "always" answers of the user.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use crate::conditions::{Commands, Conditions};
 use crate::rule_file::Tier;
 use crate::settings::ALLOWED;
 
-/// The final priority in thousandths: tier × 1000 + the rule's own 0–999.
+/// The final priority in thousandths: tier × 1000 + the priority of the rule (0–999).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority(pub u32);
 
@@ -22,28 +21,28 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Who made a rule.
+/// The origin of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The program.
+    /// A built-in rule.
     BuiltIn,
-    /// A setting or the flag that stands for it; the text names it.
+    /// A setting, or the flag that corresponds to it; the text is its name.
     Setting(&'static str),
     /// A rule file.
     File {
-        /// Whose it is.
+        /// The tier of the file.
         tier: Tier,
-        /// Where it stands.
+        /// The path of the file.
         path: Arc<PathBuf>,
         /// The line where the rule begins, from 1.
         line: usize,
     },
-    /// An answer that a person gave in this session.
+    /// An answer of the user in this session.
     Session,
 }
 
 impl Source {
-    /// Whose it is.
+    /// Returns the tier.
     pub fn tier(&self) -> Tier {
         match self {
             Self::BuiltIn => Tier::BuiltIn,
@@ -54,32 +53,32 @@ impl Source {
     }
 }
 
-/// One rule. All conditions must hold; the first rule by priority decides.
+/// A rule. All conditions must hold; the matching rule with the highest priority decides.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// What it is called in verdicts.
+    /// The name shown in explanations of decisions.
     pub name: String,
-    /// Who made it.
+    /// The origin.
     pub source: Source,
-    /// Its rank.
+    /// The priority.
     pub priority: Priority,
-    /// When it matches.
+    /// The conditions.
     pub conditions: Conditions,
-    /// What it decides.
+    /// The decision if the rule matches.
     pub decision: Decision,
-    /// With [`Decision::Allow`]: it only exempts a call from the denial of the setting
-    /// that it comes from; the rules behind decide.
+    /// Whether the rule only exempts a call from a denial by the same setting; later rules decide.
+    /// Used with [`Decision::Allow`].
     pub only_exempts: bool,
-    /// An allowed command may redirect to and from files.
+    /// Whether an allowed command may redirect to and from files.
     pub allow_redirection: bool,
-    /// What the model reads on a denial.
+    /// The message for the model if the call is denied.
     pub deny_message: Option<String>,
     /// What an allowed call may do beyond the sandbox.
     pub grants: Permissions,
 }
 
 impl Rule {
-    /// A rule without conditions, which matches no tool yet.
+    /// Creates a rule without conditions, which does not match any tool yet.
     pub fn new(name: impl Into<String>, priority: u32, decision: Decision) -> Self {
         Self {
             name: name.into(),
@@ -94,7 +93,7 @@ impl Rule {
         }
     }
 
-    /// The name as verdicts give it: what, who, where and rank.
+    /// Returns the label used in explanations: name, origin, location, and priority.
     pub fn label(&self) -> String {
         let (name, rank) = (&self.name, self.priority);
         match &self.source {
@@ -107,26 +106,26 @@ impl Rule {
         }
     }
 
-    /// Whether it may only make things stricter: a denial of a rule behind it counts.
+    /// Whether the rule may only make decisions stricter, so that a denial by a later rule counts.
     pub(crate) fn only_tightens(&self) -> bool {
         let is_restricted =
             matches!(&self.source, Source::File { tier: Tier::Extension | Tier::Workspace, .. });
         self.decision == Decision::Ask && (is_restricted || self.source == Source::Setting(ALLOWED))
     }
 
-    /// Whether it names the only shell commands that need no approval.
+    /// Whether the rule names shell commands of the list of commands that need no approval.
     pub(crate) fn is_allowed_command(&self) -> bool {
         self.decision == Decision::Allow
             && self.source == Source::Setting(ALLOWED)
             && !matches!(self.conditions.commands, Commands::Any)
     }
 
-    /// Whether it is about the shell commands that the list of allowed ones does not name.
+    /// Whether the rule applies to the shell commands that are not on the list of allowed commands.
     pub(crate) fn is_beside_allowed_commands(&self) -> bool {
         self.decision == Decision::Ask && self.source == Source::Setting(ALLOWED)
     }
 
-    /// Whether it is an answer "always" of a person, kept or not.
+    /// Whether the rule is an "always" answer of the user, saved or not.
     pub(crate) fn is_always_answer(&self) -> bool {
         const ALWAYS: u32 = 950;
         let kept = matches!(&self.source, Source::File { tier: Tier::Workspace | Tier::User, .. });

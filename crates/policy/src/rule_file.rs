@@ -1,26 +1,26 @@
-//! Rule files as they are handed in: who they speak for, where they stand, and
-//! their text. Finding and reading them is `config`'s.
+//! Rule files as passed in by the caller: their tier, path, and text. The `config` crate finds and
+//! reads them.
 
 use std::path::PathBuf;
 
-/// Whose rules win: a higher tier before a lower one, whatever the priorities.
+/// The precedence of rules: rules of a higher tier win, regardless of their priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// The program's own.
+    /// Built-in rules.
     BuiltIn,
-    /// An extension's: its rules never allow.
+    /// Rules of an extension, which never allow.
     Extension,
-    /// The project's: it may tighten, not loosen.
+    /// Rules of the project, which may tighten but not loosen.
     Workspace,
-    /// The user's.
+    /// Rules of the user.
     User,
-    /// The machine's administrator's.
+    /// Rules of the administrator.
     Admin,
 }
 
 impl Tier {
-    /// The number before the point of a final priority, 1 to 5.
+    /// Returns the number before the decimal point of a final priority, 1 to 5.
     pub fn number(self) -> u32 {
         match self {
             Self::BuiltIn => 1,
@@ -31,7 +31,7 @@ impl Tier {
         }
     }
 
-    /// The word for people.
+    /// Returns the display name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "built in",
@@ -43,13 +43,13 @@ impl Tier {
     }
 }
 
-/// A file of rules.
+/// A rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFile {
-    /// Whose it is.
+    /// The tier.
     pub tier: Tier,
-    /// Where it stands.
+    /// The path.
     pub path: PathBuf,
-    /// What stands in it, or why it could not be read.
+    /// The contents, or why the file could not be read.
     pub text: Result<String, String>,
 }

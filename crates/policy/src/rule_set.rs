@@ -1,4 +1,4 @@
-//! The rules of a session in their order, with what was wrong with them.
+//! The rules of a session in evaluation order, with the problems found in them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rule_toml::{Reading, read};
 use crate::settings::PolicyOptions;
 use crate::{defaults, settings};
 
-/// Cheap to copy.
+/// The rules of a session. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RuleSet {
     rules: Arc<[Arc<Rule>]>,
@@ -73,8 +73,8 @@ impl RuleSet {
 }
 
 fn sorted(mut rules: Vec<Arc<Rule>>) -> Arc<[Arc<Rule>]> {
-    // Of two rules of one rank the denial decides; else, the sort being stable,
-    // the one named first.
+    // For equal priorities, denials come first. The sort is stable, so other rules keep their
+    // order.
     rules.sort_by_key(|rule| (std::cmp::Reverse(rule.priority), rule.decision != Decision::Deny));
     rules.into()
 }

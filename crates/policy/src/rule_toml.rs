@@ -1,4 +1,4 @@
-//! Rule files: `[[rule]]` and `[[safety_checker]]` tables in TOML.
+//! Parses rule files: `[[rule]]` and `[[safety_checker]]` tables in TOML.
 
 mod conditions;
 
@@ -19,16 +19,16 @@ use crate::rule_file::{RuleFile, Tier};
 use crate::toml_table::{self, Expected, Lines, Value, flag, integer, text, texts};
 use crate::tool_pattern::ToolPattern;
 
-/// What reading depends on.
+/// Settings that parsing depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reading<'a> {
-    /// For `~/` in globs and permissions.
+    /// The home directory, for `~/` in globs and permissions.
     pub(crate) home: Option<&'a Path>,
-    /// Whether rules of the project may allow.
+    /// Whether rules of the project may allow calls.
     pub(crate) workspace_may_allow: bool,
 }
 
-/// What a rule file holds.
+/// The contents of a rule file.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) rules: Vec<Rule>,
@@ -71,7 +71,7 @@ const RULE_KEYS: &[&str] = &[
 const CHECKER_KEYS: &[&str] =
     &["priority", "name", "description", "checker", "config", "required_context"];
 
-/// Why a rule does not hold.
+/// Why a rule is ignored.
 struct Fault {
     kind: ProblemKind,
     line: Option<usize>,
@@ -79,7 +79,7 @@ struct Fault {
     suggestion: Option<String>,
 }
 
-/// Reads a file. Problems are told, and what has one does not hold.
+/// Parses a file. Entries with problems are reported and ignored.
 pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> Loaded {
     let mut reader = Reader {
         tier: file.tier,
@@ -200,7 +200,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `None`: the rule is ignored, and that has been told.
+    /// Parses one rule. Returns `None` if the rule is ignored, after reporting why.
     fn read_rule(
         &mut self,
         number: usize,
@@ -336,7 +336,7 @@ impl<'t> Reader<'t> {
         Ok(Checker { name, source: self.source(line), priority, conditions, kind })
     }
 
-    /// Its `config` stands in the checker, or beside it.
+    /// Parses an allowed-path checker, whose `config` is nested in `checker` or next to it.
     fn allowed_path(
         &self,
         table: &DeTable<'_>,
@@ -405,8 +405,8 @@ impl<'t> Reader<'t> {
         self.report(Some(number), false, fault);
     }
 
-    /// Tells keys that mean nothing. In a rule that allows, a key that looks
-    /// like a misspelt condition is a fault: without it more would be allowed.
+    /// Reports unknown keys. In an allowing rule, a key that looks like a misspelled condition
+    /// invalidates the rule, because the rule would allow more without it.
     fn unknown_keys(
         &mut self,
         number: usize,
@@ -502,7 +502,7 @@ fn not_a_table(name: &str, line: usize) -> Fault {
     Fault { line: Some(line), ..schema(format!("`{name}` must be written as `[[{name}]]`")) }
 }
 
-/// A name for a rule that has none.
+/// Returns a name for a rule that has none.
 fn described(decision: Decision, conditions: &Conditions) -> String {
     let verb = match decision {
         Decision::Allow => "allow",

@@ -1,5 +1,5 @@
-//! `sandbox.toml`: what commands may do in each mode, and single programs
-//! everywhere.
+//! `sandbox.toml`: what commands may do in each mode, and what specific programs may do in every
+//! mode.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,31 @@ use crate::toml_table::{self, Expected, Lines, Value, flag, texts};
 /// What commands may do in a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModeRow {
-    /// They reach other machines.
+    /// Whether commands can reach other hosts.
     pub network: bool,
-    /// The workspace is closed to writing, but for approved tools.
+    /// Whether the workspace is read-only, except for approved tools.
     pub readonly: bool,
-    /// Programs that may write although the mode is read-only.
+    /// Programs that may write even if the mode is read-only.
     pub approved_tools: Vec<String>,
-    /// A person may be asked for more than the row gives.
+    /// Whether the user can be asked for more than the row grants.
     pub allow_overrides: bool,
-    /// They write the package caches in place.
+    /// Whether commands write to the package caches in place.
     pub caches: bool,
-    /// They reach servers of this machine. `None`: as they reach other machines, so
-    /// that who closes the network closes the way over a server of this machine too.
+    /// Whether commands can reach servers on this host. `None` means the same as `network`, so that
+    /// disabling the network also blocks detours through a local server.
     pub host_loopback: Option<bool>,
 }
 
-/// What one program may do.
+/// What a specific program may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandRow {
-    /// Files and folders that it may read and write; absolute.
+    /// Absolute paths of files and directories that the program may read and write.
     pub allowed_paths: Vec<PathBuf>,
-    /// It reaches other machines.
+    /// Whether the program can reach other hosts.
     pub allow_network: bool,
 }
 
-/// The whole table.
+/// The contents of `sandbox.toml`, or the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxTable {
     plan: ModeRow,
@@ -75,7 +75,7 @@ impl Default for SandboxTable {
 }
 
 impl SandboxTable {
-    /// The row of a mode.
+    /// Returns the row of a mode.
     pub fn mode(&self, mode: ApprovalMode) -> &ModeRow {
         match mode {
             ApprovalMode::Plan => &self.plan,
@@ -85,7 +85,7 @@ impl SandboxTable {
         }
     }
 
-    /// The row of a mode, to be changed by what settings say.
+    /// Returns the row of a mode, for changes by settings.
     pub fn mode_mut(&mut self, mode: ApprovalMode) -> &mut ModeRow {
         match mode {
             ApprovalMode::Plan => &mut self.plan,
@@ -95,13 +95,13 @@ impl SandboxTable {
         }
     }
 
-    /// The row of a program, by its base name.
+    /// Returns the row of a program, by its base name.
     pub fn command(&self, name: &str) -> Option<&CommandRow> {
         self.commands.get(name)
     }
 
-    /// Takes over what the text of a user's file says, field by field; tells
-    /// what it does not understand. `~/` stays as it is.
+    /// Merges the text of a user's file field by field and returns messages about what was not
+    /// understood. `~/` is not expanded.
     pub fn merge(&mut self, text: &str) -> Vec<String> {
         let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.to_owned()) };
         let told = |problem: Problem| match problem.line {
@@ -111,7 +111,7 @@ impl SandboxTable {
         self.merge_file(&file, None).into_iter().map(told).collect()
     }
 
-    /// The same with a file that has a name, and a home folder for `~/`.
+    /// Like [`merge`](Self::merge), for a file with a path and with a home directory for `~/`.
     pub fn merge_file(&mut self, file: &RuleFile, home: Option<&Path>) -> Vec<Problem> {
         let mut reader = Reader { file, home, lines: Lines::new(""), problems: Vec::new() };
         match &file.text {
@@ -138,7 +138,7 @@ impl SandboxTable {
         reader.problems
     }
 
-    /// The defaults with what the text of a user's file says.
+    /// Returns the defaults merged with the text of a user's file.
     pub fn parse(text: &str, path: &Path, home: Option<&Path>) -> (Self, Vec<Problem>) {
         let mut table = Self::default();
         let file = RuleFile { tier: Tier::User, path: path.to_owned(), text: Ok(text.to_owned()) };
@@ -148,25 +148,25 @@ impl SandboxTable {
 }
 
 impl ModeRow {
-    /// Whether commands reach servers of this machine.
+    /// Whether commands can reach servers on this host.
     pub fn reaches_this_machine(&self) -> bool {
         self.host_loopback.unwrap_or(self.network)
     }
 
-    /// What it gives beyond the sandbox.
+    /// Returns the permissions beyond the sandbox.
     pub(crate) fn grants(&self) -> Permissions {
         Permissions {
             network: self.network,
             host_loopback: self.reaches_this_machine(),
-            // A row opens caches only where no layer can be mounted over them,
-            // and that is known to who builds the sandbox.
+            // A row makes caches writable only if no layer can be mounted over them, which the
+            // sandbox builder decides.
             ..Permissions::default()
         }
     }
 }
 
 impl CommandRow {
-    /// What it gives beyond the sandbox.
+    /// Returns the permissions beyond the sandbox.
     pub(crate) fn grants(&self, home: Option<&Path>) -> Permissions {
         let write = self.allowed_paths.iter().map(|path| match (path.strip_prefix("~"), home) {
             (Ok(below), Some(home)) => home.join(below),
@@ -294,7 +294,7 @@ impl Reader<'_> {
                     }
                     continue;
                 }
-                // The reference's own mark on its row of the mode.
+                // Gemini CLI marks its own row of the mode with this key.
                 "yolo" => continue,
                 other => {
                     let known = [

@@ -1,5 +1,5 @@
-//! Names of secrets in commands whose words are not plain paths: patterns, and code
-//! that a line hands to an interpreter.
+//! Detects names of secrets in commands whose words are not plain paths: patterns, and code that a
+//! line passes to an interpreter.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use parallax_protocol::protected_names::{SECRETS_OF_HOME, is_sensitive};
 use crate::bash::{Command, RedirectionKind};
 use crate::call::ShellCall;
 
-/// Programs that run code from their words or their input.
+/// Programs that run code from their arguments or input.
 const INTERPRETERS: &[&str] =
     &["awk", "bun", "deno", "gawk", "lua", "node", "perl", "php", "python", "ruby", "Rscript"];
-/// Literal characters that a pattern of a name needs to say something.
+/// Minimum number of literal characters for a pattern to be significant.
 const LITERAL: usize = 2;
 /// Names of secret files that a pattern may match, for [`is_sensitive`].
 const FILES: &[&str] =
     &[".env", ".netrc", "credentials", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", "shadow"];
 
-/// The secrets that the words of the line may name, as they are written.
+/// Returns the secrets that words of the line may name, as written.
 pub(crate) fn named(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
     let commands = &shell.line.commands;
     let targets = shell.line.redirections.iter().map(|redirection| &redirection.target);
@@ -52,7 +52,8 @@ fn is_interpreter(command: &Command) -> bool {
     })
 }
 
-/// The paths in a text that lead to secrets, or name one below the home.
+/// Returns the paths in a text that point to secrets, either directly or relative to the home
+/// directory.
 fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let is_part = |c: char| c.is_alphanumeric() || "_-./~+@".contains(c);
     let tokens = text.split(|c: char| !is_part(c)).map(|token| token.trim_end_matches('.'));
@@ -66,8 +67,8 @@ fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     tokens.filter(is_secret).map(PathBuf::from).collect()
 }
 
-/// Whether a pattern of the shell matches a secret of the home, or a file that holds one
-/// anywhere.
+/// Whether a shell pattern matches a secret in the home directory, or a secret file in any
+/// directory.
 fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
     let of_home = pattern.strip_prefix("~/").or_else(|| {
         let below = Path::new(pattern).strip_prefix(home?).ok()?;
@@ -83,7 +84,7 @@ fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
     }
     let below: Vec<&str> = match of_home {
         Some(below) => below.split('/').collect(),
-        // The line may be in the home: only a name that says something counts.
+        // The line may run in the home directory; only a name that is specific enough counts.
         None if pattern.starts_with('.') && !pattern.starts_with("./") => parts,
         None => return false,
     };
@@ -96,7 +97,7 @@ fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
     })
 }
 
-/// Whether the shell would match the name. A leading dot needs a dot.
+/// Whether the shell pattern matches the name. A leading dot matches only an explicit dot.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && pattern.starts_with(['*', '?']) {
         return false;

@@ -1,4 +1,4 @@
-//! Rules made from settings and flags.
+//! Converts settings and flags to rules.
 
 use std::path::PathBuf;
 
@@ -16,73 +16,73 @@ use crate::rule_file::RuleFile;
 use crate::sandbox_table::SandboxTable;
 use crate::tool_pattern::ToolPattern;
 
-/// What the user said about tools. Entries are names (old and class-style ones
-/// too), `*`, `prefix*`, or `run_shell_command(command prefix)`.
+/// Settings and flags about tools. Entries are names (including old and class-style names), `*`,
+/// `prefix*`, or `run_shell_command(command prefix)`.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyOptions {
-    /// `tools.core`: the only tools there are, and they do not ask. `None`: all.
+    /// `tools.core`: the only available tools, which need no approval. `None` makes all tools
+    /// available.
     pub core: Option<Vec<String>>,
-    /// `tools.core` only says which tools there are: they need approval like any others.
+    /// Whether `tools.core` only selects the available tools, which then need approval as usual.
     pub core_tools_need_approval: bool,
-    /// `tools.allowed` and `--allowed-tools`: these do not ask.
+    /// `tools.allowed` and `--allowed-tools`: tools that need no approval.
     pub allowed: Vec<String>,
-    /// `tools.exclude` and `--exclude-tools`: these are not there.
+    /// `tools.exclude` and `--exclude-tools`: tools that are not available.
     pub exclude: Vec<String>,
-    /// The same of extensions (`excludeTools`), by their names.
+    /// Tools that extensions exclude (`excludeTools`), by extension name.
     pub excluded_by: Vec<(String, Vec<String>)>,
-    /// `tools.confirmationRequired`: these always ask.
+    /// `tools.confirmationRequired`: tools that always need approval.
     pub confirmation_required: Vec<String>,
-    /// MCP servers with `trust`: their tools do not ask.
+    /// MCP servers with `trust`, whose tools need no approval.
     pub trusted_servers: Vec<String>,
-    /// Agents, and MCP servers of their own with `trust`: their tools do not ask
-    /// there.
+    /// Pairs of an agent and one of its own MCP servers with `trust`. Their tools need no approval
+    /// when that agent calls them.
     pub agent_servers: Vec<(String, String)>,
-    /// MCP servers that are allowed by name (`mcp.allowed`): their tools do not
-    /// ask.
+    /// MCP servers allowed by name (`mcp.allowed`), whose tools need no approval.
     pub allowed_servers: Vec<String>,
-    /// `mcp.autoAllowInHeadless`: where nobody can be asked, tools of MCP servers
-    /// do not ask.
+    /// `mcp.autoAllowInHeadless`: whether tools of MCP servers are allowed if no user is available
+    /// for approval.
     pub allow_servers_headless: bool,
-    /// Skills of the program: they are activated without a question.
+    /// Built-in skills, which are activated without approval.
     pub built_in_skills: Vec<String>,
     /// `security.buildFileGuard`.
     pub build_file_guard: BuildFileGuard,
-    /// The folder for plan files, resolved.
+    /// The plan directory, resolved.
     pub plans_directory: Option<PathBuf>,
-    /// Folders for temporary files, resolved; empty means `/tmp` and `/var/tmp`.
+    /// Directories for temporary files, resolved; empty means `/tmp` and `/var/tmp`.
     pub temporary_directories: Vec<PathBuf>,
-    /// The home folder of the user, for `~/` in rules.
+    /// The home directory of the user, for `~/` in rules.
     pub home: Option<PathBuf>,
     /// Rule files of all tiers, in the order in which they are named.
     pub files: Vec<RuleFile>,
-    /// Rules of the project's files may also allow.
+    /// Whether rules of the project may also allow calls.
     pub workspace_may_allow: bool,
-    /// `security.disableAlwaysAllow`: no answer "always" is offered or kept to.
+    /// `security.disableAlwaysAllow`: whether "always" answers are neither offered nor applied.
     pub disable_always_allow: bool,
-    /// `tools.shell.commandSubstitution` = `allow`: what stands in `$(…)` is not
-    /// judged.
+    /// `tools.shell.commandSubstitution` = `allow`: whether commands in `$(…)` are exempt from
+    /// evaluation.
     pub free_substitutions: bool,
     /// What commands may do beyond the sandbox, by mode and by program.
     pub sandbox: SandboxTable,
 }
 
-/// The setting that names what needs no approval.
+/// The setting that lists tools that need no approval.
 pub(crate) const ALLOWED: &str = "tools.allowed";
 
-/// Above the rules by which skills ask, below those of files and settings.
+/// Above the rules that make skills ask, below the rules of files and settings.
 const BUILT_IN_SKILL: u32 = 1060;
 
 const NOT_PLAN: [ApprovalMode; 3] =
     [ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
 
-/// The entries of one setting, told apart.
+/// The entries of one setting, split into tools and commands.
 #[derive(Default)]
 struct Entries {
     tools: Vec<String>,
     commands: Vec<String>,
 }
 
-/// The rules, and what could not become one (for people).
+/// Returns the rules, and messages for display about entries that could not be converted.
 pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     let mut notices = Vec::new();
     let mut rules = Vec::new();
@@ -138,7 +138,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     }
 
     for skill in &options.built_in_skills {
-        // The whole of the arguments: no other key can bring the name in.
+        // Matches the whole arguments, so that no other key can contain the name.
         let mut arguments = Object::new();
         arguments.insert("name".to_owned(), skill.as_str().into());
         let pattern = format!("^{}$", regex::escape(&arguments_text(&arguments, None)));
@@ -190,8 +190,8 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     (rules, notices)
 }
 
-/// Tells whole tools from shell commands. A narrowed entry of another tool
-/// counts for the whole tool where that is the stricter reading, else not.
+/// Separates whole tools from shell commands. An entry that narrows another tool counts as the
+/// whole tool if that is stricter, and is ignored otherwise.
 fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) -> Entries {
     let mut read = Entries::default();
     for entry in entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty()) {
@@ -203,7 +203,7 @@ fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) 
         let name = name.trim();
         if canonical(name) == SHELL {
             match argument.trim() {
-                // Nothing between the parentheses is no leave for everything.
+                // Empty parentheses must not allow every command.
                 "" if !strict => notices.push(format!(
                     "`{entry}` in `{key}` is ignored: it names no command; `{SHELL}` alone means all"
                 )),

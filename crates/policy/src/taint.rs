@@ -1,12 +1,12 @@
-//! Commands that were perhaps put into the model's mouth, and builds whose
-//! plans changed.
+//! Detects commands that untrusted text may have suggested to the model, and builds whose build
+//! files changed.
 
 use parallax_protocol::policy::Taint;
 
 use crate::bash::Command;
 use crate::call::ShellCall;
 
-/// Words that every second text holds.
+/// Words that are too common to indicate anything.
 const ORDINARY: &[&str] = &[
     "--all",
     "--help",
@@ -47,7 +47,7 @@ const ORDINARY: &[&str] = &[
     "--",
 ];
 
-/// Programs that do what build files say.
+/// Programs that run what build files define.
 const BUILDERS: &[&str] = &[
     "ant",
     "bazel",
@@ -106,7 +106,7 @@ const BUILDERS: &[&str] = &[
     "yarn",
 ];
 
-/// A flag, path or address of the line that stands in untrusted text.
+/// Returns a flag, path, or address of the line that also occurs in untrusted text.
 pub(crate) fn tainted_word(shell: &ShellCall<'_>, taint: &Taint) -> Option<String> {
     if taint.words.is_empty() {
         return None;
@@ -129,7 +129,7 @@ pub(crate) fn tainted_word(shell: &ShellCall<'_>, taint: &Taint) -> Option<Strin
     })
 }
 
-/// Whether the word is a flag, a path or an address, and no everyday one.
+/// Whether the word is a flag, path, or address that is not a common word.
 fn is_telling(word: &str) -> bool {
     let shaped = word.starts_with('-')
         || word.contains('/')
@@ -138,7 +138,7 @@ fn is_telling(word: &str) -> bool {
     shaped && word.len() > 1 && !ORDINARY.contains(&word)
 }
 
-/// Whether the command does what build files say.
+/// Whether the command runs what build files define.
 pub(crate) fn builds(command: &Command) -> bool {
     command.name().is_none_or(|name| BUILDERS.contains(&name))
 }

@@ -1,14 +1,14 @@
-//! A TOML table with its places in the text, read key by key.
+//! A TOML table with source positions, read key by key.
 
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value with its place.
+/// A value with its source position.
 pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
-/// The text of a file, for line numbers.
+/// The text of a file, for computing line numbers.
 pub(crate) struct Lines<'t>(&'t str);
 
 impl<'t> Lines<'t> {
@@ -16,7 +16,7 @@ impl<'t> Lines<'t> {
         Self(text)
     }
 
-    /// The line of a place, from 1.
+    /// Returns the line of a span, from 1.
     pub(crate) fn at(&self, span: &Range<usize>) -> usize {
         let before = self.0.get(..span.start).unwrap_or(self.0);
         before.bytes().filter(|byte| *byte == b'\n').count() + 1
@@ -26,9 +26,9 @@ impl<'t> Lines<'t> {
 /// Parses a file.
 ///
 /// # Errors
-/// The line and what is wrong there.
+/// Returns the line and the reason if the text is not valid TOML.
 pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> {
-    // Deep nesting costs stack.
+    // The limit bounds the nesting depth and thereby the stack usage.
     const LARGEST: usize = 1 << 20;
     if text.len() > LARGEST {
         return Err((None, format!("it is larger than {LARGEST} bytes")));
@@ -39,7 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> 
     })
 }
 
-/// A wrong type: what was expected.
+/// A type mismatch; holds the expected type.
 #[derive(Debug)]
 pub(crate) struct Expected(pub(crate) &'static str);
 
@@ -51,7 +51,7 @@ pub(crate) fn flag(value: &Value<'_>) -> Result<bool, Expected> {
     value.get_ref().as_bool().ok_or(Expected("`true` or `false`"))
 }
 
-/// A string, or an array of strings.
+/// Reads a string or an array of strings.
 pub(crate) fn texts(value: &Value<'_>) -> Result<Vec<String>, Expected> {
     const EXPECTED: Expected = Expected("a string or an array of strings");
     match value.get_ref() {
@@ -68,7 +68,7 @@ pub(crate) fn integer(value: &Value<'_>) -> Option<i64> {
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// The value as JSON has it.
+/// Converts the value to JSON.
 pub(crate) fn json(value: &DeValue<'_>) -> serde_json::Value {
     match value {
         DeValue::String(text) => text.as_ref().into(),

@@ -1,26 +1,26 @@
-//! Which tools a rule is about, by their names.
+//! Patterns for tool names in rules.
 
 use crate::names::canonical;
 
-/// Which tools a rule is about.
+/// A pattern for the tools that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolPattern {
     /// Every tool (`*`).
     Any,
-    /// Tools whose name begins and ends so (`mcp_server_*`, `mcp_*_search`).
+    /// Tools whose name has this prefix and suffix (`mcp_server_*`, `mcp_*_search`).
     Wildcard {
-        /// What stands before the `*`.
+        /// The text before the `*`.
         prefix: String,
-        /// What stands behind it.
+        /// The text after the `*`.
         suffix: String,
     },
-    /// One tool.
+    /// A single tool.
     Exact(String),
 }
 
 impl ToolPattern {
-    /// Reads a pattern as settings and rules write it; old and class-style
-    /// names become the registered ones.
+    /// Parses a pattern of settings or rules. Old and class-style names are converted to registered
+    /// names.
     pub fn parse(text: &str) -> Self {
         match text.split_once('*') {
             Some(("", "")) => Self::Any,
@@ -31,8 +31,8 @@ impl ToolPattern {
         }
     }
 
-    /// A tool of an MCP server, by the names that both have for themselves;
-    /// `*` is all of them.
+    /// Returns a pattern for a tool of an MCP server, by their own names; `*` as the tool means all
+    /// tools of the server.
     pub fn of_server(server: &str, tool: &str) -> Self {
         let server = if server == "*" { "*".to_owned() } else { registered(server) };
         let prefix = format!("mcp_{server}_");
@@ -48,13 +48,13 @@ impl ToolPattern {
         }
     }
 
-    /// Whether it covers a tool by its registered name, or all that another pattern
-    /// covers.
+    /// Whether the pattern covers a tool with this registered name, or everything that another
+    /// pattern covers.
     pub fn covers(&self, name: &str) -> bool {
         self.matches(&[name])
     }
 
-    /// Whether it covers one of the names.
+    /// Whether the pattern covers one of the names.
     pub(crate) fn matches(&self, names: &[&str]) -> bool {
         match self {
             Self::Any => true,
@@ -66,13 +66,13 @@ impl ToolPattern {
         }
     }
 
-    /// Whether it may let tools of this MCP server run: one that names a server in
-    /// full (`mcp_git_*`) does not mean `git_of_others`, whose tools it covers by the
-    /// letters of their names.
+    /// Whether the pattern may allow tools of this MCP server. A pattern with a full server name
+    /// (`mcp_git_*`) does not mean the server `git_of_others`, even though it matches the names of
+    /// its tools.
     pub(crate) fn means_server(&self, server: &str) -> bool {
         let Self::Wildcard { prefix, suffix } = self else { return true };
         let Some(written) = prefix.strip_prefix("mcp_").filter(|rest| rest.contains('_')) else {
-            // The server's name itself is left open.
+            // The pattern does not fix the name of the server.
             return true;
         };
         let own = registered(server);
@@ -84,7 +84,7 @@ impl ToolPattern {
         }
     }
 
-    /// As rules write it.
+    /// Returns the pattern in rule syntax.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Any => "*".to_owned(),
@@ -94,7 +94,7 @@ impl ToolPattern {
     }
 }
 
-/// A server's or tool's own name as it stands in the name of a registered tool.
+/// Returns the name of a server or tool as it appears in registered tool names.
 pub(crate) fn registered(name: &str) -> String {
     let fits = |character: char| character.is_ascii_alphanumeric() || "_-.:".contains(character);
     name.chars().map(|character| if fits(character) { character } else { '_' }).collect()

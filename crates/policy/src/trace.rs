@@ -1,4 +1,4 @@
-//! What was looked at on the way to a verdict.
+//! Records the rules and checks that led to a decision.
 
 use std::path::PathBuf;
 
@@ -8,44 +8,43 @@ use serde::Serialize;
 use crate::conditions::Mismatch;
 use crate::rule::{Rule, Source};
 
-/// A verdict with the way to it.
+/// A decision with its explanation.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// What is decided.
+    /// The decision.
     pub verdict: Verdict,
-    /// The rules that were tried on the call as a whole, up to the one that
-    /// matched.
+    /// The rules evaluated for the call as a whole, up to the one that matched.
     pub rules: Vec<Considered>,
-    /// The commands of a shell line, each judged for itself.
+    /// The commands of a shell line, each evaluated separately.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<ExplainedCommand>,
-    /// Why the line could not be taken apart.
+    /// Why the line could not be analyzed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Checks beside the rules that had something to say.
+    /// Additional checks that matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Fired>,
 }
 
-/// A rule that was tried.
+/// A rule that was evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Considered {
-    /// What it is called, with whose it is, where it stands and its rank.
+    /// The label: name, origin, location, and priority.
     pub rule: String,
-    /// What it would decide.
+    /// The decision of the rule.
     pub decision: Decision,
-    /// Its final priority.
+    /// The final priority.
     pub priority: String,
-    /// Its file.
+    /// The file of the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "parallax_protocol::path_text::option::serialize")]
     pub file: Option<PathBuf>,
-    /// Its line in the file.
+    /// The line in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// Why it did not match; nothing when it did.
+    /// Why the rule did not match; `None` if it matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<&'static str>,
 }
@@ -54,26 +53,26 @@ pub struct Considered {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCommand {
-    /// As written.
+    /// The command as written.
     pub command: String,
-    /// What is decided about it.
+    /// The decision.
     pub decision: Decision,
-    /// By which rule or check.
+    /// The rule or check that decided.
     pub rule: String,
-    /// The rules that were tried, up to the one that matched.
+    /// The rules evaluated, up to the one that matched.
     pub rules: Vec<Considered>,
 }
 
-/// A check that had something to say.
+/// A check that matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fired {
-    /// What it is called.
+    /// The name of the check.
     pub check: String,
-    /// What it says.
+    /// The reason.
     pub why: String,
 }
 
-/// Collects, when somebody wants to know.
+/// Collects an explanation if one is requested.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     on: bool,
@@ -95,12 +94,12 @@ impl Trace {
         self.considered.push(considered(rule, mismatch.map(Mismatch::as_str)));
     }
 
-    /// The rules so far were tried on the whole call.
+    /// Assigns the rules recorded so far to the whole call.
     pub(crate) fn whole(&mut self) {
         self.rules = std::mem::take(&mut self.considered);
     }
 
-    /// The rules so far were tried on a command.
+    /// Assigns the rules recorded so far to a command.
     pub(crate) fn command(&mut self, command: &str, decision: Decision, rule: &str) {
         if !self.on {
             return;

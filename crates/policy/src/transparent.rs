@@ -1,10 +1,10 @@
-//! Wrappers that change nothing of what they start, so that a rule for the
-//! started command is enough.
+//! Wrappers that do not affect the command they start, so that a rule for that command is
+//! sufficient.
 
 use crate::bash::{Command, Line, Word};
 use crate::command_prefix::is_settled;
 
-/// Whether the command only starts a later one of the line.
+/// Whether the command only starts a later command of the line.
 pub(crate) fn is_transparent(line: &Line, index: usize) -> bool {
     let Some(command) = line.commands.get(index) else { return false };
     let Some(program) = command.words.first().and_then(|word| word.text.as_deref()) else {

@@ -1,4 +1,4 @@
-//! From a text to everything that it may start.
+//! Finds everything that a shell line may start.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,19 +13,18 @@ use super::line::{Assignment, Command, Line, Place, RedirectionKind, Word};
 use super::reader;
 use super::wrappers::{self, Inside, shells};
 
-/// A longer text is not taken apart.
+/// Maximum length of an analyzed text in bytes.
 const LONGEST: usize = 64 * 1024;
-/// Scripts in scripts, and wrappers around wrappers.
+/// Maximum nesting depth of scripts and wrappers.
 const DEEPEST: usize = 8;
-/// Scripts and wrapped commands of one line.
+/// Maximum number of scripts and wrapped commands in one line.
 const MOST: usize = 64;
 
-/// Takes a text that a shell would get apart. What it finds is judged by the
-/// strictest reading: whenever the meaning hangs on the run, on rare syntax, or
-/// on a change of how the shell reads, [`Line::trouble`] says so.
+/// Analyzes a text as a shell would read it. The strictest interpretation applies:
+/// [`Line::trouble`] is set if the meaning depends on run-time values, on rarely used syntax, or on
+/// a change of how the shell parses its input.
 ///
-/// Two readings must agree: one that follows bash character by character, and
-/// the published grammar.
+/// Two parsers must agree: one that follows bash character by character, and the published grammar.
 pub fn analyse(text: &str) -> Line {
     let mut analysis = Analysis::default();
     analysis.text(text, &Context::default());
@@ -39,9 +38,9 @@ pub fn analyse(text: &str) -> Line {
     analysis.line
 }
 
-/// Takes a text apart after the expansions whose results it tells itself: variables
-/// that it sets, braces, aliases, text that `echo` or `printf` hands to a shell. For
-/// checks that look for harm: what is missed here is missed by chance.
+/// Analyzes a text after the expansions that the text itself determines: variables that it sets,
+/// braces, aliases, and text that `echo` or `printf` passes to a shell. Intended for checks that
+/// look for harm; it does not find everything.
 pub fn analyse_expanded(
     text: &str,
     home: Option<&Path>,
@@ -61,7 +60,7 @@ struct Analysis {
     line: Line,
     budget: usize,
     values: Values,
-    /// There when the text is to be expanded.
+    /// The expander, if the text is to be expanded.
     expander: Option<LineExpander>,
     git_aliases: GitAliases,
 }
@@ -85,9 +84,9 @@ struct Context {
     handed_on: bool,
     background: bool,
     depth: usize,
-    /// The shell may be another one than bash.
+    /// Whether the shell may be one other than bash.
     plain_sh: bool,
-    /// The aliases whose text is read: none means itself.
+    /// The aliases currently being expanded, to prevent recursion.
     aliases: Vec<String>,
 }
 
@@ -98,7 +97,7 @@ impl Analysis {
         }
     }
 
-    /// Notes that part of what the line runs cannot be seen in it.
+    /// Records that a part of what the line runs is not visible in it.
     fn hides(&mut self, why: &'static str) {
         if self.expander.is_some() {
             self.line.hidden.get_or_insert(why);
@@ -149,8 +148,8 @@ impl Analysis {
         }
     }
 
-    /// `for PATH in …`, `read PATH`: a variable that steers programs and that no
-    /// assignment shows.
+    /// Detects a variable that controls programs and is set without an assignment: `for PATH in …`,
+    /// `read PATH`.
     fn roundabout(&self, found: &mut Found) {
         let steers = found.values.assigned.iter().chain(&found.values.evaluated).find(|name| {
             let mut shown = self.line.commands.iter().flat_map(|command| &command.assignments);
@@ -188,7 +187,7 @@ impl Analysis {
         }
     }
 
-    /// Reads what the command means when its name is an alias, of the shell or of git.
+    /// Analyzes the text of the shell or git alias that the command calls.
     fn alias(&mut self, command: &Command, context: &Context) {
         let Some(expander) = &self.expander else { return };
         self.git_aliases.learn(command);
@@ -211,7 +210,7 @@ impl Analysis {
         run(self);
     }
 
-    /// What the newest command starts.
+    /// Analyzes what the newest command starts.
     fn inside(&mut self, simple: &Simple, context: &Context, found: &mut Found) {
         let command = &simple.command;
         if let Some(why) = unclear_program(command) {
@@ -266,10 +265,10 @@ impl Analysis {
     }
 }
 
-/// Why a line hides what it runs when it decodes that from text of its own.
+/// Why a line is considered to hide what it runs if it decodes that from its own text.
 const DERIVED: &str = "it runs a program or script that it makes from text";
 
-/// Whether a shell gets a script that the line makes from text of its own.
+/// Whether a shell receives a script that the line derives from its own text.
 fn reads_derived_script(simple: &Simple) -> bool {
     let targets = simple.redirections.iter().map(|redirection| &redirection.target);
     let unknown = |word: &&Word| word.text.is_none();
@@ -282,7 +281,7 @@ fn reads_derived_script(simple: &Simple) -> bool {
         .any(|word| expand::is_derived(&word.source))
 }
 
-/// A command that another one starts.
+/// Returns a command that another command starts.
 fn wrapped(outer: &Simple, words: Vec<Word>, assignments: Vec<Assignment>) -> Simple {
     let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
     Simple {
@@ -300,7 +299,7 @@ fn wrapped(outer: &Simple, words: Vec<Word>, assignments: Vec<Assignment>) -> Si
     }
 }
 
-/// The text that a here-document gives the command, if nothing else does.
+/// Returns the text of a here-document for the command, if it has no other input.
 fn input(simple: &Simple) -> Option<String> {
     let mut inputs = simple.redirections.iter().filter(|redirection| {
         !matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
@@ -323,7 +322,7 @@ fn deeper(command: &Command, context: &Context) -> Context {
     inner
 }
 
-/// A word of a wrapped command, as if it had been read there.
+/// Returns a word of a wrapped command as if it had been read directly.
 pub(super) fn token(word: &Word) -> Token {
     let assignment = None;
     Token {
@@ -336,7 +335,7 @@ pub(super) fn token(word: &Word) -> Token {
     }
 }
 
-/// Why it cannot be told which program the command is.
+/// Returns why the program of the command cannot be determined.
 fn unclear_program(command: &Command) -> Option<String> {
     let program = command.words.first()?;
     match &program.text {
@@ -348,7 +347,7 @@ fn unclear_program(command: &Command) -> Option<String> {
     }
 }
 
-/// Characters that people, terminals and shells do not agree about.
+/// Describes characters that users, terminals, and shells interpret differently.
 fn odd_characters(text: &str) -> Option<String> {
     let odd = text.chars().find(|character| {
         (character.is_control() && !matches!(character, '\n' | '\t'))

@@ -1,15 +1,15 @@
-//! Strings in `$'…'`, whose escapes bash decodes.
+//! Decodes `$'…'` strings, whose escapes bash interprets.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A string that was decoded.
+/// A decoded string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// What it says; nothing when part of it is a byte and no character, or NUL,
-    /// which ends the word for bash.
+    /// The text; `None` if it contains a byte that is not a character, or NUL, which ends the word
+    /// in bash.
     pub text: Option<String>,
-    /// The bytes up to behind the closing quote.
+    /// The length in bytes, including the closing quote.
     pub length: usize,
 }
 
@@ -18,17 +18,19 @@ pub struct Decoded {
 pub enum Undecodable {
     /// The closing quote is missing.
     NotClosed,
-    /// It holds an escape that versions of bash read differently.
+    /// The string contains an escape that bash versions interpret differently.
     Rare,
 }
 
-/// Beyond it a number in octal or hexadecimal digits is a byte and no character.
+/// The largest value of an octal or hexadecimal escape that is a character; larger values are
+/// single bytes.
 const LAST_BYTE: u32 = 0x7f;
 
-/// Decodes what stands behind `$'`.
+/// Decodes the text after `$'`.
 ///
 /// # Errors
-/// A string that does not end, or that nobody should write.
+/// Returns an error if the string is not closed or contains an escape that bash versions interpret
+/// differently.
 pub fn decode(rest: &str) -> Result<Decoded, Undecodable> {
     let mut characters = rest.chars().peekable();
     let mut text = Some(String::new());
@@ -46,7 +48,7 @@ pub fn decode(rest: &str) -> Result<Decoded, Undecodable> {
     Ok(Decoded { text, length: rest.len() - behind })
 }
 
-/// What the escape behind a backslash stands for; nothing when it is no character.
+/// Returns the text of the escape after a backslash, or `None` if it is not a character.
 fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Undecodable> {
     let letter = characters.next().ok_or(Undecodable::NotClosed)?;
     let character = match letter {
@@ -74,7 +76,7 @@ fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Undeco
     Ok(Some(character.to_string()))
 }
 
-/// A character by its number, of which `most` more digits may follow.
+/// Reads a character code with up to `most` more digits.
 fn code(
     characters: &mut Peekable<Chars<'_>>,
     first: u32,

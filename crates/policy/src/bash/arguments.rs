@@ -1,15 +1,15 @@
-//! Words of a command as options and operands, read so that nothing hides:
-//! a word that only the run tells may be any of them.
+//! Classifies the words of a command as options and operands. A word known only at run time may be
+//! either, so checks treat it as a match.
 
 use super::line::{Command, Word};
 
-/// The literal texts of the arguments; words known to the run alone are left out.
+/// Returns the literal texts of the arguments, skipping words known only at run time.
 pub(super) fn texts(command: &Command) -> impl Iterator<Item = &str> {
     command.arguments().iter().filter_map(|word| word.text.as_deref())
 }
 
-/// Whether an argument is `-x` with one of the letters, alone or in a cluster,
-/// or may become one.
+/// Whether an argument is or may become `-x` with one of the letters, alone or combined with
+/// others.
 pub(super) fn has_letter(command: &Command, letters: &[char]) -> bool {
     before_dashes(command.arguments()).any(|word| match &word.text {
         Some(text) if word.glob && text.starts_with('{') => {
@@ -22,8 +22,8 @@ pub(super) fn has_letter(command: &Command, letters: &[char]) -> bool {
     })
 }
 
-/// Whether an argument is the long option, or a beginning of it at least as
-/// long as `shortest`, with or without a value.
+/// Whether an argument is the long option, or an abbreviation of it that is at least as long as
+/// `shortest`, with or without a value.
 pub(super) fn has_long(command: &Command, option: &str, shortest: &str) -> bool {
     before_dashes(command.arguments()).filter_map(|word| word.text.as_deref()).any(|text| {
         let name = text.split('=').next().unwrap_or(text);
@@ -31,7 +31,7 @@ pub(super) fn has_long(command: &Command, option: &str, shortest: &str) -> bool 
     })
 }
 
-/// The value of an option: joined to the letter, behind `=`, or the next word.
+/// Returns the values of an option: attached to the letter, after `=`, or in the next word.
 pub(super) fn values(command: &Command, letter: char, long: &str) -> Vec<Word> {
     let mut found = Vec::new();
     let mut words = command.arguments().iter();
@@ -65,7 +65,7 @@ pub(super) fn values(command: &Command, letter: char, long: &str) -> Vec<Word> {
     found
 }
 
-/// A word that is a part of another one.
+/// Returns a word that is a part of another word.
 pub(super) fn part(word: &Word, text: &str) -> Word {
     Word {
         text: Some(text.to_owned()),
@@ -75,8 +75,8 @@ pub(super) fn part(word: &Word, text: &str) -> Word {
     }
 }
 
-/// The words that are no options; `values` are letters whose value is the next
-/// word, `long` the long options of that kind.
+/// Returns the words that are not options. `values` are the letters whose value is the next word,
+/// and `long` are the long options of that kind.
 pub(super) fn operands(command: &Command, letters: &str, long: &[&str]) -> Vec<Word> {
     let mut found = Vec::new();
     let mut words = command.arguments().iter();

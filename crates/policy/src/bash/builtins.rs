@@ -1,11 +1,10 @@
-//! Builtins of bash that read code, evaluate names, or change how later
-//! commands are read.
+//! Bash builtins that read code, evaluate names, or change how later commands are read.
 
 use super::found::{Found, Simple, Token};
 use super::line::Word;
 use super::reader::is_name;
 
-/// Names whose meaning the analysis takes for granted.
+/// Names whose meaning the analysis relies on.
 const MEANINGS: &[&str] = &[
     ".",
     ":",
@@ -68,7 +67,7 @@ const MEANINGS: &[&str] = &[
     "unalias",
     "unset",
     "wait",
-    // Programs that are known to be safe, or looked through.
+    // Programs that are known to be safe or whose arguments are analyzed.
     "cat",
     "cut",
     "expr",
@@ -150,20 +149,20 @@ const MEANINGS: &[&str] = &[
     "hostname",
 ];
 
-/// Whether a function of this name would change what the analysis says.
+/// Whether a function with this name would invalidate the analysis.
 pub(super) fn has_meaning(name: &str) -> bool {
     name.contains('/') || name == "command_not_found_handle" || MEANINGS.contains(&name)
 }
 
-/// Whether the words behind this builtin may be assignments.
+/// Whether the words after this builtin may be assignments.
 pub(super) fn declares(name: &str) -> bool {
     matches!(name, "declare" | "typeset" | "local" | "export" | "readonly")
 }
 
-/// Texts that a builtin hands to the shell.
+/// Texts that a builtin passes to the shell.
 pub(super) type Scripts = Vec<String>;
 
-/// Looks at a command that may be a builtin, from its `first` word on.
+/// Checks a command that may be a builtin, starting at its word `first`.
 pub(super) fn look(simple: &Simple, first: usize, found: &mut Found) -> Scripts {
     let Some((name, arguments)) = simple.tokens.get(first..).and_then(<[Token]>::split_first)
     else {
@@ -333,7 +332,7 @@ fn set(arguments: &[Token], found: &mut Found) {
     }
 }
 
-/// Notes the variables of a text that is evaluated as arithmetic.
+/// Records the variables of a text that is evaluated as arithmetic.
 fn arithmetic(token: &Token, found: &mut Found) {
     let Some(text) = token.word.text.as_deref() else {
         found.trouble("arithmetic evaluates a text that only the run tells");
@@ -357,7 +356,7 @@ fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
             if integer {
                 found.values.evaluated.insert(assignment.name.clone());
             }
-            // A text such as `([$(x)]=1)` becomes an array, and is expanded.
+            // A text such as `([$(x)]=1)` becomes an array and is expanded.
             let value = &assignment.value;
             let expands = match value.text.as_deref() {
                 Some(text) => text.starts_with('('),
@@ -389,7 +388,7 @@ fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
     }
 }
 
-/// Looks at builtins whose operands are names of variables.
+/// Checks builtins whose operands are variable names.
 fn names(arguments: &[Token], flags: &str, values: &str, found: &mut Found) {
     let mut arguments = arguments.iter();
     let mut options = true;
@@ -449,7 +448,7 @@ fn printf(arguments: &[Token], found: &mut Found) {
             found.trouble("`printf -v` evaluates a name");
         }
         Some(_) => {}
-        // `$x` may be `-v a[…]`; so may `"$x" "$y"`.
+        // `$x` may be `-v a[…]`, and so may `"$x" "$y"`.
         None if first.splits || arguments.len() > 1 => {
             found.trouble("`printf` has options that only the run tells");
         }

@@ -1,4 +1,4 @@
-//! Commands that a person should see even where commands are allowed.
+//! Commands that require approval even where commands are allowed.
 
 mod destruction;
 mod readers;
@@ -10,16 +10,16 @@ use super::safe::rg_runs_programs;
 
 pub use destruction::{Destruction, Loss, checked_out, destructive, may_destroy};
 
-/// Why the command needs a person although commands are allowed, in words: it
-/// deletes by force, runs programs through its options, plants a link, or sets
-/// a variable that decides what programs do.
+/// Returns why the command requires approval although commands are allowed: it forces a deletion,
+/// runs programs through its options, creates a link, or sets a variable that controls what
+/// programs do.
 pub fn dangerous(command: &Command) -> Option<&'static str> {
     if let Some(why) = command.assignments.iter().find_map(steering) {
         return Some(why);
     }
     let name = command.name()?;
     let arguments = command.arguments();
-    // A file may be named like an option.
+    // A file name may look like an option.
     let names_as_options = || arguments.iter().any(may_become_option);
     match name {
         "rm" if names_as_options() => Some("names of files may become options"),
@@ -110,7 +110,7 @@ fn git(command: &Command) -> Option<&'static str> {
     }
     let runs = call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
         let name = text.split('=').next().unwrap_or(text);
-        // Any beginning of a long option counts.
+        // Git accepts any unambiguous abbreviation of a long option.
         [
             "--config-env",
             "--exec-path",
@@ -136,7 +136,8 @@ fn git(command: &Command) -> Option<&'static str> {
                 && !matches!(name, "--up" | "--ex")
         }) || matches!(name, "--ex" | "--ou" | "--out")
     });
-    // The letters of `-qx`, as far as none before takes the rest as its value.
+    // Matches the letters of a cluster such as `-qx`, up to the first letter that takes the rest as
+    // its value.
     let short = |letters: &[char], with_value: &str| {
         call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
             let flags = text.strip_prefix('-').filter(|flags| !flags.starts_with('-'));
@@ -204,12 +205,12 @@ fn config_only_reads(words: &[Word]) -> bool {
         })
 }
 
-/// Why a variable decides what programs do, if it does.
+/// Returns why the assigned variable controls what programs do, if it does.
 pub fn steering(assignment: &Assignment) -> Option<&'static str> {
     steers(&assignment.name)
 }
 
-/// Why the variable of this name decides what programs do, if it does.
+/// Returns why the variable with this name controls what programs do, if it does.
 pub(super) fn steers(name: &str) -> Option<&'static str> {
     const CODE: &[&str] = &[
         "BASH_ENV",
@@ -368,20 +369,20 @@ fn harmless(name: &str) -> bool {
     )
 }
 
-/// Whether the first word is letters in the old style of `tar xfI`.
+/// Whether the first word is a cluster of letters without a dash, as in `tar xfI`.
 fn has_old_letter(command: &Command, letters: &[char]) -> bool {
     let first = command.arguments().first().and_then(|word| word.text.as_deref());
     first.is_some_and(|text| !text.starts_with('-') && text.contains(letters))
 }
 
-/// `find` words that run programs, delete, or write files.
+/// Whether the argument makes `find` run programs, delete files, or write files.
 fn find_acts(word: &str) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
         .iter()
         .any(|action| word.starts_with(action))
 }
 
-/// An unquoted pattern at the start of a word matches a file named `-x`.
+/// Whether the word begins with an unquoted pattern, which could match a file named `-x`.
 fn may_become_option(word: &Word) -> bool {
     word.glob
         && word
@@ -390,7 +391,7 @@ fn may_become_option(word: &Word) -> bool {
             .is_some_and(|text| text.starts_with(['*', '?', '[']) || text.starts_with("{-"))
 }
 
-/// Whether an awk program may run programs or write files. In doubt yes.
+/// Whether an awk program may run programs or write files. Returns `true` in doubt.
 fn awk_runs(command: &Command) -> bool {
     let comparison = |text: &str| text.contains('>') && !text.contains(['"', '(']);
     has_letter(command, &['f', 'i', 'l', 'E', 'e'])
@@ -405,9 +406,8 @@ fn awk_runs(command: &Command) -> bool {
         })
 }
 
-/// Whether a sed script has commands that run programs or write files. In
-/// doubt yes, for every script that is more than printing, deleting and
-/// substituting.
+/// Whether a sed script may run programs or write files. Returns `true` for every script that does
+/// more than print, delete, and substitute.
 fn sed_runs(command: &Command) -> bool {
     let mut scripts = super::arguments::values(command, 'e', "expression");
     if !super::arguments::values(command, 'f', "file").is_empty() {
@@ -438,7 +438,7 @@ fn sed_is_plain(script: &str) -> bool {
         else {
             return false;
         };
-        // The flags stand behind the last separator.
+        // The flags follow the last separator.
         let Some((_, flags)) = rest.rsplit_once(separator) else { return false };
         rest.matches(separator).count() >= 3
             && flags
@@ -447,7 +447,7 @@ fn sed_is_plain(script: &str) -> bool {
     })
 }
 
-/// The command behind `1,5`, `$!`, `/a/,/b/` and their like.
+/// Returns the command after addresses such as `1,5`, `$!`, and `/a/,/b/`.
 fn behind_addresses(part: &str) -> Option<&str> {
     let mut rest = part;
     loop {

@@ -1,5 +1,5 @@
-//! A line after the expansions whose results its own text tells. Only checks that
-//! look for harm read it: what it adds to a line never allows anything.
+//! Expands a line as far as its own text determines the result. Only checks that look for harm use
+//! the expanded line; an expansion never allows anything.
 
 mod braces;
 mod output;
@@ -14,19 +14,19 @@ use super::reader::{self, is_name};
 use output::PrintedText;
 use variables::{ValuePiece, Variables};
 
-/// Substitutions inside substitutions.
+/// Maximum nesting depth of substitutions.
 const DEEPEST: usize = 6;
-/// Commands that are made of one text.
+/// Maximum number of commands produced from one text.
 const MOST_COMMANDS: usize = 512;
 
-/// What is known while a line is expanded.
+/// The state of an expansion.
 #[derive(Debug, Default)]
 pub(super) struct LineExpander {
     variables: Variables,
     aliases: Vec<(String, String)>,
 }
 
-/// The commands and redirections of a text, expanded.
+/// The expanded commands and redirections of a text.
 #[derive(Debug, Default)]
 pub(super) struct Expanded {
     pub(super) commands: Vec<Simple>,
@@ -44,9 +44,9 @@ impl LineExpander {
         expander
     }
 
-    /// Expands what was found in a text, after learning what it sets.
+    /// Expands the contents of a text, after recording what it sets.
     pub(super) fn expand(&mut self, found: &Found) -> Expanded {
-        // The second time sees what functions and later assignments set.
+        // The second pass sees what functions and later assignments set.
         for _ in 0..2 {
             self.learn(found);
         }
@@ -75,7 +75,7 @@ impl LineExpander {
         all
     }
 
-    /// The alias that the command calls, and the text that the shell reads instead.
+    /// Returns the alias that the command calls, and the text that the shell reads instead.
     pub(super) fn unaliased(&self, command: &Command) -> Option<(String, String)> {
         let (program, rest) = command.words.split_first()?;
         let name = program.text.as_deref()?;
@@ -83,7 +83,7 @@ impl LineExpander {
         Some((name.to_owned(), joined(text, rest)))
     }
 
-    /// Learns the values that the text gives to variables, and its aliases.
+    /// Records the values that the text assigns to variables, and its aliases.
     fn learn(&mut self, found: &Found) {
         for combination in 0..self.variables.combinations() {
             self.variables.choose(combination);
@@ -148,7 +148,7 @@ impl LineExpander {
         }
     }
 
-    /// `sh -c TEXT NAME WORD…` gives the text its words.
+    /// Records the positional parameters of `sh -c TEXT NAME WORD…`.
     fn learn_from_shell(&mut self, words: &[Word]) {
         let is_script = |word: &Word| {
             let letters = word.text.as_deref().and_then(|text| text.strip_prefix('-'));
@@ -163,7 +163,7 @@ impl LineExpander {
     }
 }
 
-/// A text with words behind it, as the shell would read them.
+/// Returns the text with the words appended, as the shell would read them.
 pub(super) fn joined(text: &str, rest: &[Word]) -> String {
     let words = rest.iter().map(|word| match &word.text {
         Some(text) if word.quoted => format!("'{}'", text.replace('\'', "'\\''")),
@@ -172,8 +172,8 @@ pub(super) fn joined(text: &str, rest: &[Word]) -> String {
     std::iter::once(text.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the text holds a substitution that makes other text of what the line
-/// itself says: `$(echo bXI= | base64 -d)`.
+/// Whether the text contains a substitution that derives other text from text of the line: `$(echo
+/// bXI= | base64 -d)`.
 pub(super) fn is_derived(source: &str) -> bool {
     let starts = source.match_indices(['(', '`']);
     starts.into_iter().any(|(at, opened)| {
@@ -220,8 +220,8 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
     learned.add(&assignment.name, vec![value]);
 }
 
-/// The commands with their words expanded, and with the text that other commands of
-/// the line pipe into them.
+/// Returns the commands with expanded words, and with the text that other commands of the line pipe
+/// into them.
 fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<Simple> {
     let mut commands: Vec<Simple> =
         found.commands.iter().map(|simple| expanded(simple, variables, depth)).collect();
@@ -255,7 +255,7 @@ fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<Simple> {
     commands
 }
 
-/// Gives a command what comes through its pipe as a here-string.
+/// Adds piped input to a command as a here-string.
 fn feed(simple: &mut Simple, input: &PrintedText, source: &str) {
     let target = match input {
         PrintedText::Unknown => return,
@@ -273,7 +273,7 @@ fn feed(simple: &mut Simple, input: &PrintedText, source: &str) {
     }
 }
 
-/// Puts the input of `xargs` behind its words, or in the place of what it replaces.
+/// Appends the input of `xargs` to its words, or substitutes it for the replacement string.
 fn append_input(simple: &mut Simple, text: &str) {
     let words = &mut simple.command.words;
     let Some(at) = words.iter().position(|word| word.text.as_deref() == Some("xargs")) else {
@@ -300,8 +300,7 @@ fn append_input(simple: &mut Simple, text: &str) {
     simple.tokens = words.iter().map(super::analyse::token).collect();
 }
 
-/// Reads `bash <(echo …)`, `source <(echo …)` and `source /dev/stdin <<< …` as
-/// `bash <<< …`.
+/// Converts `bash <(echo …)`, `source <(echo …)`, and `source /dev/stdin <<< …` to `bash <<< …`.
 fn read_substituted_file(simple: &mut Simple) {
     let words = &mut simple.command.words;
     let Some(name) = words.first().and_then(|word| word.text.clone()) else { return };
@@ -352,7 +351,7 @@ fn expanded(simple: &Simple, variables: &Variables, depth: usize) -> Simple {
     }
 }
 
-/// Where the words begin that a shell reads as a script: behind `eval`, or behind the
+/// Returns the index of the first word that a shell reads as a script: after `eval`, or after the
 /// `-c` of a shell.
 fn first_script_word(words: &[Word]) -> usize {
     const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash", "su"];
@@ -373,8 +372,8 @@ fn first_script_word(words: &[Word]) -> usize {
     words.len()
 }
 
-/// Reads a script with expansions that only the run tells as if these were left for
-/// the shell that reads it.
+/// Treats expansions that are known only at run time as source text of the script, for the shell
+/// that reads it.
 fn splice(word: &mut Word) {
     if word.text.is_none() {
         let pieces = word::value(&word.source, &Variables::default(), 0);
@@ -403,7 +402,7 @@ fn redirected(redirection: &Redirection, variables: &Variables, depth: usize) ->
     Redirection { target: Word { text, ..target.clone() }, ..redirection.clone() }
 }
 
-/// What a text prints when a shell runs it.
+/// Returns what a text prints when a shell runs it.
 fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     if depth > DEEPEST {
         return PrintedText::Unknown;
@@ -417,7 +416,7 @@ fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     let piped = stages.and_then(|stages| stages.last());
     match (commands.iter().filter(own).count(), from, piped) {
         (1, None, _) => {}
-        // One pipeline is all that there is.
+        // The text consists of a single pipeline.
         (_, Some(first), Some(last))
             if commands.iter().position(|it| own(&it)) == Some(first)
                 && commands

@@ -1,11 +1,11 @@
-//! What the reader of a line gathers on its way.
+//! What the reader collects while it reads a line.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::line::{Command, Redirection, Word};
 
-/// Why the reader gives up.
+/// The reason why the reader gives up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) String);
 
@@ -17,30 +17,30 @@ impl Refusal {
 
 pub(super) type Reading<T> = Result<T, Refusal>;
 
-/// A word with what only the reader knows of it.
+/// A word with information that only the reader has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Token {
     pub(super) word: Word,
-    /// No quotes, escapes or expansions: it may be a reserved word.
+    /// Whether the word has no quotes, escapes, or expansions, so that it may be a reserved word.
     pub(super) plain: bool,
-    /// An unquoted expansion may make many words of it, or none.
+    /// Whether an unquoted expansion may turn it into several words or none.
     pub(super) splits: bool,
-    /// An unquoted command substitution is part of it.
+    /// Whether it contains an unquoted command substitution.
     pub(super) substitutes: bool,
     /// The variables that are expanded outside quotes.
     pub(super) variables: Vec<String>,
-    /// It has the form `NAME=…`.
+    /// The assignment, if it has the form `NAME=…`.
     pub(super) assignment: Option<super::line::Assignment>,
     pub(super) start: usize,
 }
 
-/// A simple command as it was read.
+/// A simple command as read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Simple {
     pub(super) command: Command,
     pub(super) tokens: Vec<Token>,
     pub(super) redirections: Vec<Redirection>,
-    /// Where its first word starts in the whole text, when that can be told.
+    /// Byte offset of its first word in the whole text, if known.
     pub(super) start: Option<usize>,
 }
 
@@ -51,25 +51,25 @@ pub(super) struct Found {
     pub(super) redirections: Vec<Redirection>,
     pub(super) features: Vec<&'static str>,
     pub(super) trouble: Option<String>,
-    /// Syntax that other shells read otherwise.
+    /// Whether the text uses syntax that other shells interpret differently.
     pub(super) only_bash: bool,
     pub(super) values: Values,
-    /// Parts of the text that another reading cannot be compared with.
+    /// Ranges of the text that cannot be compared with the grammar parse.
     pub(super) apart: Vec<Range<usize>>,
-    /// Reserved words (`time`, `coproc`) in front of a command, and the number
-    /// of the command behind each.
+    /// Positions of reserved words (`time`, `coproc`) before a command, each with the index of the
+    /// command after it.
     pub(super) prefixed: Vec<(usize, usize)>,
     pub(super) here_documents: usize,
-    /// The commands of each pipeline that has several stages, as ranges in `commands`.
+    /// The commands of each pipeline with several stages, as ranges in `commands`.
     pub(super) pipelines: Vec<Vec<Range<usize>>>,
-    /// Variables of `for` loops with the words that they go through.
+    /// Variables of `for` loops with the words they iterate over.
     pub(super) loops: Vec<(String, Vec<Word>)>,
-    /// Names of the functions that are defined.
+    /// Names of the functions that the text defines.
     pub(super) functions: Vec<String>,
 }
 
 impl Found {
-    /// Notes why the line cannot be judged; the first reason stays.
+    /// Records why the line cannot be analyzed; the first reason is kept.
     pub(super) fn trouble(&mut self, why: impl Into<String>) {
         if self.trouble.is_none() {
             self.trouble = Some(why.into());
@@ -83,19 +83,19 @@ impl Found {
     }
 }
 
-/// What is known of variables. It goes from a text to the texts that it hands
-/// to other shells, and back from those that the same shell reads.
+/// Information about variables. It is passed on to texts that the line passes to other shells, and
+/// passed back from texts that the same shell reads.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// Variables that get a value other than a number.
+    /// Variables that are set to a value other than a number.
     pub(super) assigned: BTreeSet<String>,
-    /// Variables whose value is evaluated as arithmetic, so that `a[$(x)]` in
-    /// it would run `x`.
+    /// Variables whose value is evaluated as arithmetic, so that `a[$(x)]` in the value would run
+    /// `x`.
     pub(super) evaluated: BTreeSet<String>,
-    /// Variables may be arrays.
+    /// Whether variables may be arrays.
     pub(super) arrays: bool,
-    /// A builtin declares a variable with a value that only the run tells; that
-    /// of an array would be expanded.
+    /// Whether a builtin declares a variable with a value known only at run time; the value of an
+    /// array would be expanded.
     pub(super) declared: bool,
 }
 
@@ -107,12 +107,12 @@ impl Values {
         self.declared |= other.declared;
     }
 
-    /// A variable that is evaluated although its value may hold commands.
+    /// Returns a variable that is evaluated as arithmetic although its value may contain commands.
     pub(super) fn evaluated_text(&self) -> Option<&str> {
-        // What these are given is evaluated at once.
+        // Values assigned to these variables are evaluated immediately.
         const INTEGERS: [&str; 7] =
             ["RANDOM", "SRANDOM", "HISTCMD", "OPTIND", "SECONDS", "LINENO", "EPOCHSECONDS"];
-        // The shell fills these with text of the line.
+        // The shell sets these variables to text of the line.
         const FILLED: [&str; 10] = [
             "_",
             "FUNCNAME",

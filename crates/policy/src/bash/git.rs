@@ -1,31 +1,31 @@
-//! What a git command line says.
+//! Parses git command lines.
 
 use super::line::{Command, Line, Word};
 
-/// A call of git, its global options gone over.
+/// A git command after its global options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GitCall<'c> {
-    /// `log`, `commit`, …
+    /// The subcommand: `log`, `commit`, …
     pub name: &'c str,
-    /// The words behind it.
+    /// The words after the subcommand.
     pub rest: &'c [Word],
-    /// Options in front of it name another repository or folder (`-C`,
-    /// `--git-dir`, `--work-tree`, `--namespace`).
+    /// Whether global options select another repository or directory (`-C`, `--git-dir`,
+    /// `--work-tree`, `--namespace`).
     pub elsewhere: bool,
-    /// Options in front of it set configuration or programs (`-c`,
-    /// `--config-env`, `--exec-path`, `-p`), or are not known.
+    /// Whether global options set configuration or programs (`-c`, `--config-env`, `--exec-path`,
+    /// `-p`) or are unknown.
     pub configured: bool,
 }
 
-/// Whether git runs anywhere in the line.
+/// Whether the line runs git.
 pub fn uses_git(line: &Line) -> bool {
     line.commands
         .iter()
         .any(|command| command.name().is_none_or(|name| name == "git" || name.starts_with("git-")))
 }
 
-/// The subcommand of a git call and what stands around it. Nothing when it is
-/// no git call, or only the run tells the subcommand.
+/// Returns the subcommand of a git command and the words around it. Returns `None` if the command
+/// is not git or the subcommand is known only at run time.
 pub fn git_subcommand(command: &Command) -> Option<GitCall<'_>> {
     if command.name()? != "git" {
         return None;

@@ -1,4 +1,4 @@
-//! Aliases of git: of the configuration, and those that a line sets.
+//! Git aliases from the configuration and from the line.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use super::expand::joined;
 use super::git::git_subcommand;
 use super::line::Command;
 
-/// What names of git commands mean besides those of git. Names are in lower case.
+/// Git aliases with their texts. Names are lowercase.
 #[derive(Debug, Default)]
 pub(super) struct GitAliases(Vec<(String, String)>);
 
 impl GitAliases {
-    /// The aliases of the configuration that is in force.
+    /// Returns the aliases of the effective configuration.
     pub(super) fn new(configured: &BTreeMap<String, String>) -> Self {
         let entries = configured.iter();
         Self(entries.map(|(name, text)| (name.to_ascii_lowercase(), text.clone())).collect())
     }
 
-    /// Learns what the command sets: `git -c alias.NAME=TEXT`, `git config alias.NAME
+    /// Records the aliases that the command sets: `git -c alias.NAME=TEXT`, `git config alias.NAME
     /// TEXT`, `GIT_CONFIG_KEY_0=alias.NAME GIT_CONFIG_VALUE_0=TEXT`.
     pub(super) fn learn(&mut self, command: &Command) {
         for assignment in &command.assignments {
@@ -50,7 +50,7 @@ impl GitAliases {
         }
     }
 
-    /// The alias that the command calls, and what the shell would read instead.
+    /// Returns the alias that the command calls, and the text that the shell would run instead.
     pub(super) fn text(&self, command: &Command) -> Option<(String, String)> {
         let call = git_subcommand(command)?;
         let name = call.name.to_ascii_lowercase();

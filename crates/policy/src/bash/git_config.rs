@@ -1,12 +1,12 @@
-//! Calls of git that write the configuration of the repository, by their words.
+//! Detects git commands that write the configuration of the repository.
 
 use super::git::git_subcommand;
 use super::line::{Command, Line, Word};
 use super::safe::redirects_nowhere;
 
-/// Whether the command is a call of git that writes the configuration of the
-/// repository it is called in. Git tells a refused write late: the branch is made,
-/// the push is done, so whoever closes that file asks before the call.
+/// Whether the command is a git command that writes the configuration of its repository. Git
+/// reports a blocked write only after the branch is created or the push is done, so a caller that
+/// protects the file must check before it runs the command.
 pub fn writes_git_configuration(command: &Command) -> bool {
     let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
     let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
@@ -20,7 +20,7 @@ pub fn writes_git_configuration(command: &Command) -> bool {
             first.is_some_and(|first| writing.contains(&first))
         }
         "branch" => {
-            // With a branch goes what is noted of it, so its deletion writes there too.
+            // Deleting a branch also removes its section of the configuration.
             let sections = [
                 "-m",
                 "-M",
@@ -44,13 +44,13 @@ pub fn writes_git_configuration(command: &Command) -> bool {
         }
         "push" => has(&["-u", "--set-upstream"]),
         "pull" | "fetch" => has(&["--set-upstream"]),
-        // Behind the folder stands the place to begin at.
+        // The start point follows the directory.
         "worktree" if first == Some("add") => {
             has(&["--track", "--guess-remote"])
                 || !has(&["--no-track", "--detach", "-d"])
                     && operands_of(call.rest).get(2).is_some_and(is_remote)
         }
-        // In a repository it writes the values that hold on this disk again.
+        // In an existing repository, `init` writes the values for this file system again.
         "init" => {
             let here = |folder: &&str| matches!(*folder, "." | "./");
             operands_of(call.rest).iter().all(here) && !has(&["--separate-git-dir"])
@@ -69,20 +69,20 @@ pub fn writes_git_configuration(command: &Command) -> bool {
     }
 }
 
-/// Whether the command writes what a working folder shows of a repository: a list
-/// in the repository's `info`, and a configuration beside the common one.
+/// Whether the command changes the sparse-checkout patterns of a repository: a list in the `info`
+/// directory of the repository, and a configuration file next to the common one.
 pub fn writes_sparse_patterns(command: &Command) -> bool {
     let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
     call.name == "sparse-checkout" && writes_git_configuration(command)
 }
 
-/// Whether the command makes a repository, or makes one again that is there.
+/// Whether the command creates or reinitializes a repository.
 pub fn makes_repository(command: &Command) -> bool {
     git_subcommand(command).is_some_and(|call| call.name == "init")
 }
 
-/// Whether the line takes working trees of a repository away, or puts them elsewhere,
-/// and nothing of it but git writes a file.
+/// Whether the line removes or moves working trees of a repository, and no command other than git
+/// writes a file.
 pub fn moves_worktrees(line: &Line) -> bool {
     const BESIDE: [&str; 11] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "printf", "pwd", "tail", "test"];
@@ -101,8 +101,7 @@ pub fn moves_worktrees(line: &Line) -> bool {
         && line.commands.iter().any(moves)
 }
 
-/// The words that are no options and no values of options, as `worktree add` and
-/// `init` have them.
+/// Returns the words of `worktree add` or `init` that are neither options nor values of options.
 fn operands_of(words: &[Word]) -> Vec<&str> {
     const VALUED: [&str; 7] = [
         "-b",
@@ -125,8 +124,8 @@ fn operands_of(words: &[Word]) -> Vec<&str> {
     found
 }
 
-/// Whether the word is the option, with or without a value behind `=`; of short
-/// ones, also with others in the same word (`-fu`).
+/// Whether the word is the option, with or without a value after `=`. A short option may be
+/// combined with others (`-fu`).
 fn is(word: &str, name: &str) -> bool {
     let long = name.starts_with("--");
     if long || word.starts_with("--") {
@@ -136,13 +135,13 @@ fn is(word: &str, name: &str) -> bool {
     word.starts_with('-') && word.chars().skip(1).any(|other| Some(other) == letter)
 }
 
-/// Whether a place to begin at looks like a branch of a remote (`origin/main`), of
-/// which git notes that a new branch follows it.
+/// Whether a start point looks like a remote branch (`origin/main`), which git records as the
+/// upstream of the new branch.
 fn is_remote(word: &&str) -> bool {
     word.split_once('/').is_some_and(|(remote, branch)| !remote.is_empty() && !branch.is_empty())
 }
 
-/// The words of `git config`: reading is said by an option or a verb, or by a
+/// Whether `git config` with these words writes: it reads if it has a reading option or verb, or a
 /// name without a value.
 fn config(words: &[&str]) -> bool {
     const ELSEWHERE: [&str; 6] = ["--global", "--system", "-f", "--file", "--blob", "--worktree"];

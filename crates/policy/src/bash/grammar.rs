@@ -1,5 +1,5 @@
-//! The second reading: the published grammar of bash must find the same
-//! commands at the same places, or the line is not understood.
+//! Checks the reader against the published grammar of bash: both must find the same commands at the
+//! same positions, or the line counts as not understood.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,16 +10,16 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
 use super::found::Found;
 
-/// A parse that takes longer is given up.
+/// Time limit for the parser.
 const LONGEST: Duration = Duration::from_millis(200);
-/// The grammar's scanner keeps a count of them in one byte.
+/// The scanner of the grammar counts them in one byte.
 const MOST_DOUBLE_ANGLES: usize = 64;
 
 thread_local! {
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
-/// Why the grammar does not agree with what was found, if it does not.
+/// Returns why the grammar disagrees with what was found, if it does.
 pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
     if text.matches("<<").count() > MOST_DOUBLE_ANGLES {
         return Some("it has too many `<<`".to_owned());
@@ -32,7 +32,7 @@ pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
     let mut ours: BTreeSet<usize> =
         found.commands.iter().filter_map(|simple| simple.start).collect();
     for (keyword, behind) in &found.prefixed {
-        // To the grammar the reserved word is the program.
+        // In the grammar, the reserved word is the program.
         if let Some(start) = found.commands.get(*behind).and_then(|simple| simple.start)
             && !theirs.contains(&start)
             && theirs.contains(keyword)
@@ -53,7 +53,7 @@ pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
     Some(format!("there are two ways to read it, at `{near}`"))
 }
 
-/// Where simple commands start; nothing when the text has errors.
+/// Returns the start offsets of simple commands, or `None` if the text has syntax errors.
 fn commands(text: &str) -> Option<Vec<usize>> {
     PARSER.with(|cell| {
         let mut slot = cell.try_borrow_mut().ok()?;

@@ -1,29 +1,29 @@
-//! What is found in a shell line.
+//! The result of analyzing a shell line.
 
-/// A shell line taken apart. Every simple command that bash could start while it
-/// runs the line is in `commands`, wherever it stands: in lists, pipes,
-/// substitutions, function bodies, here-documents, behind wrappers.
+/// An analyzed shell line. `commands` contains every simple command that bash could start while it
+/// runs the line: in lists, pipes, substitutions, function bodies, here-documents, and after
+/// wrappers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The commands, in the order of the text. A wrapper (`env`, `sudo`,
-    /// `xargs`, …) and what it starts are two entries.
+    /// The commands in source order. A wrapper (`env`, `sudo`, `xargs`, …) and the command it
+    /// starts are two entries.
     pub commands: Vec<Command>,
-    /// All redirections, here-documents included.
+    /// All redirections, including here-documents.
     pub redirections: Vec<Redirection>,
-    /// Why the line cannot be judged; then what else is found is not all. No
-    /// rule may allow such a line, except in yolo mode.
+    /// Why the line cannot be analyzed; the other fields are then incomplete. No rule may allow
+    /// such a line, except in yolo mode.
     pub trouble: Option<String>,
-    /// Why part of what an expanded line runs cannot be seen in it, although the line
-    /// makes that part itself.
+    /// Why a part of what an expanded line runs is not visible in it, although the line itself
+    /// produces that part.
     pub hidden: Option<&'static str>,
-    /// What the commands and redirections do not tell: words of a person's
-    /// dialog (`command substitution`, `function definition`, `background job`).
+    /// What the commands and redirections do not show, in the words of the approval dialog
+    /// (`command substitution`, `function definition`, `background job`).
     pub features: Vec<&'static str>,
 }
 
 impl Line {
-    /// What the line runs and writes, one thing each, for a person who is asked.
-    /// Empty for a single command that writes no file: the line says it.
+    /// Returns what the line runs and writes, one item each, for an approval request. Empty for a
+    /// single command that writes no file, which the line itself shows.
     pub fn parts(&self) -> Vec<String> {
         let named = |command: &&Command| !command.source.trim().is_empty();
         let mut parts: Vec<String> = Vec::new();
@@ -51,7 +51,7 @@ impl Line {
         if commands <= 1 && parts.len() == commands { Vec::new() } else { parts }
     }
 
-    /// The commands that need leave of their own.
+    /// Returns the commands that need to be allowed by themselves.
     pub fn own_commands(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter().filter(|command| !command.handed_on)
     }
@@ -64,33 +64,33 @@ fn one_line(text: &str) -> String {
 /// A simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
-    /// The program and its arguments, after quotes and escapes. Never empty:
-    /// an assignment alone is a command whose only word is empty.
+    /// The program and its arguments, after quotes and escapes. Never empty: an assignment alone is
+    /// a command with a single empty word.
     pub words: Vec<Word>,
-    /// Assignments in front of it (`A=1 make`), or standing alone.
+    /// Assignments before the command (`A=1 make`) or on their own.
     pub assignments: Vec<Assignment>,
-    /// Wrappers that start it, outermost first, by base name.
+    /// Wrappers that start the command, outermost first, by base name.
     pub wrappers: Vec<String>,
-    /// Whether it is part of the words of a command that finds programs (`uv run
-    /// x`, `npx x`): what allows that command allows this one, and what is
-    /// forbidden of this one is forbidden of both.
+    /// Whether the command is part of the words of a command that finds programs (`uv run x`, `npx
+    /// x`). A rule that allows that command allows this one, and a rule that denies this one denies
+    /// both.
     pub handed_on: bool,
-    /// Where it stands.
+    /// Where the command is in the line.
     pub place: Place,
-    /// Whether it is started with `&` or as a co-process.
+    /// Whether it is started with `&` or as a coprocess.
     pub background: bool,
-    /// Its text in the line, for people.
+    /// Its source text, for display.
     pub source: String,
 }
 
 impl Command {
-    /// The program's base name, when the text tells it.
+    /// Returns the base name of the program, if the text determines it.
     pub fn name(&self) -> Option<&str> {
         let text = self.words.first()?.text.as_deref()?;
         Some(text.rsplit('/').next().unwrap_or(text))
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     pub fn arguments(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
     }
@@ -99,18 +99,18 @@ impl Command {
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// What it is after quotes and escapes; `None` when only the run tells
-    /// (it holds an expansion or substitution).
+    /// The word after quotes and escapes; `None` if it is known only at run time because it
+    /// contains an expansion or substitution.
     pub text: Option<String>,
-    /// As written.
+    /// The word as written.
     pub source: String,
-    /// Whether an unquoted `*`, `?`, `[`, brace or `~` may make other words of it.
+    /// Whether an unquoted `*`, `?`, `[`, brace, or `~` may turn it into other words.
     pub glob: bool,
-    /// Whether part of it was quoted or escaped.
+    /// Whether a part of it was quoted or escaped.
     pub quoted: bool,
 }
 
-/// `NAME=value` in front of a command.
+/// `NAME=value` before a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Assignment {
     /// The variable.
@@ -119,13 +119,13 @@ pub struct Assignment {
     pub value: Word,
 }
 
-/// Where a command stands.
+/// The position of a command in a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Place {
     /// In the line itself: lists, pipes, groups, conditions, loops.
     #[default]
     Line,
-    /// In `$(…)`, back-ticks, `<(…)`, `>(…)`.
+    /// In `$(…)`, backticks, `<(…)`, or `>(…)`.
     Substitution,
     /// In the body of a function.
     Function,
@@ -136,15 +136,15 @@ pub enum Place {
 /// A redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
-    /// Which way.
+    /// The kind.
     pub kind: RedirectionKind,
-    /// The file; for `2>&1` the number; for here-documents the text.
+    /// The file; the number for `2>&1`; the text for here-documents.
     pub target: Word,
-    /// Whether no command stands with it: then the file is only emptied.
+    /// Whether the redirection has no command, so that the file is only truncated.
     pub alone: bool,
 }
 
-/// Ways of a redirection.
+/// Kinds of redirections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectionKind {
     /// `<`
@@ -153,7 +153,7 @@ pub enum RedirectionKind {
     Write,
     /// `>>`, `&>>`
     Append,
-    /// `2>&1`, `<&3`, `>&-`: no file.
+    /// `2>&1`, `<&3`, `>&-`: not a file.
     Descriptor,
     /// `<<`
     HereDocument,

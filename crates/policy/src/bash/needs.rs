@@ -1,9 +1,9 @@
-//! What a command cannot do without: the network, the world outside the sandbox.
+//! Access that a command requires: the network, or access outside the sandbox.
 
 use super::git::git_subcommand;
 use super::line::Command;
 
-/// Whether the command is of no use without the network.
+/// Whether the command is useless without the network.
 pub fn needs_network(command: &Command) -> bool {
     let Some(name) = command.name() else { return false };
     let words: Vec<&str> =
@@ -120,8 +120,8 @@ pub fn needs_network(command: &Command) -> bool {
     }
 }
 
-/// Why what the command does is not told by its words: it runs code that they
-/// hold, or that files of the project hold.
+/// Returns why the arguments do not show what the command does: it runs code from its arguments or
+/// from files of the project.
 pub fn runs_code(command: &Command) -> Option<&'static str> {
     let words: Vec<&str> =
         command.arguments().iter().filter_map(|word| word.text.as_deref()).collect();
@@ -149,8 +149,8 @@ pub fn runs_code(command: &Command) -> Option<&'static str> {
     }
 }
 
-/// Why the command can only do its work outside the sandbox: it becomes
-/// another user, talks to a service of the system, or opens a window.
+/// Returns why the command works only outside the sandbox: it becomes another user, communicates
+/// with a system service, or opens a window.
 pub fn needs_outside(command: &Command) -> Option<&'static str> {
     match command.name()? {
         "sudo" | "doas" | "su" | "pkexec" | "runuser" | "sg" | "newgrp" => {

@@ -1,10 +1,10 @@
-//! What "always allow" would say about a line.
+//! Command prefixes for suggested rules.
 
 use super::line::{Command, Line};
 use super::safe::{SafePlace, command_is_safe};
 use std::path::Path;
 
-/// Programs whose first word says what they do.
+/// Programs whose first argument is a subcommand.
 const BY_SUBCOMMAND: &[&str] = &[
     "git",
     "cargo",
@@ -63,7 +63,7 @@ const BY_SUBCOMMAND: &[&str] = &[
     "tox",
 ];
 
-/// Subcommands that say what they do with a further word.
+/// Subcommands that need one more word to be specific.
 const BY_SECOND: &[(&str, &str)] = &[
     ("npm", "run"),
     ("pnpm", "run"),
@@ -105,8 +105,7 @@ const BY_SECOND: &[(&str, &str)] = &[
     ("aws", "s3"),
 ];
 
-/// Programs that run what their words say, so that no beginning of their words
-/// is narrower than everything.
+/// Programs that run what their arguments name, so that no prefix is narrower than everything.
 const WRAPPERS: &[&str] = &[
     "env",
     "sudo",
@@ -134,12 +133,11 @@ const WRAPPERS: &[&str] = &[
     "ksh",
 ];
 
-/// For each command of the line that is not known to be safe, the beginnings of
-/// its words that a rule could allow: the narrowest useful one first (`git
-/// log`, `cargo test`, `npm run build`, `python -m pytest`), broader ones behind
-/// it, the program alone last. Wrappers are left out, what they start is not. A
-/// program with a path keeps it. Commands without a literal program give
-/// nothing, and neither does a line that cannot be judged.
+/// Returns prefixes that a rule could allow for each command of the line that is not known to be
+/// safe. The narrowest useful prefix comes first (`git log`, `cargo test`, `npm run build`, `python
+/// -m pytest`), then broader ones, and the program alone last. Wrappers are left out, but the
+/// commands they start are included. A program with a path keeps it. The result has no entry for
+/// commands without a literal program and is empty for a line that cannot be analyzed.
 pub fn narrowest_prefixes(line: &Line) -> Vec<Vec<String>> {
     if line.trouble.is_some() {
         return Vec::new();
@@ -161,7 +159,7 @@ pub fn narrowest_prefixes(line: &Line) -> Vec<Vec<String>> {
     found
 }
 
-/// Whether the first word of the program's arguments says what it does.
+/// Whether the first argument of the program is a subcommand.
 pub fn has_subcommands(program: &str) -> bool {
     BY_SUBCOMMAND.contains(&program)
 }
@@ -178,7 +176,7 @@ fn starts_another(line: &Line, command: &Command) -> bool {
     })
 }
 
-/// The beginnings of one command's words that a rule could allow, narrow first.
+/// Returns the prefixes of one command that a rule could allow, narrowest first.
 pub fn prefixes(command: &Command) -> Vec<Vec<String>> {
     let words: Vec<&str> = command
         .words

@@ -1,5 +1,5 @@
-//! Reads a text as bash does: character by character, keeping quotes, nesting
-//! and here-documents apart. Where bash would take a rare turn it gives up.
+//! Reads a text as bash does, character by character, keeping track of quotes, nesting, and
+//! here-documents. It gives up on rarely used syntax.
 
 mod arithmetic;
 mod compound;
@@ -12,25 +12,25 @@ mod word;
 use super::found::{Found, Reading, Refusal};
 use super::line::Place;
 
-/// Deeper nesting is not looked at.
+/// Maximum nesting depth.
 const DEEPEST: usize = 40;
 
-/// The position in a text, and what stands around it.
+/// The position in a text and its context.
 pub(super) struct Reader<'t, 'f> {
     text: &'t str,
     at: usize,
     end: usize,
     depth: usize,
     place: Place,
-    /// Whether positions are those of the whole text.
+    /// Whether positions are offsets in the whole text.
     mapped: bool,
     waiting: Vec<here_document::Waiting>,
-    /// Here-documents of the text around a substitution wait for their body.
+    /// Whether here-documents of the text around a substitution still wait for their bodies.
     outer_waits: bool,
     found: &'f mut Found,
 }
 
-/// Reads all of a text; what makes the reader give up is noted as trouble.
+/// Reads the whole text. If the reader gives up, the reason is recorded as trouble.
 pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: &mut Found) {
     let mut reader = Reader {
         text,
@@ -43,8 +43,7 @@ pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: 
         outer_waits: false,
         found,
     };
-    // What stands behind an error is read as well as can be: rules that
-    // forbid look at it.
+    // The text after an error is read as far as possible, for denying rules.
     loop {
         let result = reader.whole();
         let Err(Refusal(why)) = result else { return };
@@ -61,7 +60,7 @@ pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: 
     }
 }
 
-/// The characters that end an unquoted word.
+/// Whether the character ends an unquoted word.
 pub(super) fn ends_word(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
 }
@@ -91,12 +90,12 @@ impl Reader<'_, '_> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// The character here as it is written.
+    /// Returns the current character as written.
     fn raw(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// The character here; a backslash before a line end joins lines.
+    /// Returns the current character, after skipping line continuations.
     fn peek(&mut self) -> Option<char> {
         while self.rest().starts_with("\\\n") {
             self.at += 2;
@@ -104,7 +103,7 @@ impl Reader<'_, '_> {
         self.raw()
     }
 
-    /// The `count`th character from here, joined lines skipped.
+    /// Returns the character `count` positions ahead, not counting line continuations.
     fn ahead(&self, count: usize) -> Option<char> {
         let mut rest = self.rest();
         let mut seen = 0;
@@ -121,14 +120,14 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes over the character here.
+    /// Consumes the current character.
     fn bump(&mut self) -> Option<char> {
         let character = self.raw()?;
         self.at += character.len_utf8();
         Some(character)
     }
 
-    /// Goes over `count` characters, joined lines not counted.
+    /// Consumes `count` characters, not counting line continuations.
     fn eat(&mut self, count: usize) {
         for _ in 0..count {
             self.peek();
@@ -136,12 +135,12 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whether this stands here.
+    /// Whether `text` is next.
     fn stands(&self, text: &str) -> bool {
         text.chars().enumerate().all(|(index, wanted)| self.ahead(index) == Some(wanted))
     }
 
-    /// Goes over it if it stands here.
+    /// Consumes `text` if it is next.
     fn take(&mut self, text: &str) -> bool {
         let stands = self.stands(text);
         if stands {
@@ -150,7 +149,7 @@ impl Reader<'_, '_> {
         stands
     }
 
-    /// Goes over blanks and a comment.
+    /// Skips spaces, tabs, and a comment.
     fn skip_blank(&mut self) {
         loop {
             match self.peek() {
@@ -164,7 +163,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes over blanks, comments and line ends.
+    /// Skips whitespace, comments, and line ends.
     fn skip_lines(&mut self) -> Reading<()> {
         loop {
             self.skip_blank();
@@ -179,7 +178,7 @@ impl Reader<'_, '_> {
         self.text.get(start..self.at).unwrap_or_default().to_owned()
     }
 
-    /// Runs `inner` one level deeper.
+    /// Runs `inner` one nesting level deeper.
     fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
         if self.depth >= DEEPEST {
             return Err(Refusal::new("it is nested too deeply"));
@@ -190,7 +189,7 @@ impl Reader<'_, '_> {
         result
     }
 
-    /// Reads commands in a text of their own: `$(…)`, `<(…)`, a function body.
+    /// Reads commands in a nested text: `$(…)`, `<(…)`, or a function body.
     fn placed<T>(
         &mut self,
         place: Place,
@@ -202,7 +201,7 @@ impl Reader<'_, '_> {
         result
     }
 
-    /// Reads a substitution, whose here-documents end inside it.
+    /// Reads a substitution; here-documents that begin in it must end in it.
     fn substitution<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
         let waiting = std::mem::take(&mut self.waiting);
         let outer_waits = self.outer_waits;

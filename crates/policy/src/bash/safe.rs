@@ -1,4 +1,4 @@
-//! Commands that only read inside the workspace, and so need no question.
+//! Commands that only read inside the workspace and therefore need no approval.
 
 mod git;
 mod operands;
@@ -10,35 +10,34 @@ use super::line::{Command, Line, Place, Redirection, RedirectionKind, Word};
 use crate::paths;
 use operands::Where;
 
-/// Where a line runs and what it may read.
+/// The working directory and the directories that a line may read.
 #[derive(Debug, Clone, Copy)]
 pub struct SafePlace<'a> {
     /// The working directory, resolved.
     pub directory: &'a Path,
-    /// The folders of the workspace, resolved.
+    /// The workspace directories, resolved.
     pub roots: &'a [PathBuf],
 }
 
-/// Whether the text only reads files below `roots` when run in `directory`:
-/// [`known_safe`] of what [`analyse`] finds.
+/// Whether the text only reads files below `roots` when run in `directory`: [`known_safe`] applied
+/// to the result of [`analyse`].
 pub fn known_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool {
     known_safe(&analyse(command), &SafePlace { directory, roots })
 }
 
-/// Whether the line only reads inside the workspace. Judged by its text alone
-/// and in doubt `false`. Symbolic links are not looked at.
+/// Whether the line only reads inside the workspace. Considers only the text and returns `false` in
+/// doubt. Symbolic links are not resolved.
 pub fn known_safe(line: &Line, place: &SafePlace<'_>) -> bool {
     let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
     line.trouble.is_none()
         && !line.commands.is_empty()
-        // Such a loop may have no end.
+        // Such a loop may not terminate.
         && !line.features.contains(&"loop")
         && line.redirections.iter().all(redirects_nowhere)
         && line.commands.iter().all(|command| safe(command, place, moved))
 }
 
-/// Whether the line may change what git keeps for itself: it runs git, and not to
-/// look only.
+/// Whether the line may change the repository data of git: it runs git, and not only to read.
 pub fn changes_git(line: &Line) -> bool {
     let looks = |command: &Command| {
         command.name() == Some("git")
@@ -51,13 +50,13 @@ pub fn changes_git(line: &Line) -> bool {
     line.commands.iter().filter(may_be_git).any(|command| !looks(command))
 }
 
-/// Whether one command only reads inside the workspace, when no `cd` comes
-/// before it. What it starts besides itself is a command of its own.
+/// Whether one command only reads inside the workspace, assuming no `cd` before it. Commands that
+/// it starts are checked separately.
 pub fn command_is_safe(command: &Command, place: &SafePlace<'_>) -> bool {
     safe(command, place, false)
 }
 
-/// Whether the redirection joins streams, throws away, or reads a literal text.
+/// Whether the redirection joins streams, discards output, or reads literal text.
 pub fn redirects_nowhere(redirection: &Redirection) -> bool {
     let target = redirection.target.text.as_deref();
     match redirection.kind {
@@ -79,7 +78,7 @@ fn safe(command: &Command, place: &SafePlace<'_>, moved: bool) -> bool {
         return false;
     }
     let Some((program, words)) = command.words.split_first() else { return false };
-    // A name with a path is another program.
+    // A name with a path is a different program.
     let Some(name) = program.text.as_deref() else { return false };
     let Some(arguments) = Argument::all(words) else {
         return name == "echo" && words.iter().all(is_text_or_status);
@@ -98,7 +97,7 @@ impl<'a> Argument<'a> {
     fn all(words: &'a [Word]) -> Option<Vec<Self>> {
         words
             .iter()
-            // What a glob becomes is known to the disk alone.
+            // The result of a glob depends on the disk.
             .filter(|word| word.text.as_deref() != Some("[") || word.quoted)
             .map(|word| {
                 let tilde = word.glob
@@ -116,13 +115,13 @@ impl<'a> Argument<'a> {
         self.text.starts_with('-') && self.text.len() > 1
     }
 
-    /// Whether it is the option, or a beginning of it of at least `shortest` bytes.
+    /// Whether the word is the option, or an abbreviation of at least `shortest` bytes.
     fn is_long(&self, option: &str, shortest: usize) -> bool {
         let name = self.text.split('=').next().unwrap_or(self.text);
         name.len() >= shortest && option.starts_with(name)
     }
 
-    /// Whether it is a cluster of short options with one of the letters.
+    /// Whether the word is a cluster of short options that includes one of the letters.
     fn has_letter(&self, letters: &[char]) -> bool {
         self.text
             .strip_prefix('-')
@@ -130,7 +129,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// A literal, or the status of the last command.
+/// Whether the word is a literal or the status of the last command.
 fn is_text_or_status(word: &Word) -> bool {
     !word.glob
         && (word.text.is_some() || {
@@ -147,18 +146,18 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
     let none = |refused: &dyn Fn(&Argument<'_>) -> bool| !arguments.iter().any(refused);
     let operands = || arguments.iter().filter(|word| !word.is_option()).count();
     match name {
-        // No file operands.
+        // Commands without file operands.
         "echo" | "expr" | "true" | "false" | "pwd" | "whoami" | "uname" | "id" | "tr"
         | "numfmt" | ":" | "nproc" | "arch" | "groups" | "type" | "basename" | "dirname"
         | "exit" => {
             arguments.iter().all(|word| word.quoted || !word.text.contains('~') || here.holds(word))
         }
         "printf" => {
-            // `%n` sets a variable, any variable.
+            // `%n` sets an arbitrary variable.
             none(&|word| word.text.starts_with("-v") || sets_by_format(word.text))
                 && arguments.first().is_some_and(|first| !first.is_option())
         }
-        // Without arguments it prints all variables.
+        // Without arguments, `set` prints all variables.
         "set" => {
             !arguments.is_empty()
                 && arguments.iter().all(|word| {
@@ -167,7 +166,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
         }
         "hostname" | "uptime" => arguments.is_empty(),
         "seq" => operands::counts_not_far(arguments),
-        // No option of these writes or runs anything.
+        // No option of these commands writes or runs anything.
         "cat" | "head" | "ls" | "nl" | "paste" | "rev" | "stat" | "tac" | "tail" | "which"
         | "od" | "fold" | "expand" | "unexpand" | "cmp" | "comm" | "column" | "df" | "test"
         | "[" | "realpath" | "readlink" | "join" => stays(),
@@ -187,7 +186,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
                 || matches!(word.text, "-u" | "--utc" | "-I" | "-R")
                 || word.text.starts_with("-I")
         }),
-        // A list of files would name any file.
+        // A list of files could name any file.
         "wc" | "du" => {
             none(&|word| {
                 word.is_long("--files0-from", 3)
@@ -229,7 +228,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
                     || word.text.starts_with("--output")
             }) && stays()
         }
-        // The second operand is the output.
+        // The second operand is the output file.
         "xxd" => {
             none(&|word| word.has_letter(&['r']) || word.text.starts_with("--"))
                 && operands() <= 1
@@ -243,7 +242,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
             none(&takes_patterns_of_file) && operands::pattern_and_paths_stay(arguments, here)
         }
         "cd" => matches!(arguments, [folder] if !folder.text.starts_with('-')) && stays(),
-        // The second operand of uniq is its output; `-` is one too.
+        // The second operand of `uniq` is its output file; `-` counts as an operand.
         "uniq" => operands() <= 1 && stays(),
         "sed" => {
             operands::sed_prints_lines(arguments)
@@ -264,7 +263,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
         "node" | "python" | "python3" | "gcc" | "bash" | "make" if arguments.len() == 1 => {
             arguments.iter().all(|word| word.text == "--version")
         }
-        // What it runs is a command of its own.
+        // The command that it runs is checked separately.
         "bash" | "sh" => matches!(arguments, [option, _] if option.text == "-c"),
         "timeout" => {
             arguments.len() >= 2
@@ -275,8 +274,8 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
     }
 }
 
-/// Whether an option makes the program follow links out of the workspace, or
-/// a file for ever.
+/// Whether an option makes the program follow links out of the workspace, or follow a file
+/// indefinitely.
 fn follows(program: &str, word: &Argument<'_>) -> bool {
     match program {
         "tail" => {
@@ -294,19 +293,19 @@ fn follows(program: &str, word: &Argument<'_>) -> bool {
     }
 }
 
-/// `grep` and `rg` words with a file joined to a short option (`-fFILE`).
+/// Whether the word is a `grep` or `rg` option with an attached pattern file (`-fFILE`).
 fn takes_patterns_of_file(word: &Argument<'_>) -> bool {
     word.has_letter(&['f']) || word.is_long("--file", 5)
 }
 
-/// `find` words that run programs, delete, or write files.
+/// Whether the argument makes `find` run programs, delete files, or write files.
 fn find_acts(word: &Argument<'_>) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
         .iter()
         .any(|action| word.text.starts_with(action))
 }
 
-/// `rg` words that make it start other programs.
+/// Whether the argument makes `rg` start other programs.
 pub(super) fn rg_runs_programs(word: &str) -> bool {
     word.starts_with("--pre")
         || word.starts_with("--hostname-bin")
@@ -318,8 +317,7 @@ fn base64_reads(word: &str) -> bool {
     matches!(word, "-" | "-d" | "-D" | "-i" | "-w" | "-w0" | "--decode" | "--ignore-garbage")
         || word.starts_with("--wrap")
 }
-/// Whether `printf` would set a variable: a `%` with an `n` before any other
-/// letter of a directive.
+/// Whether `printf` would set a variable: an `n` is the first letter after a `%`.
 fn sets_by_format(text: &str) -> bool {
     text.split('%').skip(1).any(|rest| {
         let rest = rest.trim_start_matches(|letter: char| {

@@ -10,24 +10,24 @@ mod xargs;
 use super::line::{Assignment, Word};
 use options::{Options, Rest};
 
-/// What a command starts besides itself.
+/// A program or script that a command starts.
 pub(super) enum Inside {
-    /// A program and its words, with variables set for it.
+    /// A program with its words and the variables set for it.
     Words { words: Vec<Word>, assignments: Vec<Assignment> },
-    /// A text that bash or sh reads. `plain_sh`: it may be another shell than bash.
+    /// A text that bash or sh reads. `plain_sh`: whether the shell may be one other than bash.
     Script { text: String, plain_sh: bool },
-    /// A program and its words, which belong to the command that starts it: who
-    /// allows `uv run x` has allowed `x`.
+    /// A program with its words that counts as part of the command that starts it: allowing `uv run
+    /// x` allows `x`.
     HandedOn(Vec<Word>),
-    /// It cannot be told.
+    /// Unknown, with the reason.
     Unclear(String),
 }
 
-/// How to go over the options of a wrapper to the program behind them.
+/// How to skip the options of a wrapper to reach the program after them.
 struct Wrapper {
     names: &'static [&'static str],
     options: Options,
-    /// Operands in front of the program.
+    /// Number of operands before the program.
     operands: usize,
 }
 
@@ -89,7 +89,7 @@ const WRAPPERS: &[Wrapper] = &[
     ),
 ];
 
-/// Programs that start others in ways that are not looked into.
+/// Programs that start others in ways that are not analyzed.
 const CLOSED: &[&str] = &[
     "unshare",
     "nsenter",
@@ -152,7 +152,7 @@ const CLOSED: &[&str] = &[
     "cpulimit",
 ];
 
-/// What the command starts. Empty when it only runs itself.
+/// Returns what the command starts. Empty if it starts nothing else.
 pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
     let Some((program, arguments)) = words.split_first() else { return Vec::new() };
     let Some(path) = program.text.as_deref() else { return Vec::new() };
@@ -182,7 +182,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
         }
         "arch" if !arguments.is_empty() => unclear("`arch` starts other programs"),
         _ if is_loader(name) => unclear("a loader of programs starts what it is given"),
-        // Which program that is, only the run tells.
+        // Which program this is depends on the running processes.
         _ if path.starts_with("/proc/") => unclear("a program in `/proc` may be any other"),
         _ if CLOSED.contains(&name) => {
             vec![Inside::Unclear(format!("`{name}` starts other programs"))]
@@ -191,20 +191,20 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
     }
 }
 
-/// `split --filter=TEXT`
+/// Reads `split --filter=TEXT`.
 fn filter(arguments: &[Word]) -> Vec<Inside> {
     option_texts(arguments, "--filter", "--fi", None)
 }
 
-/// `man -P TEXT`, `--pager=TEXT`, `-H TEXT`
+/// Reads `man -P TEXT`, `--pager=TEXT`, and `-H TEXT`.
 fn pager(arguments: &[Word]) -> Vec<Inside> {
     let mut found = option_texts(arguments, "--pager", "--pa", Some('P'));
     found.extend(option_texts(arguments, "--html", "--ht", Some('H')));
     found
 }
 
-/// The texts that an option gives to a shell: behind `=`, joined to its letter,
-/// or as the next word.
+/// Returns the texts that an option passes to a shell: after `=`, attached to its letter, or in the
+/// next word.
 fn option_texts(words: &[Word], long: &str, shortest: &str, short: Option<char>) -> Vec<Inside> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -233,7 +233,8 @@ fn option_texts(words: &[Word], long: &str, shortest: &str, short: Option<char>)
     found
 }
 
-/// `ld.so`, `ld-linux-x86-64.so.2`, `ld-musl-x86_64.so.1`
+/// Whether the name is a dynamic loader such as `ld.so`, `ld-linux-x86-64.so.2`, or
+/// `ld-musl-x86_64.so.1`.
 fn is_loader(name: &str) -> bool {
     name == "ld.so" || (name.starts_with("ld-") && name.contains(".so"))
 }
@@ -250,12 +251,12 @@ fn unclear(why: &str) -> Vec<Inside> {
     vec![Inside::Unclear(why.to_owned())]
 }
 
-/// A program and its words.
+/// Returns a program with its words and without assignments.
 fn words_alone(words: Vec<Word>) -> Inside {
     Inside::Words { words, assignments: Vec::new() }
 }
 
-/// What stands behind options: `NAME=value` words, then a program.
+/// Reads the words after the options: `NAME=value` words, then a program.
 fn with_assignments(program: &str, rest: Rest<'_>) -> Vec<Inside> {
     let mut words = match rest {
         Rest::Words(words) => words,
@@ -303,7 +304,7 @@ fn env(arguments: &[Word]) -> Vec<Inside> {
         long_values: &["unset", "chdir", "argv0"],
     };
     let mut words = arguments;
-    // A lone `-` is `-i`; `-S` splits a text into words.
+    // A lone `-` means `-i`; `-S` splits a text into words.
     for (at, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { break };
         let split = match text {
@@ -403,7 +404,7 @@ fn elevated(name: &str, arguments: &[Word]) -> Vec<Inside> {
 fn nice(arguments: &[Word]) -> Vec<Inside> {
     const OPTIONS: Options =
         Options { flags: "", values: "n", long_flags: &[], long_values: &["adjustment"] };
-    // `nice -5 make` is `nice -n 5 make`.
+    // `nice -5 make` means `nice -n 5 make`.
     let is_number = |word: &Word| {
         word.text.as_deref().and_then(|text| text.strip_prefix('-')).is_some_and(|number| {
             let digits = number.strip_prefix(['-', '+']).unwrap_or(number);

@@ -4,10 +4,9 @@ use super::arguments::{has_letter, has_long, operands, part, values};
 use super::git::git_subcommand;
 use super::line::{Command, Word};
 
-/// The paths that the command writes, deletes or changes, as its words name
-/// them; redirections are in the line. Only what is known: an empty list says
-/// nothing about a program that is not known. Words known to the run alone are
-/// among them.
+/// Returns the paths that the command writes, deletes, or changes, as named by its words, including
+/// words known only at run time. Redirections are listed in the line. For an unknown program the
+/// list is empty, which does not mean that the program writes nothing.
 pub fn written(command: &Command) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     for word in named(command) {
@@ -18,8 +17,8 @@ pub fn written(command: &Command) -> Vec<Word> {
     found
 }
 
-/// The places at which the command puts files or whole folders that are there
-/// already: what is in them comes with them.
+/// Returns the paths where the command puts existing files or whole directories, together with
+/// their contents.
 pub fn placed(command: &Command) -> Vec<Word> {
     let moves = git_subcommand(command).is_some_and(|call| call.name == "mv");
     match command.name() {
@@ -70,7 +69,7 @@ fn named(command: &Command) -> Vec<Word> {
             if folders {
                 found.extend(all);
             } else if found.is_empty() {
-                // The last operand is a file or a folder that takes the others.
+                // The last operand is a file, or a directory that receives the others.
                 found.extend(landing(&all));
             } else {
                 for folder in found.clone() {
@@ -142,12 +141,12 @@ fn named(command: &Command) -> Vec<Word> {
     }
 }
 
-/// The current folder: any name in it may be written.
+/// Returns the current directory: any name in it may be written.
 fn here() -> Vec<Word> {
     vec![Word { text: Some(".".to_owned()), source: ".".to_owned(), ..Word::default() }]
 }
 
-/// The last operand, and the names that the others would get inside it.
+/// Returns the last operand, and the names that the others would have inside it.
 fn landing(all: &[Word]) -> Vec<Word> {
     let Some((target, sources)) = all.split_last() else { return Vec::new() };
     if sources.is_empty() {
@@ -181,7 +180,7 @@ fn remote_names(command: &Command, letters: &[char], long: &str) -> Vec<Word> {
 }
 
 fn tar(command: &Command) -> Vec<Word> {
-    // The letters may stand without a dash.
+    // The letters may be given without a dash.
     let mode = command.arguments().first().and_then(|word| word.text.clone()).unwrap_or_default();
     let old = !mode.starts_with('-') && !mode.is_empty();
     let has = |letter: char, long: &str| {
@@ -203,7 +202,7 @@ fn tar(command: &Command) -> Vec<Word> {
     Vec::new()
 }
 
-/// The folders and files that git is told to write, besides the repository.
+/// Returns the directories and files besides the repository that git writes.
 fn git(command: &Command) -> Vec<Word> {
     let Some(call) = git_subcommand(command) else { return Vec::new() };
     let rest = Command {

@@ -1,4 +1,4 @@
-//! What is found in shell lines, as a table, and what is made of it.
+//! Tests of the shell line analysis and of its expansions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ fn expansion_of_hostile_lines_is_bounded() {
     ] {
         analyse_expanded(&line, None, Path::new("/w"), &BTreeMap::new());
     }
-    // An unoptimised build takes a tenth of this.
+    // An unoptimized build takes a tenth of this.
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
 

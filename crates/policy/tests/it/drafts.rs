@@ -1,4 +1,4 @@
-//! Rules that are offered, kept, and found again.
+//! Tests of suggested rules: creating, saving, and loading them.
 
 use parallax_policy::{AddError, Policy, PolicyOptions, Tier, add_to_file, draft_toml};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
@@ -144,7 +144,7 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
         ("curl http://127.0.0.1:1/", vec!["curl http://127.0.0.1:1/ $"]),
         ("timeout 5 make", vec!["make"]),
         ("bash -c 'make a'", vec!["make a", "make"]),
-        // Nothing would help, or nobody could read it.
+        // No rule would help, or no user could read it.
         ("rm -rf target", vec![]),
         ("git reset --hard", vec![]),
         ("echo a > .git/config", vec![]),
@@ -176,7 +176,7 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
             let redirected = format!("{first} > log");
             let allowed = decide(&redirected) == Decision::Allow;
             assert_eq!(allowed, draft.allow_redirection, "{redirected} {draft:?}");
-            // Saved, it says the same.
+            // The saved rule means the same.
             let saved = World::new(&[file(Tier::User, &draft_toml(&draft))]);
             assert!(saved.policy.problems().is_empty(), "{:?}", saved.policy.problems());
             assert_eq!(saved.judge(Default, SHELL, line).decision, Decision::Allow);

@@ -1,4 +1,4 @@
-//! Rule files: what holds, and what is told of what does not.
+//! Tests of rule files: which rules apply, and which problems are reported.
 
 use parallax_policy::{Policy, PolicyOptions, RuleFile, Severity, Tier, lint};
 use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Plan, Yolo};

@@ -1,4 +1,4 @@
-//! What stands above the rules: protected paths, words of untrusted text,
+//! Tests of guards that take precedence over rules: protected paths, words of untrusted text, and
 //! permissions beyond the sandbox.
 
 use parallax_policy::{PolicyOptions, SandboxTable, Tier};
@@ -11,7 +11,7 @@ use crate::world::{World, file};
 
 const SHELL: &str = "run_shell_command";
 
-/// Everything is allowed.
+/// A world in which everything is allowed.
 fn free() -> World {
     World::new(&[file(
         Tier::Admin,
@@ -30,7 +30,7 @@ fn of_one_command_a_rule_of_higher_priority_decides_wherever_it_stands() {
         let verdict = world.judge(Default, SHELL, line);
         assert_eq!(verdict.decision, Allow, "{line} {verdict:?}");
     }
-    // The same pattern about a line as a whole.
+    // The same pattern matched against the whole line.
     let rules = rules.replace("priority = 1", "priority = 0").replace("git (", "bash.*git (");
     let world = World::new(&[file(Tier::User, &rules)]);
     assert_eq!(world.judge(Default, SHELL, "bash -c 'git push; ls'").decision, Ask);
@@ -52,7 +52,7 @@ fn a_file_with_other_names_is_asked_about_each_time() {
     let (file, other) = (folder.path().join("a"), folder.path().join("b"));
     std::fs::write(&file, "").expect("a file");
     let path = other.display().to_string();
-    // Outside `/w` there is a question anyway: its reason is what differs.
+    // Outside `/w`, approval is required anyway, for a different reason.
     let why = |mode| free().judge(mode, "write_file", &path).why;
     std::fs::copy(&file, &other).expect("a copy");
     assert!(!why(AutoEdit).contains("hard links"));
@@ -91,7 +91,7 @@ fn protected_paths_ask_whatever_is_allowed() {
         }
     }
     assert_eq!(world.judge(Yolo, "write_file", ".git/x").decision, Allow);
-    // Through a link: the caller tells where the word leads.
+    // Through a link, whose target the caller provides.
     assert_eq!(world.judge(Default, SHELL, "cp a b").decision, Allow);
     assert_eq!(world.judge(Default, SHELL, "cp a b => /w/.git/hooks/x").decision, Ask);
     assert_eq!(world.judge(Default, SHELL, "git add b => /w/.git/config").decision, Allow);

@@ -1,4 +1,4 @@
-//! The policy as its callers see it.
+//! Tests of the policy through its public API.
 
 #[cfg(test)]
 mod bash_lines;

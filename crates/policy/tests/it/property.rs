@@ -1,4 +1,4 @@
-//! What holds for any rules and any line.
+//! Property tests for arbitrary rules and lines.
 
 use parallax_policy::{CommandPrefix, Tier, bash, lint};
 use parallax_protocol::permissions::Permissions;
@@ -18,7 +18,7 @@ fn mode() -> impl Strategy<Value = ApprovalMode> {
     ])
 }
 
-/// A rule about shell commands.
+/// Generates rules about shell commands.
 fn rule() -> impl Strategy<Value = (&'static str, &'static str, u32)> {
     (
         prop::sample::select(vec!["allow", "ask_user", "deny"]),
@@ -46,7 +46,7 @@ fn text(rules: &[(&str, &str, u32)]) -> String {
         .collect()
 }
 
-/// Lines that are made of commands that rules speak of.
+/// Generates lines of commands that rules can match.
 fn line() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "git log",

@@ -1,11 +1,11 @@
-//! (options, mode, call) → (interactive decision, headless decision, rule).
+//! A table of decisions: (options, mode, call) → (interactive decision, headless decision, rule).
 
 use parallax_protocol::policy::{ApprovalMode, Decision};
 
 use crate::world::{Ask, judge, policy};
 
-/// Letters: mode d e p y; decision a k d for allow, ask, deny; `-` for "rule
-/// not checked".
+/// Letters: modes `d`, `e`, `p`, `y`; decisions `a` (allow), `k` (ask), `d` (deny); `-` means that
+/// the rule is not checked.
 const TABLE: &str = r#"
 # options | mode | tool | target | with somebody | headless | part of the rule's name
  | d | read_file | a | a | a | reading and searching
@@ -176,7 +176,7 @@ fn decisions() {
     let mut wrong = Vec::new();
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-        // The target is the only field that may hold a `|`.
+        // The target is the only field that may contain a `|`.
         let [options, mode, tool, target @ .., with, without, rule] = fields.as_slice() else {
             panic!("{line}");
         };

@@ -1,4 +1,4 @@
-//! Shell lines and what is decided about them; see `verdicts.txt`.
+//! Shell lines with the expected decisions; see `verdicts.txt`.
 
 use parallax_policy::{PolicyOptions, Tier};
 use parallax_protocol::policy::{ApprovalMode, Decision, Judge};

@@ -1,4 +1,4 @@
-//! Queries over a made-up workspace `/w`, with plans in `/plans`.
+//! Queries for a fictional workspace `/w`, with plans in `/plans`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) interactive: bool,
     pub(crate) trusted: bool,
     pub(crate) tool: &'a str,
-    /// A command, or the file written or read.
+    /// A command, or the file that is written or read.
     pub(crate) target: &'a str,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn judge(policy: &Policy, ask: Ask<'_>) -> Verdict {
     with_query(ask, &Surroundings::default(), |query| policy.judge(query))
 }
 
-/// What is seldom other than nothing.
+/// Parts of a query that most tests leave empty.
 #[derive(Default)]
 pub(crate) struct Surroundings {
     pub(crate) made: Vec<PathBuf>,
@@ -36,7 +36,7 @@ pub(crate) struct Surroundings {
     pub(crate) git_aliases: BTreeMap<String, String>,
 }
 
-/// Makes a query and hands it on.
+/// Creates a query and passes it to the closure.
 pub(crate) fn with_query<T>(
     ask: Ask<'_>,
     around: &Surroundings,
@@ -57,7 +57,7 @@ pub(crate) fn with_query<T>(
     };
     let kind = match ask.tool {
         "run_shell_command" => {
-            // `dir@@command` runs elsewhere.
+            // `dir@@command` runs in another directory.
             let command = match ask.target.split_once("@@") {
                 Some((folder, command)) => {
                     args.insert("dir_path".into(), folder.into());
@@ -65,11 +65,11 @@ pub(crate) fn with_query<T>(
                 }
                 None => ask.target,
             };
-            // `command => path,path`: what the caller found of its words.
+            // `command => path,path`: paths that the caller found for its words.
             let (command, reads) = command.split_once(" => ").unwrap_or((command, ""));
             let reads = reads.split(',').filter(|path| !path.is_empty());
             for read in reads {
-                // `path->path`: links lead the one to the other.
+                // `path->path`: a link and its target.
                 if let Some((link, to)) = read.split_once("->") {
                     effects.links.insert(link.into(), to.into());
                 }
@@ -121,12 +121,12 @@ pub(crate) fn with_query<T>(
     })
 }
 
-/// A rule file `/p/rules.toml`.
+/// Returns a rule file `/p/rules.toml`.
 pub(crate) fn file(tier: Tier, text: &str) -> RuleFile {
     RuleFile { tier, path: "/p/rules.toml".into(), text: Ok(text.to_owned()) }
 }
 
-/// A policy with what surrounds its calls; somebody can be asked.
+/// A policy with the context of its calls; a user is available.
 pub(crate) struct World {
     pub(crate) policy: Policy,
     pub(crate) around: Surroundings,
@@ -157,8 +157,8 @@ impl World {
     }
 }
 
-/// Options from a short text: `exclude=a;b allowed=c core=d confirm=e guard=off`
-/// (spaces inside parentheses belong to an entry).
+/// Parses options from a short text: `exclude=a;b allowed=c core=d confirm=e guard=off` (spaces
+/// inside parentheses belong to an entry).
 pub(crate) fn policy(text: &str) -> Policy {
     let mut options =
         PolicyOptions { plans_directory: Some("/plans".into()), ..PolicyOptions::default() };

@@ -1,6 +1,6 @@
-//! The one table of destructive commands, for every approval mode: what discards
-//! work that nothing else keeps. A single file is not in it, since undo brings it
-//! back, and no flag for force makes a difference.
+//! The table of destructive commands, for every approval mode: commands that discard work that is
+//! stored nowhere else. Deleting a single file is not listed, because undo restores it; force flags
+//! make no difference.
 
 use super::super::arguments::{has_letter, has_long, operands, texts};
 use super::super::git::git_subcommand;
@@ -9,11 +9,11 @@ use super::super::line::{Command, Word};
 /// The rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Directories, or as many files as a pattern matches.
+    /// Directories, or the files that a pattern matches.
     Files,
-    /// What git would keep, or could bring back.
+    /// Work that git would keep or could restore.
     GitWork,
-    /// A file system, or the rights of a whole one.
+    /// A file system, or the permissions of a whole file system.
     System,
 }
 
@@ -21,7 +21,7 @@ impl Loss {
     /// All rows.
     pub const ALL: [Self; 3] = [Self::Files, Self::GitWork, Self::System];
 
-    /// What commands of this row are called.
+    /// Returns the description of the row.
     pub fn name(self) -> &'static str {
         match self {
             Self::Files => "recursive deletes",
@@ -34,16 +34,16 @@ impl Loss {
 /// What a command destroys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destruction {
-    /// Its row in the table.
+    /// The row of the table.
     pub loss: Loss,
-    /// In words.
+    /// The reason, for display.
     pub why: &'static str,
-    /// What it names, so that it can be compared with what the agent made
-    /// itself. Empty when it may be anything.
+    /// The affected operands, for comparison with files the agent created. Empty if anything may be
+    /// affected.
     pub operands: Vec<Word>,
 }
 
-/// Whether the command throws away work that nothing else keeps.
+/// Returns what the command destroys if it discards work that is stored nowhere else.
 pub fn destructive(command: &Command) -> Option<Destruction> {
     let name = command.name()?;
     let row = |loss: Loss, why: &'static str, operands: Vec<Word>| {
@@ -102,9 +102,9 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
     }
 }
 
-/// Whether the command would be destructive if the program, or the git command, that
-/// only the run tells were the one of the table that takes such words. The options are
-/// those of few other programs, so that `"$CC" -c x.c` is free.
+/// Checks a command whose program or git subcommand is known only at run time: returns a value if
+/// the arguments match a destructive command of the table. Only options that few other programs
+/// have are considered, so `"$CC" -c x.c` does not match.
 pub fn may_destroy(command: &Command) -> Option<Destruction> {
     let row = |loss| {
         let why = "only the run tells what it runs, with options as for deleting";
@@ -125,7 +125,7 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
         Some(name) if name.rsplit('/').next() == Some("git") => {
             let unknown = command.arguments().iter().position(|word| word.text.is_none())?;
             let (before, rest) = command.arguments().split_at_checked(unknown)?;
-            // Behind a subcommand it is an operand.
+            // After a subcommand, the word is an operand.
             if git_subcommand(&with(&["git"], before)).is_some() {
                 return None;
             }
@@ -141,7 +141,8 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
     }
 }
 
-/// `-rf`, `-r -f`, `--recursive --force`, and no option that `rm` does not know.
+/// Whether `rm` deletes by force: `-rf`, `-r -f`, `--recursive --force`, and no option that `rm`
+/// does not know.
 fn deletes_by_force(command: &Command) -> bool {
     let mut letters = String::new();
     for text in texts(command).take_while(|text| *text != "--") {
@@ -158,12 +159,12 @@ fn deletes_by_force(command: &Command) -> bool {
     letters.contains(['r', 'R']) && letters.contains('f')
 }
 
-/// Whether the first word is a command of git that other programs do not have.
+/// Whether the first word is a git subcommand that other programs do not have.
 fn is_git_only(command: &Command) -> bool {
     matches!(texts(command).next(), Some("reset" | "clean" | "checkout" | "stash" | "reflog"))
 }
 
-/// Of `folder/*` the folder: what matches lies in it.
+/// Returns the directory of a pattern such as `directory/*`.
 fn folder_of_pattern(word: &Word) -> Word {
     let parts = word.text.as_deref().filter(|_| word.glob).and_then(|text| text.rsplit_once('/'));
     match parts {
@@ -186,8 +187,8 @@ fn is_top(word: &Word) -> bool {
     }
 }
 
-/// Whether `git checkout` is told files, without the `--` that says so: after a
-/// branch, or by a name as files have it.
+/// Whether `git checkout` without `--` names files: after a branch, or with a word that looks like
+/// a file name.
 fn names_files(words: &[&str]) -> bool {
     let makes_branch =
         words.iter().any(|word| matches!(*word, "-b" | "--orphan" | "--track" | "-t"));
@@ -199,7 +200,8 @@ fn names_files(words: &[&str]) -> bool {
     }
 }
 
-/// `src/a.rs`, `README.md`, `src/`, but not `feature/x` nor `v1.2`.
+/// Whether the name looks like a file, as `src/a.rs`, `README.md`, and `src/` do, unlike
+/// `feature/x` and `v1.2`.
 fn is_like_a_file(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     let ending = last.rsplit_once('.').map(|(_, ending)| ending);
@@ -212,13 +214,13 @@ fn is_like_a_file(name: &str) -> bool {
         })
 }
 
-/// The words of `git checkout` that are a branch, or files that it overwrites.
+/// Returns the words of `git checkout` that name a branch, or files that it overwrites.
 pub fn checked_out(command: &Command) -> Vec<&Word> {
     let Some(call) = git_subcommand(command).filter(|call| call.name == "checkout") else {
         return Vec::new();
     };
     let texts = || call.rest.iter().filter_map(|word| word.text.as_deref());
-    // A new branch overwrites nothing.
+    // Creating a branch overwrites nothing.
     if texts().any(|text| {
         text.starts_with("--orph") || text.starts_with("-b") || text.starts_with("--track")
     }) {
@@ -237,7 +239,7 @@ fn git(command: &Command) -> Option<Destruction> {
                 .is_some_and(|flags| !flags.starts_with('-') && flags.contains(letters))
         })
     };
-    // Any beginning of a long option that git takes.
+    // Git accepts unambiguous abbreviations of long options.
     let long = |option: &str, shortest: &str| {
         words.iter().any(|word| {
             let name = word.split('=').next().unwrap_or(word);

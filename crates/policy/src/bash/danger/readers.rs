@@ -1,13 +1,12 @@
-//! Programs that are allowed because they read, and the words with which they
-//! write a file all the same.
+//! Programs that normally only read, and the arguments that make them write a file.
 
 use super::super::arguments::{has_letter, has_long, operands, texts};
 use super::super::line::Command;
 
-/// Whether the program, one that reads as a rule, is told to write a file.
+/// Whether the arguments make the program, which normally only reads, write a file.
 pub(super) fn writes(name: &str, command: &Command) -> bool {
     match name {
-        // `-k` and their like take the rest of a word as their value: `-t o` is none.
+        // Options such as `-k` take the rest of the word as their value: `-t o` does not count.
         "sort" => lettered(command, 'o', "kStT") || has_long(command, "--output", "--o"),
         "shuf" => lettered(command, 'o', "in") || has_long(command, "--output", "--o"),
         "tree" => lettered(command, 'o', "LPIT"),
@@ -18,7 +17,7 @@ pub(super) fn writes(name: &str, command: &Command) -> bool {
         }
         "file" => has_letter(command, &['C']) || has_long(command, "--compile", "--c"),
         "yq" => lettered(command, 'i', "") || has_long(command, "--inplace", "--in"),
-        // The second operand is the output.
+        // The second operand is the output file.
         "uniq" => {
             let long = ["--skip-fields", "--skip-chars", "--check-chars"];
             operands(command, "fsw", &long).len() > 1
@@ -28,8 +27,8 @@ pub(super) fn writes(name: &str, command: &Command) -> bool {
     }
 }
 
-/// Whether the letter is given as an option: `-o x`, `-ox`, `-no x`; not behind a
-/// letter of `valued`, whose value it would be.
+/// Whether the letter is given as an option (`-o x`, `-ox`, `-no x`), but not after a letter in
+/// `valued`, whose value it would be.
 fn lettered(command: &Command, letter: char, valued: &str) -> bool {
     has_letter(command, &[letter])
         && command.arguments().iter().filter_map(|word| word.text.as_deref()).any(|text| {

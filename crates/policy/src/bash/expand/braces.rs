@@ -1,11 +1,11 @@
 //! Brace expansion: `{rm,-rf,src}` becomes three words.
 
-/// More words are not made of one, and longer ones are left as they are.
+/// Maximum number of words produced from one; longer expansions are not performed.
 const MOST: usize = 64;
 const LONGEST: usize = 4096;
 
-/// The words that braces make of this one, as they would be written. The word itself
-/// when it has none.
+/// Returns the source texts of the words that braces produce from this word, or the word itself if
+/// it has no braces.
 pub(super) fn expand(word: &str) -> Vec<String> {
     if word.len() > LONGEST {
         return vec![word.to_owned()];
@@ -23,7 +23,7 @@ pub(super) fn expand(word: &str) -> Vec<String> {
     done
 }
 
-/// The words that the first braces make.
+/// Returns the words that the first braces produce.
 fn first(word: &str) -> Option<Vec<String>> {
     let mut from = 0;
     while let Some(open) = find(word, from, '{') {
@@ -43,7 +43,7 @@ fn first(word: &str) -> Option<Vec<String>> {
     None
 }
 
-/// Where the brace that is opened at `open` ends, and the commas that divide it.
+/// Returns the end of the brace opened at `open` and the positions of the commas inside it.
 fn alternatives(word: &str, open: usize) -> Option<(usize, Vec<usize>)> {
     let mut depth = 0;
     let mut commas = Vec::new();
@@ -67,7 +67,7 @@ fn find(word: &str, from: usize, wanted: char) -> Option<usize> {
     unquoted(word, from).find(|(_, character)| *character == wanted).map(|(at, _)| at)
 }
 
-/// The characters from `from` on that no quote and no substitution takes the meaning of.
+/// Returns the characters from `from` that are outside quotes and substitutions.
 fn unquoted(word: &str, from: usize) -> impl Iterator<Item = (usize, char)> {
     let mut quote = None;
     let mut escaped = false;

@@ -1,23 +1,23 @@
-//! What `echo`, `printf` and `cat` print, where their words tell it.
+//! Computes the output of `echo`, `printf`, and `cat` if their arguments determine it.
 
 use super::super::ansi;
 use super::super::line::{Redirection, RedirectionKind, Word};
 
-/// Longer texts are not made.
+/// Maximum length of the output in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// What a command prints, or hands on of its input.
+/// The output of a command, or the input that it passes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PrintedText {
-    /// This text.
+    /// Known text.
     Text(String),
-    /// Something that a program makes of text that the line holds.
+    /// Text that a program derives from text in the line.
     Derived,
-    /// Anything.
+    /// Unknown output.
     Unknown,
 }
 
-/// What the command prints whose words these are. `input` is what it reads.
+/// Returns the output of the command with these words; `input` is its standard input.
 pub(super) fn of(words: &[Word], redirections: &[Redirection], input: &PrintedText) -> PrintedText {
     let texts: Option<Vec<&str>> = words.iter().map(|word| word.text.as_deref()).collect();
     let name = words.first().and_then(|word| word.text.as_deref()).unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn of(words: &[Word], redirections: &[Redirection], input: &PrintedTe
         ("printf", Some(texts)) => printf(texts.get(1..).unwrap_or_default()),
         ("echo" | "printf", None) => None,
         ("cat", Some(texts)) if matches!(texts.get(1..), Some([] | ["-"])) => return input,
-        // It prints what it hands on.
+        // `tee` prints its input.
         ("tee", _) => return input,
         _ => {
             return if input == PrintedText::Unknown {
@@ -49,7 +49,7 @@ pub(super) fn of(words: &[Word], redirections: &[Redirection], input: &PrintedTe
     }
 }
 
-/// The text of a here-document or here-string.
+/// Returns the text of a here-document or here-string.
 pub(super) fn given(redirections: &[Redirection]) -> Option<&str> {
     let is_text = |it: &&Redirection| {
         matches!(it.kind, RedirectionKind::HereDocument | RedirectionKind::HereString)
@@ -88,7 +88,7 @@ fn printf(words: &[&str]) -> Option<String> {
     }
 }
 
-/// Goes through the format of `printf` once.
+/// Applies the format of `printf` once.
 fn once<'a>(
     format: &str,
     arguments: &mut impl Iterator<Item = &'a &'a str>,
@@ -113,7 +113,7 @@ fn once<'a>(
     Some(())
 }
 
-/// The text after escapes such as `\n`, `\x72`, `\162` and `\0162`.
+/// Decodes escapes such as `\n`, `\x72`, `\162`, and `\0162`.
 fn unescaped(text: &str) -> Option<String> {
     if !text.contains('\\') {
         return Some(text.to_owned());

@@ -1,8 +1,8 @@
-//! The values that the text of a line gives to variables.
+//! The values that a line assigns to variables.
 
 use std::collections::BTreeMap;
 
-/// Values of one variable that are kept, and combinations of values that are tried.
+/// Maximum number of values stored for a variable and of combinations tried.
 const MOST_VALUES: usize = 8;
 const MOST_COMBINATIONS: usize = 16;
 
@@ -11,15 +11,15 @@ const MOST_COMBINATIONS: usize = 16;
 pub(super) enum ValuePiece {
     /// Known text.
     Text(String),
-    /// What only the run tells, as it is written.
+    /// Source text whose value is known only at run time.
     Source(String),
 }
 
-/// A value: of an array one entry for each element, otherwise one.
+/// A value: one entry for each element of an array, otherwise one entry.
 pub(super) type Value = Vec<Vec<ValuePiece>>;
 
-/// Every value that a variable may have somewhere in the line. Which of them holds
-/// at a place is not followed: all combinations are tried.
+/// Every value that a variable may have somewhere in the line. Which value applies at a position is
+/// not tracked; all combinations are tried.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     values: BTreeMap<String, Vec<Value>>,
@@ -38,13 +38,13 @@ impl Variables {
         self.add(name, vec![vec![ValuePiece::Text(text.to_owned())]]);
     }
 
-    /// The value in the combination that is tried now.
+    /// Returns the value in the current combination.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         let values = self.values.get(name)?;
         values.get(self.chosen.get(name).copied().unwrap_or_default())
     }
 
-    /// How many combinations there are, up to a limit.
+    /// Returns the number of combinations, up to a limit.
     pub(super) fn combinations(&self) -> usize {
         let product = self
             .values
@@ -53,7 +53,7 @@ impl Variables {
         product.min(MOST_COMBINATIONS)
     }
 
-    /// Goes to one of the combinations.
+    /// Selects one of the combinations.
     pub(super) fn choose(&mut self, mut combination: usize) {
         self.chosen.clear();
         for (name, values) in self.values.iter().filter(|(_, values)| values.len() > 1) {

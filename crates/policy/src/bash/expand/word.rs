@@ -1,5 +1,5 @@
-//! Words after the expansions whose results the line tells: variables that it sets,
-//! braces, and substitutions that only print text.
+//! Expands words whose results the line determines: variables that it sets, braces, and
+//! substitutions that only print text.
 
 use super::super::ansi;
 use super::super::line::Word;
@@ -8,10 +8,10 @@ use super::output::PrintedText;
 use super::variables::{Value, ValuePiece, Variables};
 use super::{braces, printed};
 
-/// What separates words when the line does not set `IFS`.
+/// The default word separators, used if the line does not set `IFS`.
 const SEPARATORS: &str = " \t\n";
 
-/// The words that the shell makes of this one, as far as the line tells.
+/// Returns the words that the shell produces from this word, as far as the line determines them.
 pub(super) fn words(word: &Word, variables: &Variables, depth: usize) -> Vec<Word> {
     let has_braces = word.glob && word.source.contains('{');
     if word.text.is_some() && !has_braces {
@@ -26,21 +26,22 @@ pub(super) fn words(word: &Word, variables: &Variables, depth: usize) -> Vec<Wor
     fields.map(|field| field.word()).collect()
 }
 
-/// The value of an assignment or the text of a here-string: no words are made of it.
+/// Expands the value of an assignment or the text of a here-string, without splitting it into
+/// words.
 pub(super) fn value(source: &str, variables: &Variables, depth: usize) -> Vec<ValuePiece> {
     let mut scanner = Scanner { splits: false, ..Scanner::new(variables, depth) };
     scanner.scan(source, false);
     pieces(scanner)
 }
 
-/// The body of a here-document.
+/// Expands the body of a here-document.
 pub(super) fn body(source: &str, variables: &Variables, depth: usize) -> Vec<ValuePiece> {
     let mut scanner = Scanner { is_body: true, ..Scanner::new(variables, depth) };
     scanner.scan(source, true);
     pieces(scanner)
 }
 
-/// The text of pieces that are all known.
+/// Returns the text of the pieces if all of them are known.
 pub(super) fn text(pieces: &[ValuePiece]) -> Option<String> {
     let known = |piece: &ValuePiece| match piece {
         ValuePiece::Text(text) => Some(text.clone()),
@@ -49,7 +50,7 @@ pub(super) fn text(pieces: &[ValuePiece]) -> Option<String> {
     pieces.iter().map(known).collect()
 }
 
-/// The pieces as they would be written.
+/// Returns the pieces as source text.
 pub(super) fn source(pieces: &[ValuePiece]) -> String {
     let written = |piece: &ValuePiece| match piece {
         ValuePiece::Text(text) | ValuePiece::Source(text) => text.clone(),
@@ -200,7 +201,7 @@ impl<'v> Scanner<'v> {
         field.parts.push(FieldPart { piece: ValuePiece::Source(source), quoted });
     }
 
-    /// Reads `$'…'`; how many bytes it takes.
+    /// Reads `$'…'` and returns its length in bytes.
     fn ansi_string(&mut self, rest: &str) -> usize {
         match ansi::decode(rest.get(2..).unwrap_or_default()) {
             Ok(decoded) => {
@@ -218,7 +219,7 @@ impl<'v> Scanner<'v> {
         }
     }
 
-    /// Reads what a `$` begins; how many bytes it takes.
+    /// Reads an expansion that begins with `$` and returns its length in bytes.
     fn dollar(&mut self, rest: &str, double: bool) -> usize {
         let behind = rest.get(1..).unwrap_or_default();
         let Some(next) = behind.chars().next() else {
@@ -306,7 +307,7 @@ impl<'v> Scanner<'v> {
             (None | Some('-' | '=' | '?'), Some(value)) if !rest.starts_with("::") => {
                 self.push_value(&value, double, all);
             }
-            // What the environment sets otherwise is the user's.
+            // If the environment sets the variable, the user chose its value.
             (Some('-' | '='), None) => self.scan(word, double),
             _ => self.unknown(source.to_owned(), double),
         }
@@ -327,7 +328,7 @@ impl<'v> Scanner<'v> {
         }
     }
 
-    /// Adds the result of an expansion, which is split outside quotes.
+    /// Adds the result of an expansion, which is split into words outside quotes.
     fn push_expanded(&mut self, text: &str, quoted: bool) {
         if quoted || !self.splits {
             self.field().push(text, true);
@@ -356,13 +357,14 @@ impl<'v> Scanner<'v> {
     }
 }
 
-/// How long the name of a variable is that the text begins with.
+/// Returns the length of the variable name at the start of the text.
 fn name_length(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     if is_name(text.get(..end).unwrap_or_default()) { end } else { 0 }
 }
 
-/// The bytes up to behind what closes the bracket that the text begins with.
+/// Returns the length in bytes up to and including the bracket that closes the one at the start of
+/// the text.
 pub(super) fn balanced(text: &str, open: char, close: char) -> usize {
     let mut depth = 0_usize;
     let mut quote = None;

@@ -1,10 +1,10 @@
-//! Arithmetic and `${…}`: what is evaluated there may run commands.
+//! Reads arithmetic and `${…}`, whose evaluation may run commands.
 
 use super::{Reader, is_name_character};
 use crate::bash::found::{Reading, Refusal};
 
 impl Reader<'_, '_> {
-    /// Reads arithmetic up to the `))` that closes it.
+    /// Reads arithmetic up to the closing `))`.
     pub(super) fn arithmetic(&mut self, semicolons: bool) -> Reading<()> {
         let mut open = 0usize;
         loop {
@@ -79,7 +79,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Reads the rest of `${…}`; the name of the variable.
+    /// Reads the rest of `${…}` and returns the name of the variable.
     pub(super) fn parameter(&mut self, quoted: bool) -> Reading<String> {
         let closes_next = self.ahead(1) == Some('}');
         let length = !closes_next && self.take("#");
@@ -140,7 +140,7 @@ impl Reader<'_, '_> {
             _ => return Err(Refusal::new("`${…}` is not plain")),
         }
         self.parameter_word(quoted)?;
-        // Whatever it becomes is text, not the variable's value alone.
+        // The result is text, not just the value of the variable.
         Ok("@".to_owned())
     }
 
@@ -161,7 +161,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reads the word of `${x:-word}` and its like.
+    /// Reads the word of `${x:-word}` and similar expansions.
     fn parameter_word(&mut self, quoted: bool) -> Reading<()> {
         let mut word = super::word::Building::default();
         loop {

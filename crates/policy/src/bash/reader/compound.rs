@@ -1,4 +1,4 @@
-//! Lists, pipes and compound commands.
+//! Reads lists, pipelines, and compound commands.
 
 use super::{Reader, ends_word, is_name};
 use crate::bash::builtins;
@@ -15,8 +15,8 @@ pub(super) fn unexpected(what: &str) -> Refusal {
 }
 
 impl Reader<'_, '_> {
-    /// Reads commands up to the end of the text, a `)`, the end of a case, or
-    /// one of the reserved words in `stops`; those are left to the caller.
+    /// Reads commands up to the end of the text, a `)`, the end of a case, or one of the reserved
+    /// words in `stops`, which are not consumed.
     pub(super) fn list(&mut self, stops: &[&str]) -> Reading<()> {
         loop {
             self.skip_lines()?;
@@ -45,7 +45,7 @@ impl Reader<'_, '_> {
                     }
                 }
                 Some(other) => {
-                    // Behind a compound command a reserved word may follow at once.
+                    // A reserved word may directly follow a compound command.
                     if !self.reserved().is_some_and(|word| stops.contains(&word)) {
                         return Err(unexpected(&other.to_string()));
                     }
@@ -54,7 +54,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The reserved word that stands here, not gone over.
+    /// Returns the reserved word that is next, without consuming it.
     pub(super) fn reserved(&self) -> Option<&'static str> {
         let mut word = String::new();
         while let Some(character) = self.ahead(word.len()) {
@@ -138,7 +138,7 @@ impl Reader<'_, '_> {
             }
             self.skip_lines()?;
             let stage = self.found.commands.len();
-            // `time` is a program behind a pipe, and bash knows no `!` there.
+            // After a pipe, `time` is a program, and `!` is not allowed.
             if self.reserved() == Some("time") {
                 self.simple()?;
             } else {
@@ -171,7 +171,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The redirections behind a compound command.
+    /// Reads the redirections after a compound command.
     fn redirections(&mut self) -> Reading<()> {
         loop {
             self.skip_blank();
@@ -329,7 +329,7 @@ impl Reader<'_, '_> {
             }
             let opened = self.take("(");
             if !opened && self.place == Place::Substitution {
-                // Older shells take its `)` for the end of the substitution.
+                // Older shells treat its `)` as the end of the substitution.
                 return Err(Refusal::new("a case stands in a substitution"));
             }
             loop {

@@ -1,4 +1,4 @@
-//! `[[ … ]]`: its operands are no commands, but some are evaluated.
+//! Reads `[[ … ]]`, whose operands are not commands, but some of which are evaluated.
 
 use super::compound::unexpected;
 use super::{Reader, ends_word, is_name};
@@ -8,7 +8,7 @@ impl Reader<'_, '_> {
     /// Reads `[[ … ]]`.
     pub(super) fn condition(&mut self) -> Reading<()> {
         self.found.only_bash = true;
-        // The last words, to see what an operator stands between.
+        // The preceding words, to know the operands of an operator.
         let mut operator = String::new();
         let mut before: Option<Token> = None;
         let mut open = 0usize;
@@ -81,7 +81,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Looks at what an operator of `[[` takes: some of it is evaluated.
+    /// Checks an operand of an operator of `[[`; some operands are evaluated.
     fn operand(&mut self, operator: &str, token: &Token) -> Reading<()> {
         if matches!(operator, "-v" | "-R") && !token.word.text.as_deref().is_some_and(is_name) {
             return Err(Refusal::new(format!("`[[ {operator} …` evaluates a name")));
@@ -118,7 +118,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Reads the word behind `=~`, in which parentheses are no operators.
+    /// Reads the word after `=~`, in which parentheses are not operators.
     fn regular_expression(&mut self) -> Reading<()> {
         let mut word = super::word::Building::default();
         let mut open = 0usize;

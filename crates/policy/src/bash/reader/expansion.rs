@@ -1,4 +1,4 @@
-//! What a `$` or a back-tick begins.
+//! Reads expansions that begin with `$` or a backtick.
 
 use super::word::Building;
 use super::{Reader, is_name_character, read};
@@ -7,7 +7,7 @@ use crate::bash::found::{Reading, Refusal};
 use crate::bash::line::Place;
 
 impl Reader<'_, '_> {
-    /// Reads what the `$` here begins, as part of a word.
+    /// Reads the expansion at the current `$` as a part of a word.
     pub(super) fn dollar(&mut self, word: &mut Building, quoted: bool) -> Reading<()> {
         match self.ahead(1) {
             Some('\'') if !quoted => return self.ansi_string(word),
@@ -35,8 +35,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Reads a `$` or back-tick in the body of a here-document; whether it
-    /// expands to something.
+    /// Reads a `$` or backtick in the body of a here-document. Returns whether it is an expansion.
     pub(super) fn expansion_in_body(&mut self) -> Reading<bool> {
         if self.raw() == Some('`') {
             self.backtick(true)?;
@@ -51,8 +50,8 @@ impl Reader<'_, '_> {
         Ok(false)
     }
 
-    /// Reads an expansion; the variable's name, empty for a substitution, or
-    /// nothing when the `$` stands for itself.
+    /// Reads an expansion. Returns the name of the variable, an empty string for a substitution, or
+    /// `None` if the `$` is literal.
     pub(super) fn expansion(&mut self, quoted: bool) -> Reading<Option<String>> {
         let Some(next) = self.ahead(1) else { return Ok(None) };
         match next {
@@ -115,7 +114,7 @@ impl Reader<'_, '_> {
         if self.take(")") { Ok(()) } else { Err(Refusal::new("a substitution is not closed")) }
     }
 
-    /// Reads a substitution in back-ticks.
+    /// Reads a substitution in backticks.
     pub(super) fn backtick(&mut self, quoted: bool) -> Reading<()> {
         self.bump();
         self.found.feature("command substitution");

@@ -1,25 +1,25 @@
-//! Here-documents: their bodies stand behind the line that opens them.
+//! Reads here-documents, whose bodies follow the line that opens them.
 
 use super::Reader;
 use crate::bash::found::{Reading, Refusal};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 
-/// More in one text are not looked at.
+/// Maximum number of here-documents in one text.
 const MOST: usize = 16;
 const LONGEST_DELIMITER: usize = 64;
 
-/// A here-document whose body is still to come.
+/// A here-document whose body has not been read yet.
 pub(in crate::bash) struct Waiting {
     delimiter: String,
     literal: bool,
     strips_tabs: bool,
     redirection: usize,
-    /// The command that reads it, and which of its redirections it is.
+    /// The indexes of the command that reads it and of the redirection of that command.
     reader: Option<(usize, usize)>,
 }
 
 impl Reader<'_, '_> {
-    /// Reads the delimiter behind `<<`.
+    /// Reads the delimiter after `<<`.
     pub(super) fn here_document(&mut self, strips_tabs: bool) -> Reading<Redirection> {
         self.skip_blank();
         let token = self.word(false)?;
@@ -49,14 +49,14 @@ impl Reader<'_, '_> {
         Ok(Redirection { kind: RedirectionKind::HereDocument, target: token.word, alone: false })
     }
 
-    /// The place of the newest here-document among the redirections.
+    /// Sets the index of the newest here-document among the redirections.
     pub(super) fn note_here_document(&mut self, redirection: usize) {
         if let Some(last) = self.waiting.last_mut() {
             last.redirection = redirection;
         }
     }
 
-    /// Ties here-documents from `first` on to the command that reads them.
+    /// Assigns the here-documents from `first` to the command that reads them.
     pub(super) fn tie_here_documents(&mut self, first: usize, command: usize, own: &[usize]) {
         for (waiting, own) in self.waiting.iter_mut().skip(first).zip(own) {
             waiting.reader = Some((command, *own));
@@ -67,7 +67,7 @@ impl Reader<'_, '_> {
         self.waiting.len()
     }
 
-    /// Goes over a line end and the bodies behind it.
+    /// Consumes a line end and the here-document bodies after it.
     pub(super) fn line_end(&mut self) -> Reading<()> {
         self.bump();
         if self.outer_waits {
@@ -123,7 +123,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// One line; unless the body is literal, a backslash joins it with the next.
+    /// Reads one line. Unless the body is literal, a backslash joins it with the next line.
     fn body_line(&mut self, literal: bool) -> Option<String> {
         if self.at >= self.end {
             return None;
@@ -143,7 +143,7 @@ impl Reader<'_, '_> {
         Some(line)
     }
 
-    /// Reads the expansions of a body; whether there is any, or an escape.
+    /// Reads the expansions of a body. Returns whether it contains any expansion or escape.
     fn body_expansions(&mut self) -> Reading<bool> {
         let mut dynamic = false;
         while let Some(character) = self.raw() {

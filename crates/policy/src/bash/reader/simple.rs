@@ -1,4 +1,4 @@
-//! Simple commands and redirections.
+//! Reads simple commands and redirections.
 
 use super::{Reader, ends_word, is_name};
 use crate::bash::builtins;
@@ -21,7 +21,7 @@ const OPERATORS: [(&str, RedirectionKind); 12] = [
 ];
 
 impl Reader<'_, '_> {
-    /// Reads a simple command, or the definition of a function.
+    /// Reads a simple command or a function definition.
     pub(super) fn simple(&mut self) -> Reading<()> {
         let index = self.found.commands.len();
         let first_waiting = self.waiting_count();
@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
             let token = match self.word(leading || declares) {
                 Ok(token) => token,
                 Err(refusal) => {
-                    // What there is of it, for rules that forbid.
+                    // Record the incomplete command for denying rules.
                     if !simple.tokens.is_empty() {
                         self.found.commands.push(self.finished(start, simple, declares));
                     }
@@ -121,14 +121,14 @@ impl Reader<'_, '_> {
         simple: Simple,
     ) {
         self.found.commands.insert(index, simple);
-        // What was found inside its words moved back.
+        // The commands found inside its words move back by one.
         for (_, behind) in self.found.prefixed.iter_mut().skip(first_prefixed) {
             *behind += 1;
         }
         self.tie_here_documents(first_waiting, index, here_documents);
     }
 
-    /// Reads a redirection, if one stands here.
+    /// Reads a redirection, if one is next.
     pub(super) fn redirection(&mut self) -> Reading<Option<Redirection>> {
         let descriptor = self.descriptor();
         let skipped = match &descriptor {
@@ -153,7 +153,7 @@ impl Reader<'_, '_> {
             }
             return Ok(None);
         }
-        // In `1&>x` the `1` is a word.
+        // In `1&>x`, the `1` is a word.
         if operator.starts_with('&') && skipped > 0 {
             return Ok(None);
         }
@@ -204,7 +204,7 @@ impl Reader<'_, '_> {
         if operator == "<&" { RedirectionKind::Read } else { RedirectionKind::Write }
     }
 
-    /// The `2` of `2>`, the `{name}` of `{name}>`.
+    /// Returns the `2` of `2>`, or the `{name}` of `{name}>`.
     fn descriptor(&self) -> Option<Descriptor> {
         let mut text = String::new();
         while let Some(character) = self.ahead(text.len()).filter(|next| next.is_ascii_digit()) {

@@ -1,10 +1,10 @@
-//! Words: quotes, escapes and what is joined to them.
+//! Reads words: quotes, escapes, and the parts attached to them.
 
 use super::{Reader, ends_word, is_name};
 use crate::bash::found::{Reading, Refusal, Token};
 use crate::bash::line::{Assignment, Word};
 
-/// A word on its way.
+/// A word under construction.
 #[derive(Default)]
 pub(super) struct Building {
     pub(super) text: String,
@@ -15,19 +15,19 @@ pub(super) struct Building {
     pub(super) splits: bool,
     pub(super) substitutes: bool,
     pub(super) variables: Vec<String>,
-    /// Something other than plain characters is part of it.
+    /// Whether the word contains anything other than plain characters.
     odd: bool,
 }
 
 impl Building {
-    /// Takes a character that has no meaning of its own.
+    /// Adds a character without special meaning.
     pub(super) fn literal(&mut self, character: char) {
         self.text.push(character);
     }
 }
 
 impl Reader<'_, '_> {
-    /// Reads the word here. `assignable`: `NAME=…` would be an assignment.
+    /// Reads the next word. If `assignable`, `NAME=…` is an assignment.
     pub(super) fn word(&mut self, assignable: bool) -> Reading<Token> {
         self.peek();
         let start = self.at;
@@ -241,7 +241,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Reads up to the `]` of an array's subscript, which is arithmetic.
+    /// Reads up to the `]` of an array subscript, which is arithmetic.
     pub(super) fn subscript(&mut self) -> Reading<()> {
         let start = self.at;
         loop {
@@ -280,7 +280,7 @@ fn array_may_begin(word: &Building, assigned: Option<&(String, usize, usize)>, a
     assigned.is_some_and(|(_, behind, start)| *start == at && *behind == word.text.len())
 }
 
-/// `NAME` of `NAME=`, `NAME+=`, `NAME[…]=`.
+/// Returns the `NAME` of `NAME=`, `NAME+=`, or `NAME[…]=`.
 fn assigned_name(text: &str) -> Option<String> {
     let left = text.strip_suffix('=')?;
     let left = left.strip_suffix('+').unwrap_or(left);
@@ -292,7 +292,7 @@ fn assigned_name(text: &str) -> Option<String> {
     is_name(name).then(|| name.to_owned())
 }
 
-/// Whether the value is a number whatever happens.
+/// Whether the value is always a number.
 fn is_number(value: &Word) -> bool {
     let source = value.source.as_str();
     let digits = source.strip_prefix('-').unwrap_or(source);

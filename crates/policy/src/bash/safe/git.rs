@@ -1,9 +1,9 @@
-//! The forms of git that only look.
+//! Git commands that only read.
 
 use super::Argument;
 
-/// Options that write files or run programs. Git takes any unambiguous
-/// beginning of a long option, so those count as well.
+/// Options that write files or run programs. Git accepts any unambiguous abbreviation of a long
+/// option, so abbreviations match as well.
 const REFUSED: &[&str] = &[
     "--output",
     "--ext-diff",
@@ -23,7 +23,7 @@ const REFUSED: &[&str] = &[
     "--stdin",
 ];
 
-/// `git branch` without these words changes branches.
+/// Options of `git branch` that only list branches; without one of them it changes branches.
 const BRANCH_FLAGS: &[&str] = &[
     "-a",
     "--all",
@@ -45,7 +45,7 @@ const BRANCH_WITH_COMMIT: &[&str] =
     &["--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
 const BRANCH_WITH_VALUE: &[&str] = &["--sort=", "--format=", "--color=", "--abbrev="];
 
-/// Whether the words behind `git` only read the repository.
+/// Whether the words after `git` only read the repository.
 pub(super) fn only_looks(arguments: &[Argument<'_>]) -> bool {
     let mut words = arguments.iter().map(|word| word.text).peekable();
     while words
@@ -62,8 +62,7 @@ pub(super) fn only_looks(arguments: &[Argument<'_>]) -> bool {
     }
     let first = rest.first().copied();
     match subcommand {
-        // `%G` in a format checks signatures, with the program that the
-        // repository names.
+        // `%G` in a format verifies signatures with the program that the repository configures.
         "log" | "show" | "shortlog" | "rev-list" | "for-each-ref" => {
             !rest.iter().any(|word| word.contains("%G") || word.contains("signature"))
         }

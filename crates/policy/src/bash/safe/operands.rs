@@ -1,20 +1,20 @@
-//! Words of safe commands: paths that stay inside, patterns, numbers.
+//! Operands of safe commands: paths inside the workspace, patterns, and numbers.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::Argument;
 use crate::paths;
 
-/// Where a command runs and what it may read.
+/// The working directory and the directories that a command may read.
 pub(super) struct Where<'a> {
     pub(super) directory: &'a Path,
     pub(super) roots: &'a [PathBuf],
-    /// A `cd` comes first, so `..` says nothing.
+    /// Whether a `cd` comes first, so that `..` cannot be resolved.
     pub(super) moved: bool,
 }
 
 impl Where<'_> {
-    /// Whether nothing in the word names a file outside the workspace.
+    /// Whether no part of the word names a file outside the workspace.
     pub(super) fn holds(&self, word: &Argument<'_>) -> bool {
         let text = word.text;
         if !word.quoted && (text.contains("=~") || text.contains(":~")) {
@@ -23,7 +23,7 @@ impl Where<'_> {
         let Some(option) = text.strip_prefix('-') else { return self.holds_path(text) };
         let value = match option.split_once('=') {
             Some((_, value)) => value,
-            // A value joined to a short option: `-f/etc/passwd`, `-f../x`.
+            // A value attached to a short option: `-f/etc/passwd`, `-f../x`.
             None => match option.find('/').into_iter().chain(option.find("..")).min() {
                 Some(start) => option.get(start..).unwrap_or_default(),
                 None => return true,
@@ -37,8 +37,8 @@ impl Where<'_> {
             return false;
         }
         let path = Path::new(text);
-        // `..` behind a folder that is a link leads elsewhere than the text
-        // says, and so does any `..` behind a `cd`.
+        // `..` after a symbolic link to a directory leads somewhere other than the text says, and
+        // so does any `..` after a `cd`.
         let below =
             path.components().skip_while(|part| *part == Component::ParentDir && !self.moved);
         if below.into_iter().any(|part| part == Component::ParentDir) {
@@ -49,7 +49,7 @@ impl Where<'_> {
     }
 }
 
-/// Whether `seq` comes to an end soon.
+/// Whether `seq` terminates soon.
 pub(super) fn counts_not_far(arguments: &[Argument<'_>]) -> bool {
     const MOST: f64 = 10_000_000.0;
     const LONGEST: usize = 8;
@@ -74,7 +74,7 @@ pub(super) fn counts_not_far(arguments: &[Argument<'_>]) -> bool {
     step != 0.0 && (last - first) / step <= MOST
 }
 
-/// `-n` and one script that prints lines by number.
+/// Whether the arguments are `-n` and one sed script that prints lines by number.
 pub(super) fn sed_prints_lines(arguments: &[Argument<'_>]) -> bool {
     let [flag, script, files @ ..] = arguments else { return false };
     let Some(range) = script.text.strip_suffix('p') else { return false };
@@ -88,8 +88,8 @@ pub(super) fn sed_prints_lines(arguments: &[Argument<'_>]) -> bool {
     flag.text == "-n" && is_range && files.iter().all(|file| !file.text.starts_with('-'))
 }
 
-/// For `grep` and `rg`: the pattern may look like any path, files must stay.
-/// The pattern is recognised only beside options that take no value.
+/// For `grep` and `rg`: whether all files are inside the workspace; the pattern may look like any
+/// path. The pattern is recognized only next to options without a value.
 pub(super) fn pattern_and_paths_stay(arguments: &[Argument<'_>], here: &Where<'_>) -> bool {
     let simple =
         arguments.iter().all(|word| !word.text.starts_with('-') || takes_no_value(word.text));

@@ -1,4 +1,4 @@
-//! `find -exec` and `fd -x`.
+//! Parses `find -exec` and `fd -x`.
 
 use super::options::is_one_word;
 use super::{Inside, unclear, words_alone};
@@ -45,8 +45,8 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
     found
 }
 
-/// A pattern that begins with a plain letter, a dot or a slash becomes names
-/// that begin so, and no option.
+/// Whether a pattern begins with a plain letter, a dot, or a slash, so that it cannot expand to an
+/// option.
 fn names_stay_names(word: &Word) -> bool {
     word.text.as_deref().is_some_and(|text| {
         !text.contains('{')
@@ -54,7 +54,7 @@ fn names_stay_names(word: &Word) -> bool {
     })
 }
 
-/// The words; those that hold a place for a name are known to the run alone.
+/// Returns the words; those with a placeholder for a file name count as known only at run time.
 fn replaced(words: &[Word], places: &[&str]) -> Vec<Word> {
     words
         .iter()

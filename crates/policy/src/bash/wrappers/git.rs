@@ -1,4 +1,4 @@
-//! Commands that git is told to run.
+//! Commands that git runs because its arguments say so.
 
 use super::options::Rest;
 use super::shells::joined;
@@ -50,7 +50,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
     found
 }
 
-/// `-c alias.x=!TEXT`
+/// Reads `-c alias.x=!TEXT`.
 fn aliases(arguments: &[Word]) -> Vec<Inside> {
     arguments
         .iter()
@@ -69,7 +69,7 @@ fn text_of(word: Option<&Word>) -> Vec<Inside> {
     }
 }
 
-/// The texts of an option, whose long name may be shortened to `shortest` bytes.
+/// Returns the texts of an option, whose long name may be abbreviated to `shortest` bytes.
 fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<Inside> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Going over options whose names are all known.
+//! Skips options of programs whose options are all known.
 
 use crate::bash::line::Word;
 
@@ -6,22 +6,22 @@ use crate::bash::line::Word;
 pub(super) struct Options {
     /// Letters without a value.
     pub(super) flags: &'static str,
-    /// Letters with a value, joined or in the next word.
+    /// Letters with a value, attached or in the next word.
     pub(super) values: &'static str,
-    /// Long options without a value, or with one behind `=`.
+    /// Long options without a value, or with one after `=`.
     pub(super) long_flags: &'static [&'static str],
-    /// Long options with a value, behind `=` or in the next word.
+    /// Long options with a value, after `=` or in the next word.
     pub(super) long_values: &'static [&'static str],
 }
 
-/// What stands behind the options.
+/// What follows the options.
 pub(super) enum Rest<'w> {
     Words(&'w [Word]),
     Unclear(String),
 }
 
-/// Whether the word stays one word whatever its expansions give, and cannot
-/// become an option or another program.
+/// Whether the word is always a single word, whatever its expansions produce, and cannot become an
+/// option or another program.
 pub(super) fn is_one_word(word: &Word) -> bool {
     match &word.text {
         Some(text) => !word.glob || !text.contains(['*', '?', '[', '{']),
@@ -36,12 +36,12 @@ pub(super) fn is_one_word(word: &Word) -> bool {
 }
 
 impl Options {
-    /// Goes over the options and `operands` words.
+    /// Skips the options and `operands` words.
     pub(super) fn behind<'w>(&self, words: &'w [Word], operands: usize) -> Rest<'w> {
         let mut rest = words;
         while let Some((word, behind)) = rest.split_first() {
             let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
-                // A dynamic word where a program is expected is seen by the caller.
+                // The caller handles a program name known only at run time.
                 return if operands == 0 && word.text.is_none() {
                     Rest::Words(rest)
                 } else {
@@ -79,7 +79,7 @@ impl Options {
         Rest::Words(rest)
     }
 
-    /// Whether the option takes the next word; nothing when it is not known.
+    /// Whether the option takes the next word as its value; `None` if the option is unknown.
     pub(super) fn taken(&self, option: &str) -> Option<bool> {
         if let Some(long) = option.strip_prefix("--") {
             let (name, glued) = match long.split_once('=') {

@@ -1,17 +1,17 @@
-//! Programs that find a program in an environment or a package and start it:
-//! `uv run`, `npx`, `pnpm dlx`, `poetry run`.
+//! Programs that find a program in an environment or a package and start it: `uv run`, `npx`, `pnpm
+//! dlx`, `poetry run`.
 
 use super::{Inside, shells};
 use crate::bash::line::Word;
 
-/// How such a program is called.
+/// The syntax of such a program.
 struct Runner {
     names: &'static [&'static str],
-    /// One of these words comes before the program; empty when none has to.
+    /// Words of which one comes before the program; empty if none is required.
     verbs: &'static [&'static str],
-    /// Operands between the verb and the program.
+    /// Number of operands between the verb and the program.
     operands: usize,
-    /// Options that take the next word.
+    /// Options that take the next word as their value.
     values: &'static [&'static str],
 }
 
@@ -69,7 +69,7 @@ const RUNNERS: &[Runner] = &[
     runner(&["dotenv", "dotenvx"], &[], 0, &["-f", "-e"]),
 ];
 
-/// Options of all of them that take no word.
+/// Options of all runners that take no value.
 const FLAGS: &[&str] = &[
     "-y",
     "--yes",
@@ -99,8 +99,8 @@ const FLAGS: &[&str] = &[
     "--live-stream",
 ];
 
-/// What the words start, as far as they tell. An option that is not known may
-/// take the next word: then that word and the one behind both count.
+/// Returns what the words start, as far as they determine it. An unknown option may take the next
+/// word as its value, so both that word and the one after it count as the program.
 pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     let mut found = match name {
         "npx" | "npm" => shells::call(arguments),
@@ -128,7 +128,7 @@ fn programs(runner: &Runner, words: &[Word]) -> Vec<Inside> {
     let mut found = Vec::new();
     let mut operands = runner.operands;
     let mut at = 0;
-    // The word in front is an option of which it is not known whether it takes this one.
+    // Whether the preceding word is an unknown option that may take this word as its value.
     let mut behind_option = false;
     while let Some(word) = words.get(at) {
         let text = word.text.as_deref().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Shells, and programs that hand a text to one.
+//! Shells, and programs that pass a text to one.
 
 use super::options::{Options, Rest, is_one_word};
 use super::{Inside, started, unclear};
 use crate::bash::line::Word;
 
-/// `sh -c TEXT` and what it looks like with other options.
+/// Reads `sh -c TEXT` and its variants with other options.
 pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     let mut words = arguments.iter();
     let mut reads_text = false;
@@ -69,7 +69,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
         }
     }
     match (reads_text, operand) {
-        // What it reads comes from elsewhere; the caller looks for it.
+        // The script comes from standard input; the caller looks for it.
         (_, None) => vec![Inside::Unclear(READS_INPUT.to_owned())],
         (false, Some(_)) if reads_input => vec![Inside::Unclear(READS_INPUT.to_owned())],
         (true, Some(word)) => match &word.text {
@@ -97,12 +97,12 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
     }
 }
 
-/// Said of a shell without a script.
+/// The reason for a shell without a script.
 pub(in crate::bash) const READS_INPUT: &str = "a shell runs what it reads";
 
-/// The text for the shell `name`.
+/// Returns the text for the shell `name`.
 pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<Inside> {
-    // Other shells read some lines otherwise; plain ones are the same to all.
+    // Other shells interpret some lines differently; plain text means the same to all of them.
     let plain = |character: char| {
         character.is_ascii_alphanumeric() || " _./,:;&|'\"-+@%\n".contains(character)
     };
@@ -113,7 +113,7 @@ pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<Inside> {
     vec![Inside::Script { text, plain_sh: !matches!(name, "bash" | "rbash") }]
 }
 
-/// `su -c TEXT user`.
+/// Reads `su -c TEXT user`.
 pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -137,7 +137,7 @@ pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
     unclear("`su` starts a shell")
 }
 
-/// `watch COMMAND…`: the words are joined for a shell.
+/// Reads `watch COMMAND…`: the words are joined for a shell.
 pub(super) fn watch(arguments: &[Word]) -> Vec<Inside> {
     const OPTIONS: Options = Options {
         flags: "bcdegprtwCx",
@@ -160,7 +160,7 @@ pub(super) fn watch(arguments: &[Word]) -> Vec<Inside> {
     joined(OPTIONS.behind(arguments, 0))
 }
 
-/// The words, joined, as a shell's text.
+/// Returns the words joined as the text of a shell.
 pub(super) fn joined(rest: Rest<'_>) -> Vec<Inside> {
     let words = match rest {
         Rest::Words([]) => return Vec::new(),
@@ -175,7 +175,7 @@ pub(super) fn joined(rest: Rest<'_>) -> Vec<Inside> {
     }
 }
 
-/// `script -c TEXT file`.
+/// Reads `script -c TEXT file`.
 pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -212,7 +212,7 @@ pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
     unclear("`script` starts a shell")
 }
 
-/// `flock FILE COMMAND…`, `flock FILE -c TEXT`.
+/// Reads `flock FILE COMMAND…` and `flock FILE -c TEXT`.
 pub(super) fn flock(arguments: &[Word]) -> Vec<Inside> {
     const OPTIONS: Options = Options {
         flags: "senxouvF",
@@ -242,7 +242,7 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<Inside> {
     }
 }
 
-/// `npx -c TEXT`, `npm exec --call TEXT`. Other forms run a package.
+/// Reads `npx -c TEXT` and `npm exec --call TEXT`. Other forms run a package.
 pub(super) fn call(arguments: &[Word]) -> Vec<Inside> {
     for (at, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };

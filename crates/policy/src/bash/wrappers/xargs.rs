@@ -1,4 +1,4 @@
-//! `xargs` and `parallel`: programs whose last words come from the input.
+//! Parses `xargs` and `parallel`, whose last words come from the input.
 
 use super::options::{Options, Rest};
 use super::shells::joined;
@@ -31,7 +31,7 @@ const OPTIONS: Options = Options {
 };
 
 pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
-    // `-i`, `-l` and `-e` take a value only when it is joined.
+    // `-i`, `-l`, and `-e` take a value only if it is attached.
     let joined_value = |word: &Word| {
         word.text.as_deref().is_some_and(|text| {
             text.starts_with("-i") || text.starts_with("-l") || text.starts_with("-e")
@@ -94,12 +94,12 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
     vec![words_alone(words)]
 }
 
-/// Words that the input gives.
+/// Returns a word that comes from the input.
 pub(super) fn unknown(source: &str) -> Word {
     Word { text: None, source: source.to_owned(), glob: false, quoted: false }
 }
 
-/// `parallel COMMAND… ::: …`: the words are joined for a shell.
+/// Reads `parallel COMMAND… ::: …`: the words are joined for a shell.
 pub(super) fn parallel(arguments: &[Word]) -> Vec<Inside> {
     const OPTIONS: Options = Options {
         flags: "0kmXqtu",
