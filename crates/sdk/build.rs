@@ -1,5 +1,4 @@
-//! Lists the pages of the documentation, so that all of them are in the program,
-//! and tells release builds which commit they are of.
+//! Embeds the documentation pages in the program, and the commit in release builds.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,15 +15,15 @@ fn main() -> io::Result<()> {
     pages.sort();
     let mut list = "&[\n".to_owned();
     for (name, path) in pages {
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(list, "    ({name:?}, include_str!({path:?})),");
     }
     list.push(']');
     fs::write(variable("OUT_DIR").join("pages.rs"), list)
 }
 
-/// The commit, for `/about` and reports. In development nothing is told, or each
-/// commit would build the crate anew.
+/// Sets the commit for `/about` and bug reports. Not in development builds, where every commit
+/// would rebuild the crate.
 fn commit() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=PARALLAX_COMMIT");
@@ -41,13 +40,13 @@ fn commit() {
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }
-    // A source archive has no commit: then none is shown.
+    // A source archive has no commit.
     if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
         println!("cargo::rustc-env=PARALLAX_COMMIT={commit}");
     }
 }
 
-/// The Markdown files of a folder and of those in it, by their paths from it.
+/// Collects the Markdown files of a directory recursively, with their relative paths.
 fn collect(folder: &Path, prefix: &str, pages: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let (path, name) = {

@@ -1,5 +1,5 @@
-//! The next request of a session of 1,000 turns: from the prompt to the moment
-//! at which the model is asked, and its body (promise: 20 ms together).
+//! The next request of a session with 1,000 turns: the time from the prompt to the model request,
+//! including its body (target: 20 ms).
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ fn main() {
     divan::main();
 }
 
-/// Hands the first request over and says nothing.
+/// A model that passes on the first request and never responds.
 struct Catch(Mutex<Option<oneshot::Sender<Request>>>);
 
 impl Model for Catch {
@@ -86,7 +86,7 @@ impl Judge for Allow {
     }
 }
 
-/// A prompt, a call with two kilobytes of output, an answer; 1,000 times.
+/// 1,000 turns with a prompt, a tool call with two kilobytes of output, and an answer.
 fn history() -> Vec<Sealed> {
     let output = "    let x = \\\"naïve\\\"; // line\\n".repeat(70);
     let answer = "The function reads the file **twice**. ".repeat(30);
@@ -179,7 +179,7 @@ fn next_request_after_1000_turns(bencher: divan::Bencher<'_, '_>) {
                 let hub = EventBus::new();
                 let mut events = hub.subscribe();
                 let session = start(options(model, history.clone()), hub);
-                // It has begun when it has told how full its context is.
+                // The session is ready when it reports its context usage.
                 while let Some(event) = events.next().await {
                     if matches!(event.body, EventBody::ContextUsed(_)) {
                         break;

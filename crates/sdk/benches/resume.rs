@@ -1,5 +1,5 @@
-//! Resuming a session of 1,000 turns among 200 others (promise: under 100 ms to
-//! the moment at which prompts are taken and the newest turns can be shown).
+//! Resuming a session of 1,000 turns among 200 others (target: under 100 ms until it accepts
+//! prompts and the last turns can be shown).
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn content(content: Content, display: Option<&str>) -> Record {
     })
 }
 
-/// Each turn: a prompt, a call with two kilobytes of output, an answer.
+/// Writes turns with a prompt, a tool call with two kilobytes of output, and an answer.
 fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
     let head = SessionHead {
         version: 1,

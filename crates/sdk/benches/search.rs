@@ -1,6 +1,5 @@
-//! Searching 5,000 sessions (promise: at most 50 ms): opening the index, seeing
-//! that no file has changed, and the search itself. Making the index is
-//! measured apart.
+//! Searching 5,000 sessions (target: at most 50 ms): opening the index, checking that no file has
+//! changed, and the search itself. Building the index is measured separately.
 
 use std::path::Path;
 
@@ -17,7 +16,7 @@ fn main() {
     divan::main();
 }
 
-/// Numbers that are the same in every run.
+/// A deterministic random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,7 +27,7 @@ impl Numbers {
         self.0 % limit
     }
 
-    /// Words as often as in language: some all the time, most hardly ever.
+    /// Returns words with a distribution as in natural language: a few are frequent, most are rare.
     fn text(&mut self, words: u64) -> String {
         let mut text = String::new();
         for _ in 0..words {
@@ -100,7 +99,7 @@ fn look_for(launch: &Launch, text: &str) -> usize {
     launch.search_sessions(&search, &|_| true).map(|found| found.hits.len()).unwrap_or_default()
 }
 
-/// A rare word, a common one, two, a beginning, a phrase, nothing.
+/// A rare word, a common one, two words, a prefix, a phrase, and a word without matches.
 #[divan::bench(
     args = ["needle", "word1", "word1 word2000", "wor", "\"word1 word0\"", "nowhere"],
     sample_count = 20,

@@ -1,6 +1,6 @@
-//! A callback decides what may run.
+//! Decides about tool calls with a callback.
 //!
-//! Needs no key and no network, since a script plays the model's part:
+//! Needs no API key and no network, because a script provides the model's responses:
 //! `cargo run -p parallax-sdk --example approvals`
 
 #![expect(
@@ -11,7 +11,7 @@
 
 use parallax_sdk::agent::{Agent, AgentError, Approval};
 
-/// What the model answers.
+/// The model's responses.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "write_file", "args": {"file_path": "allowed.txt", "content": "yes"}}}]}, "finishReason": "STOP"}]}]}
 {"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "write_file", "args": {"file_path": "denied.txt", "content": "no"}}}]}, "finishReason": "STOP"}]}]}
 {"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "I wrote one of two files."}]}, "finishReason": "STOP"}]}]}"#;

@@ -1,6 +1,6 @@
-//! A tool that is a function of this program.
+//! Adds a tool implemented by a function.
 //!
-//! Needs no key and no network, since a script plays the model's part:
+//! Needs no API key and no network, because a script provides the model's responses:
 //! `cargo run -p parallax-sdk --example custom_tool`
 
 #![expect(
@@ -15,14 +15,14 @@ use parallax_sdk::agent::{Agent, AgentError, function_tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What the model answers.
+/// The model's responses.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "lookup_order", "args": {"number": 17}}}]}, "finishReason": "STOP"}]}]}
 {"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "Order 17 has shipped."}]}, "finishReason": "STOP"}]}]}"#;
 
-/// The arguments of the tool; their schema is what the model gets.
+/// Arguments of the tool. The model receives their schema.
 #[derive(Deserialize, JsonSchema)]
 struct Order {
-    /// The number of the order.
+    /// The order number.
     number: u32,
 }
 

@@ -1,6 +1,6 @@
-//! A turn as a stream of events.
+//! Reads a turn as a stream of events.
 //!
-//! Needs no key and no network, since a script plays the model's part:
+//! Needs no API key and no network, because a script provides the model's responses:
 //! `cargo run -p parallax-sdk --example events`
 
 #![expect(
@@ -11,7 +11,7 @@
 
 use parallax_sdk::agent::{Agent, AgentError, AgentEvent};
 
-/// What the model answers.
+/// The model's responses.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "list_directory", "args": {"dir_path": "."}}}]}, "finishReason": "STOP"}]}]}
 {"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "The directory is empty."}]}, "finishReason": "STOP"}]}]}"#;
 

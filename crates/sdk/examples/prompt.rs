@@ -1,6 +1,6 @@
-//! One prompt, one answer.
+//! Sends one prompt and prints the answer.
 //!
-//! Needs no key and no network, since a script plays the model's part:
+//! Needs no API key and no network, because a script provides the model's responses:
 //! `cargo run -p parallax-sdk --example prompt`
 
 #![expect(
@@ -11,7 +11,7 @@
 
 use parallax_sdk::agent::{Agent, AgentError};
 
-/// What the model answers.
+/// The model's responses.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello from the script."}]}, "finishReason": "STOP"}]}]}"#;
 
 /// Runs the example.

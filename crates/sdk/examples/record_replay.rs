@@ -1,6 +1,6 @@
-//! A recording that answers later, without the model.
+//! Records a session and replays it without the model.
 //!
-//! Needs no key and no network, since a script plays the model's part:
+//! Needs no API key and no network, because a script provides the model's responses:
 //! `cargo run -p parallax-sdk --example record_replay`
 
 #![expect(
@@ -11,7 +11,7 @@
 
 use parallax_sdk::agent::{Agent, AgentError};
 
-/// What the model answers.
+/// The model's responses.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "Recorded once."}]}, "finishReason": "STOP"}]}]}"#;
 
 /// Runs the example.

@@ -1,6 +1,6 @@
-//! A session that another agent continues.
+//! Resumes a session with another agent.
 //!
-//! Needs no key and no network, since a script plays the model's part:
+//! Needs no API key and no network, because a script provides the model's responses:
 //! `cargo run -p parallax-sdk --example resume`
 
 #![expect(
@@ -11,10 +11,10 @@
 
 use parallax_sdk::agent::{Agent, AgentError};
 
-/// What the model answers.
+/// The model's first response.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "Noted."}]}, "finishReason": "STOP"}]}]}"#;
 
-/// What the model answers later.
+/// The model's response after resuming.
 const LATER: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": "You said: blue."}]}, "finishReason": "STOP"}]}]}"#;
 
 /// Runs the example.

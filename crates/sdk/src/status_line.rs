@@ -1,4 +1,4 @@
-//! The status line that a command of the user's prints (`ui.statusLine.command`).
+//! The status line printed by a command of the user (`ui.statusLine.command`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use parallax_exec::environment::{is_secret, user_command_environment};
 
 use crate::launch::Launch;
 
-/// How long the command may take.
+/// Timeout of the command.
 const TIME: Duration = Duration::from_millis(300);
-/// Bytes that it may print.
+/// Maximum bytes of its output.
 const MOST: u64 = 16 * 1024;
 
-/// The command, ready to run.
+/// The status line command, ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusLineCommand {
     line: String,
@@ -20,7 +20,7 @@ pub struct StatusLineCommand {
 }
 
 impl Launch {
-    /// The command for the status line, if the settings have one.
+    /// Returns the status line command if the settings configure one.
     pub fn status_line(&self) -> Option<StatusLineCommand> {
         let line = self.ui().status_line?;
         Some(StatusLineCommand { line, directory: self.options().directory.clone() })
@@ -28,11 +28,11 @@ impl Launch {
 }
 
 impl StatusLineCommand {
-    /// The first line that the command prints for these facts. Variables with secrets are
-    /// not passed. Blocking.
+    /// Runs the command with these facts as JSON on stdin and returns the first line of its output.
+    /// Secret variables are not passed to it. Blocking.
     ///
     /// # Errors
-    /// A command that cannot be started, fails, or takes longer than 300 ms.
+    /// Returns an error if the command cannot be started, fails, or takes longer than 300 ms.
     #[cfg(unix)]
     pub fn run(&self, facts: &serde_json::Value) -> Result<String, String> {
         let mut environment = user_command_environment(std::env::vars_os(), "cat");
@@ -52,10 +52,10 @@ impl StatusLineCommand {
         Ok(text.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// Status lines by command are available on Unix only.
+    /// Status line commands are available on Unix only.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     #[cfg(not(unix))]
     pub fn run(&self, _facts: &serde_json::Value) -> Result<String, String> {
         Err("`ui.statusLine.command` is available on Unix only".to_owned())

@@ -1,5 +1,5 @@
-//! The system prompt of a session: the sections for the mode or the user's own
-//! text, what the user put behind it, skills, and the user's memory.
+//! The system prompt of a session: the built-in sections or the user's own text, additions of the
+//! user, skills, and the user's memory.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,39 +16,39 @@ use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
 use crate::skills::SessionSkills;
 
-/// The switch of the skills' section, which is not the engine's.
+/// Name of the skills section for `GEMINI_PROMPT_<SUFFIX>`; the engine does not define it.
 const SKILLS: &str = "AGENTSKILLS";
-/// The switch of the agents' section.
+/// Name of the agents section.
 const AGENTS: &str = "AGENTCONTEXTS";
 
-/// What the prompt is made of.
+/// The inputs of the system prompt.
 pub(crate) struct Material {
-    /// What the sections may ask for; the mode's are set for each mode.
+    /// Flags of the sections. Those for the mode are set per mode.
     pub(crate) flags: PromptFlags<'static>,
-    /// What the user wrote.
+    /// The user's prompt files.
     pub(crate) files: PromptFiles,
-    /// The suffixes of sections that are switched off.
+    /// Suffixes of disabled sections.
     pub(crate) off: HashSet<String>,
     /// `--append-system-prompt`.
     pub(crate) append: Option<String>,
-    /// The skills, whose section changes when they come and go.
+    /// The skills, whose section changes with them.
     pub(crate) skills: Option<Arc<SessionSkills>>,
-    /// The agents, whose section changes when they come and go.
+    /// The agents, whose section changes with them.
     pub(crate) agents: Option<Arc<SessionAgents>>,
-    /// The names of all tools, those that are not declared now too.
+    /// Names of all tools, including those that are not declared currently.
     pub(crate) tools: Vec<String>,
-    /// The user's memory with its wrapper.
+    /// The user's memory with its delimiters.
     pub(crate) memory: String,
-    /// Where plans go.
+    /// Directory for plans.
     pub(crate) plans: PathBuf,
-    /// Where the user's own notes on the project are.
+    /// Directory of the user's notes on the project.
     pub(crate) notes: PathBuf,
 }
 
 impl Material {
     fn text(&self, mode: ApprovalMode, declared: &[String], agents: &str, skills: &str) -> String {
         let has = |tool: &str| declared.iter().any(|name| name == tool);
-        // Nothing is told of what cannot be called.
+        // Omit sections about tools that are not declared.
         let agents = if has("invoke_agent") { agents } else { "" };
         let skills = if has("activate_skill") { skills } else { "" };
         let mut text = match &self.files.whole {
@@ -74,7 +74,7 @@ impl Material {
         text
     }
 
-    /// The sections, with the user's in their places.
+    /// Builds the sections, with the user's replacements.
     fn built_in(&self, mode: ApprovalMode, declared: &[String]) -> String {
         let flags = PromptFlags {
             yolo: mode == ApprovalMode::Yolo,
@@ -90,8 +90,7 @@ impl Material {
         }
     }
 
-    /// A text of the user's with its variables filled in. What is no variable
-    /// stays as it is.
+    /// Fills in the variables of a user's text. Unknown variables stay unchanged.
     fn filled(&self, text: &str, declared: &[String], agents: &str, skills: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -136,7 +135,7 @@ impl Material {
     }
 }
 
-/// The sections, with the user's in their places.
+/// Builds the sections, with the user's replacements.
 fn sections(flags: PromptFlags<'_>, files: &PromptFiles, off: &HashSet<String>) -> String {
     assemble(flags, &|suffix| match files.sections.get(&suffix.to_ascii_lowercase()) {
         _ if off.contains(suffix) => SectionText::Off,
@@ -145,18 +144,18 @@ fn sections(flags: PromptFlags<'_>, files: &PromptFiles, off: &HashSet<String>) 
     })
 }
 
-/// What a prompt was made for: the mode, the declared tools, the sections of agents and
-/// of skills.
+/// The inputs of a built prompt: the mode, the declared tools, and the sections about agents and
+/// skills.
 type MadeFor = (ApprovalMode, Box<[String]>, [Arc<str>; 2]);
 
-/// Makes the prompt for a mode and what is declared. Equal ones give equal bytes
-/// for the life of the session, so that the provider's cache hits.
+/// Returns a function that builds the prompt for a mode and the declared tools. Equal inputs give
+/// identical bytes throughout the session, so that the provider's cache applies.
 pub(crate) fn prompt(material: Material) -> SystemPrompt {
     let none: Arc<str> = Arc::from("");
     let last = std::sync::Mutex::new(None::<(MadeFor, Arc<str>)>);
     Box::new(move |mode, declared| {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Another one when agents or skills come and go.
+        // The sections change with the agents and skills.
         let agents = material.agents.as_ref().map(|agents| agents.section());
         let skills = material.skills.as_ref().map(|skills| skills.section());
         let sections = [agents, skills].map(|it| it.unwrap_or_else(|| Arc::clone(&none)));
@@ -178,19 +177,19 @@ pub(crate) fn prompt(material: Material) -> SystemPrompt {
     })
 }
 
-/// How the built-in prompt begins, in all its forms.
+/// The start of the built-in prompt in all its variants.
 const BEGINNING: &str = "You are Parallax";
 
-/// Writes the built-in prompt where `GEMINI_WRITE_SYSTEM_MD` wants it; over an
-/// earlier one of its kind, never over anything else. Blocking.
+/// Writes the built-in prompt to the file that `GEMINI_WRITE_SYSTEM_MD` names. It only overwrites
+/// files that start like the built-in prompt. Blocking.
 pub(crate) fn write_built_in(
     material: &Material,
     mode: ApprovalMode,
     declared: &[String],
 ) -> Result<(), Failure> {
     let Some(path) = &material.files.write_to else { return Ok(()) };
-    // The lists as variables: read back by `GEMINI_SYSTEM_MD` they are those of
-    // that session.
+    // Write the lists as variables, so that a session that reads the file with `GEMINI_SYSTEM_MD`
+    // fills in its own lists.
     let mut text = material.built_in(mode, declared);
     for (switch, variable) in [(AGENTS, "${SubAgents}"), (SKILLS, "${AgentSkills}")] {
         if !material.off.contains(switch) {
@@ -221,7 +220,7 @@ pub(crate) fn write_built_in(
     })
 }
 
-/// Whether a file begins as the built-in prompt does.
+/// Returns whether a file starts like the built-in prompt.
 fn is_built_in(path: &Path) -> bool {
     use std::io::Read as _;
     let mut start = [0; BEGINNING.len()];
@@ -230,25 +229,24 @@ fn is_built_in(path: &Path) -> bool {
 }
 
 impl Launch {
-    /// Whether a text of the user's takes the place of the whole built-in system
-    /// prompt. Blocking.
+    /// Returns whether a text of the user replaces the whole built-in system prompt. Blocking.
     pub fn has_own_prompt(&self) -> bool {
         self.prompt_files().is_ok_and(|files| files.whole.is_some())
     }
 
-    /// The sections as a run without a terminal has them, for an agent that works
-    /// as the session does, with those tools. Blocking.
+    /// Returns the sections of a non-interactive session with these tools, for a subagent that
+    /// works like the session. Blocking.
     pub(crate) fn core_prompt(&self, root: &Path, tools: &[String]) -> String {
         let sandbox = self.confinement();
         let flags = PromptFlags { git: in_git(root), sandbox, tools, ..PromptFlags::default() };
-        // What is wrong with the files was told when the session was opened.
+        // Problems with the files were reported when the session was opened.
         let files = self.prompt_files().unwrap_or_default();
         let text = sections(flags, &files, &self.switched_off_sections());
         let notes = self.homes().notes(&self.options.directory);
         text.replace("{notes}", &notes.display().to_string())
     }
 
-    /// What the user wrote about the system prompt. Blocking.
+    /// Returns the user's prompt files. Blocking.
     pub(crate) fn prompt_files(&self) -> Result<PromptFiles, Failure> {
         let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();
         let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
@@ -263,7 +261,7 @@ impl Launch {
         .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// The names of the tools that are declared at the start.
+    /// Returns the names of the tools that are declared at the start.
     pub(crate) fn offered(&self, tools: &[Arc<dyn Tool>], judge: &dyn Judge) -> Vec<String> {
         let (mode, interactive) = (self.mode, self.options.interactive);
         let specs = tools.iter().filter(|tool| tool.offered(mode)).map(|tool| tool.spec());
@@ -271,7 +269,7 @@ impl Launch {
         seen.map(|spec| spec.name.clone()).collect()
     }
 
-    /// A warning if `tools.core` has entries but none of them is a tool: a misspelled list
+    /// Returns a warning if `tools.core` has entries but none of them is a tool: a misspelled list
     /// leaves the model without tools.
     pub(crate) fn lists_no_tool(&self, offered: &[String]) -> Option<String> {
         let core = self.config.settings.core_tools().unwrap_or_default();
@@ -286,7 +284,7 @@ impl Launch {
         ))
     }
 
-    /// The suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` switches off.
+    /// Returns the suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` disables.
     pub(crate) fn switched_off_sections(&self) -> HashSet<String> {
         let is_off = |suffix: &&str| -> bool {
             let name = format!("GEMINI_PROMPT_{suffix}");
@@ -296,7 +294,7 @@ impl Launch {
     }
 }
 
-/// Whether the folder lies in a git repository.
+/// Returns whether the directory is in a Git repository.
 pub(crate) fn in_git(folder: &Path) -> bool {
     folder.ancestors().any(|folder| folder.join(".git").exists())
 }

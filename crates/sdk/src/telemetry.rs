@@ -1,5 +1,4 @@
-//! Whether telemetry is recorded, and where it goes: settings, then the variables of Gemini CLI
-//! and of OpenTelemetry.
+//! Telemetry options from settings and from the variables of Gemini CLI and OpenTelemetry.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +14,19 @@ use serde_json::Value;
 use crate::launch::Launch;
 use crate::toolbox;
 
-/// Where a collector on this machine listens for OTLP over HTTP.
+/// Default address of a local OTLP collector over HTTP.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
-/// Google Cloud's own endpoint.
+/// Google Cloud's telemetry endpoint.
 const GOOGLE_ENDPOINT: &str = "https://telemetry.googleapis.com";
-/// The port of OTLP over gRPC, which is not spoken here.
+/// Default port of OTLP over gRPC, which is not supported.
 const GRPC_PORT: u16 = 4317;
-/// The port of OTLP over HTTP.
+/// Default port of OTLP over HTTP.
 const HTTP_PORT: u16 = 4318;
-/// Time limit of a request, unless `OTEL_EXPORTER_OTLP_TIMEOUT` sets another.
+/// Default timeout of a request; `OTEL_EXPORTER_OTLP_TIMEOUT` overrides it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Launch {
-    /// Starts to record the session, where the user wants that. What cannot be used is a warning.
+    /// Starts recording the session if enabled. Invalid options become warnings.
     pub(crate) fn telemetry(
         &self,
         id: &SessionId,
@@ -65,7 +64,7 @@ impl Launch {
         }
     }
 
-    /// A variable, else a field of the setting `telemetry`, which may be empty.
+    /// Returns a variable, or else a field of the setting `telemetry`. May be empty.
     fn telemetry_text(&self, variable: &str, name: &str) -> Option<String> {
         let set = || self.telemetry_setting(name).and_then(Value::as_str);
         self.config.environment.get(variable).or_else(set).map(str::to_owned)
@@ -102,13 +101,14 @@ impl Launch {
         }
     }
 
-    /// The method in the words of `security.auth.selectedType`; `None` where there are no
+    /// Returns the authentication method as in `security.auth.selectedType`; `None` without
     /// credentials.
     fn auth_type(&self) -> Option<String> {
         self.auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned())
     }
 
-    /// The collector. With a file, records are sent only where a collector is named.
+    /// Returns the collector. If telemetry is written to a file, it is sent only if a collector is
+    /// configured explicitly.
     fn otlp(&self, has_file: bool, warnings: &mut Vec<String>) -> Option<OtlpOptions> {
         let variable = |name: &str| self.config.environment.get(name).map(str::to_owned);
         let target = self.telemetry_text("GEMINI_TELEMETRY_TARGET", "target");
@@ -167,7 +167,7 @@ impl Launch {
         })
     }
 
-    /// The address without a slash at its end. One for gRPC becomes that for HTTP.
+    /// Returns the URL without a trailing slash. The gRPC port is replaced by the HTTP port.
     fn http_endpoint(&self, text: &str, warnings: &mut Vec<String>) -> Option<String> {
         let parsed = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(mut url) = parsed.filter(Url::has_host) else {
@@ -194,7 +194,7 @@ impl Launch {
     }
 }
 
-/// Whether the host of an address is this machine.
+/// Returns whether the host of a URL is this machine.
 fn is_loopback(text: &str) -> bool {
     let url = Url::parse(text).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
@@ -202,12 +202,12 @@ fn is_loopback(text: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
-/// `name=value,name=value`, with percent-encoded values.
+/// Parses `name=value,name=value` with percent-encoded values.
 fn pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         let (name, value) = (name.trim(), value.trim());
-        // A form would read `+` as a space.
+        // The form decoder would turn `+` into a space.
         let value = format!("v={}", value.replace('+', "%2B").replace('&', "%26"));
         let query = parallax_http::url::form_urlencoded::parse(value.as_bytes()).next()?;
         (!name.is_empty()).then(|| (name.to_owned(), query.1.into_owned()))
@@ -215,8 +215,8 @@ fn pairs(text: &str) -> Vec<(String, String)> {
     pairs.collect()
 }
 
-/// The random id of this installation; made at its first use. One that cannot be kept is new each
-/// time.
+/// Returns the random id of this installation, created on first use. If it cannot be saved, each
+/// session gets a new one.
 fn installation(home: &Path) -> String {
     let path = home.join("installation_id");
     let kept = std::fs::read_to_string(&path).ok();

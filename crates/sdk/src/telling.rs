@@ -1,5 +1,5 @@
-//! What the commands that only tell have to say where nobody looks on:
-//! `parallax -p /tools`, and as data with `-o json`.
+//! Informational slash commands in non-interactive mode: `parallax -p /tools`, also as data with
+//! `-o json`.
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Usage;
@@ -22,16 +22,16 @@ mod work;
 
 pub use asked::{Asked, engine_answer};
 
-/// What a command told.
+/// Output of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
-    /// For people: lines.
+    /// Lines of text for the user.
     pub text: String,
-    /// The same for programs.
+    /// The same as data for programs.
     pub data: Value,
 }
 
-/// The commands that tell, as help shows them.
+/// The informational commands, as in the help.
 const TELLING: &[&str] = &[
     "/about",
     "/agents [list]",
@@ -57,28 +57,28 @@ const TELLING: &[&str] = &[
     "/tools [desc]",
 ];
 
-/// Names of Gemini CLI's commands that are none here.
+/// Names of Gemini CLI's commands that Parallax does not have.
 const NONE_HERE: &[&str] = &["?", "setup-github", "upgrade"];
 
-/// Whether what follows `/plan` is a text to plan, and no order of its own.
+/// Returns whether the argument of `/plan` is a text to plan rather than a subcommand.
 pub fn plans(arguments: &str) -> bool {
     !matches!(arguments.trim(), "" | "copy")
 }
 
-/// The names of the program's own commands, for telling what may have been meant.
+/// Returns the names of the built-in commands, for suggestions.
 pub fn built_in() -> impl Iterator<Item = &'static str> {
     let reserved = RESERVED.iter().filter(|name| !NONE_HERE.contains(name));
     reserved.chain(OWN).copied()
 }
 
 impl OpenSession {
-    /// What a typed line (`/name arguments`) tells; `None` for a name that is
-    /// not one of the program's own, or one of a prompt (`/commit`). Blocking.
+    /// Runs a typed line (`/name arguments`). Returns `None` if the name is not a built-in command
+    /// or is one that sends a prompt (`/commit`). Blocking.
     ///
     /// # Errors
-    /// A command that needs a terminal, or that cannot say.
+    /// Returns an error if the command needs a terminal or fails.
     pub fn tell(&self, name: &str, arguments: &str) -> Option<Result<Told, Failure>> {
-        // Names that Gemini CLI does not have belong to files first.
+        // Custom commands can override built-in commands that Gemini CLI does not have.
         if !is_reserved(name) && self.commands.takes(name) {
             return None;
         }
@@ -373,8 +373,8 @@ impl OpenSession {
         Told { text: or_none(rows, "There are no skills."), data: data.collect() }
     }
 
-    /// Of what the journal of a resumed session tells; a run of its own has made
-    /// no request yet.
+    /// Uses the journal of a resumed session, because a non-interactive run has made no requests
+    /// yet.
     fn tell_stats(&self) -> Told {
         let mut models: Vec<(String, u64, Tokens)> = Vec::new();
         let (mut calls, mut failed) = (0_u64, 0_u64);
@@ -447,7 +447,7 @@ fn help() -> Told {
 }
 
 fn needs_terminal(name: &str, word: &str) -> Failure {
-    // The command alone may answer here, and only what is asked of it does not.
+    // The command may work here without this subcommand.
     let answers = TELLING.iter().any(|known| {
         known.strip_prefix('/').and_then(|known| known.split(' ').next()) == Some(name)
     });

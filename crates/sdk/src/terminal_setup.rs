@@ -1,4 +1,4 @@
-//! `/terminal-setup`: editors whose terminals must be told about Shift+Enter.
+//! `/terminal-setup`: configures Shift+Enter in the terminals of editors.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::launch::{Launch, failure};
 
 pub use parallax_config::EditorKeys;
 
-/// An editor with a terminal in it.
+/// An editor with an integrated terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalEditor {
     /// VS Code.
@@ -20,7 +20,7 @@ pub enum TerminalEditor {
 }
 
 impl TerminalEditor {
-    /// The name for people, and of its folder.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::VsCode => "VS Code",
@@ -39,7 +39,7 @@ impl TerminalEditor {
 }
 
 impl Launch {
-    /// The editor whose terminal this program runs in, if it is one of those.
+    /// Returns the editor whose terminal this program runs in, if it is a known one.
     pub fn terminal_editor(&self) -> Option<TerminalEditor> {
         let variable = |name: &str| self.config.environment.of_process(name);
         let helper = variable("VSCODE_GIT_ASKPASS_MAIN").unwrap_or_default().to_lowercase();
@@ -52,10 +52,10 @@ impl Launch {
         (variable("TERM_PROGRAM") == Some("vscode")).then_some(TerminalEditor::VsCode)
     }
 
-    /// Where the editor keeps its key bindings.
+    /// Returns the editor's key bindings file.
     ///
     /// # Errors
-    /// When there is no home directory.
+    /// Returns an error if there is no home directory.
     pub fn editor_keys_file(&self, editor: TerminalEditor) -> Result<PathBuf, Failure> {
         let variable = |name: &str| {
             let path = self.config.environment.of_process(name).map(PathBuf::from);
@@ -72,11 +72,11 @@ impl Launch {
         Ok(base.ok_or_else(none)?.join(editor.folder()).join("User/keybindings.json"))
     }
 
-    /// Adds bindings for Shift+Enter and Ctrl+Enter to the editor's file, which
-    /// is copied first. Gives the file. Blocking.
+    /// Adds key bindings for Shift+Enter and Ctrl+Enter to the editor's file, after backing it up.
+    /// Returns the file. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be understood or written.
+    /// Returns an error if the file cannot be parsed or written.
     pub fn set_up_terminal(
         &self,
         editor: TerminalEditor,

@@ -1,4 +1,4 @@
-//! The built-in tools, wired to one session.
+//! The built-in tools of a session.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,39 +34,39 @@ use parallax_tools::{MainModel, PersonShell, RedactionOptions, ShellOptions};
 
 use crate::launch::Launch;
 
-/// How long a search may take.
+/// Timeout of a search.
 const SEARCH_LIMIT: Duration = Duration::from_secs(30);
 
-/// The tools and what outlives a call.
+/// The tools, and state that outlives single tool calls.
 pub(crate) struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
     processes: Processes,
     shell: Arc<dyn Shell>,
-    /// Folders of commands that nobody needs after the session, the sandbox's temporary
-    /// one first.
+    /// Temporary directories of commands to remove after the session; the sandbox's own comes
+    /// first.
     leftovers: Vec<PathBuf>,
-    /// The model in force, for tools that ask one.
+    /// The current main model, for tools that use one.
     main: Arc<RwLock<String>>,
 }
 
 impl Toolbox {
-    /// The tools in the order in which they are declared. The provider's cache
-    /// depends on it, so it never changes.
+    /// Returns the tools in the order of declaration, which never changes because the provider's
+    /// cache depends on it.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.tools.clone()
     }
 
-    /// The processes of the session.
+    /// Returns the processes of the session.
     pub(crate) fn processes(&self) -> Processes {
         self.processes.clone()
     }
 
-    /// Runs the person's own commands.
+    /// Returns the runner of the user's own shell commands.
     pub(crate) fn shell(&self) -> Arc<dyn Shell> {
         Arc::clone(&self.shell)
     }
 
-    /// Follows a change of the main model.
+    /// Returns a function to call when the main model changes.
     pub(crate) fn follow(&self) -> Box<dyn Fn(&str) + Send + Sync> {
         let main = Arc::clone(&self.main);
         Box::new(move |name| {
@@ -74,26 +74,26 @@ impl Toolbox {
         })
     }
 
-    /// The model in force, its alias resolved.
+    /// Returns the current main model, with its alias resolved.
     pub(crate) fn main_model(&self, model: Arc<dyn Model>) -> MainModel {
         main_model(&self.main, model)
     }
 
-    /// Whether a command of the session went on in the background.
+    /// Returns whether a command of the session is running in the background.
     pub(crate) async fn had_background(&self) -> bool {
         let processes = self.processes.clone();
         let looking = tokio::task::spawn_blocking(move || !processes.background().is_empty());
         looking.await.unwrap_or(false)
     }
 
-    /// Ends all processes that are left. What the user is to be told of what they did.
+    /// Ends all remaining processes. Returns a notice about files they replaced, if any.
     pub(crate) async fn close(self) -> Option<String> {
         self.processes.shutdown().await;
         let leftovers = self.leftovers;
         let clearing = tokio::task::spawn_blocking(move || {
             let replaced = leftovers.first().and_then(|temporary| replaced_files(temporary));
             leftovers.iter().for_each(|folder| clear(folder));
-            // The session's folder too, when nothing else is in it.
+            // Also remove the session's directory if it is empty.
             if let Some(folder) = leftovers.first().and_then(|folder| folder.parent()) {
                 let _ = std::fs::remove_dir(folder);
             }
@@ -103,8 +103,8 @@ impl Toolbox {
     }
 }
 
-/// Removes a folder of commands. Commands and overlays make folders that their
-/// owner may not enter. Links are not followed.
+/// Removes a directory of commands, including subdirectories without permissions, which commands
+/// and overlays create. Links are not followed.
 pub(crate) fn clear(folder: &Path) {
     if let Err(error) = remove_tree(folder)
         && folder.is_dir()
@@ -113,7 +113,7 @@ pub(crate) fn clear(folder: &Path) {
     }
 }
 
-/// Whether the provider that searches for a main model can do so.
+/// Returns whether the provider used for searches supports web search.
 pub(crate) fn has_web_search(model: &dyn Model, main: &str) -> bool {
     let catalog = model.catalog();
     catalog.hosted_tools(&catalog.utility("web-search", main)).search
@@ -124,7 +124,7 @@ fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
     Arc::new(move || model.catalog().resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Makes the tools.
+/// Creates the tools.
 pub(crate) fn build(
     launch: &Launch,
     workspace: &Arc<Workspace>,
@@ -180,7 +180,7 @@ pub(crate) fn build(
         tools.push(Arc::new(WriteTodos::new()));
     }
     tools.push(Arc::new(SaveMemory::new(memory_files(launch), work(), files())));
-    // Where nobody can answer nobody is asked.
+    // Only an interactive session can ask the user.
     if launch.options.interactive {
         tools.push(Arc::new(AskUser::new()));
     }
@@ -193,7 +193,7 @@ pub(crate) fn build(
     Toolbox { tools, processes, shell: Arc::new(person), leftovers, main }
 }
 
-/// Where `save_memory` writes.
+/// Returns the files that `save_memory` writes to.
 fn memory_files(launch: &Launch) -> MemoryFiles {
     let config = &launch.config;
     let names = config.settings.memory_file_names();
@@ -249,7 +249,7 @@ pub(crate) fn client_options(launch: &Launch) -> ClientOptions {
     }
 }
 
-/// Which variables stay here, for programs that are no commands.
+/// Returns which variables are removed from the environment of programs that are not commands.
 pub(crate) fn redaction(launch: &Launch) -> parallax_exec::environment::Redaction {
     let set = launch.config.settings.environment_redaction();
     parallax_exec::environment::Redaction {

@@ -1,4 +1,4 @@
-//! Undo from outside a session: what the last session of a project changed.
+//! Undo from outside a session: reverts file changes of the last session of a project.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,16 +14,17 @@ use crate::encrypted_sessions;
 use crate::launch::failure;
 use crate::versions;
 
-/// The kept versions of a session's files. All functions block.
+/// The checkpoints of a session. All functions block.
 pub struct Undo {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
     store: Checkpoints,
-    /// The prompts that stand in the session, or why they cannot be read.
+    /// The prompts in the session, or why they cannot be read.
     prompts: Result<Vec<PromptMark>, String>,
 }
 
-/// That no session of the project changed anything, and where one did above it.
+/// Describes that no session of the project changed a file, and names a parent directory where one
+/// did.
 fn no_session(checkpoints: &Path, directory: &Path) -> String {
     let changed = |above: &&Path| {
         latest_session(checkpoints, &parallax_store::project_folder(above)).is_some()
@@ -38,12 +39,11 @@ fn no_session(checkpoints: &Path, directory: &Path) -> String {
 }
 
 impl Undo {
-    /// Those of a session of the project in `directory`, or of the one that
-    /// changed something last. Nothing of the project is read for it, unless that is
-    /// encrypted.
+    /// Opens the checkpoints of a session of the project in `directory`, or of the one that changed
+    /// files last. Project settings are read only if the session is encrypted.
     ///
     /// # Errors
-    /// When there is no home, or no session of the project changed anything.
+    /// Returns an error if there is no home directory or no session of the project changed a file.
     pub fn of_project(
         directory: &Path,
         variables: Vec<(OsString, OsString)>,
@@ -62,24 +62,24 @@ impl Undo {
         };
         let roots = vec![directory.to_owned()];
         let store = versions::open(&homes, directory, session.clone(), roots, None);
-        // What cannot be read is told when it is undone.
+        // Reading errors are reported by the undo itself.
         let _ = store.add_recorded_roots();
         let prompts = prompts(&homes, directory, &session, variables);
         Ok(Self { session, store, prompts })
     }
 
-    /// What the turns changed, the first turn first, each with the number of its prompt:
-    /// none where that was taken back, or is not known.
+    /// Returns the changes of all turns in order, each with the number of its prompt, or `None` if
+    /// that was removed or is unknown.
     ///
     /// # Errors
-    /// When the records cannot be read.
+    /// Returns an error if the records cannot be read.
     pub fn list(&self) -> Result<Vec<(Option<u64>, TurnChanges)>, Failure> {
         let turns = self.store.list();
         let turns = turns.map_err(|error| failure(FailureKind::Input, error.to_string()))?;
         Ok(turns.into_iter().map(|turn| (self.number(turn.turn), turn)).collect())
     }
 
-    /// The prompt of a turn; `None` where it was taken back or is not known.
+    /// Returns the prompt of a turn; `None` if it was removed or is unknown.
     pub fn prompt(&self, turn: u64) -> Option<&str> {
         let marks = self.prompts.as_deref().ok()?;
         marks.iter().find(|mark| mark.turn == turn).map(|mark| mark.text.as_str())
@@ -89,11 +89,11 @@ impl Undo {
         PromptMark::number(self.prompts.as_deref().ok()?, turn)
     }
 
-    /// Gives files back what they were before the turn of this prompt, or before the last
-    /// one that changed anything.
+    /// Reverts files to their contents before the turn of this prompt, or before the last turn that
+    /// changed files.
     ///
     /// # Errors
-    /// When there is no such prompt or nothing to undo, or the records cannot be used.
+    /// Returns an error if there is no such prompt, nothing to undo, or the records are invalid.
     pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<Undone, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
             Ok(marks) => PromptMark::numbered(marks, number).map(|mark| mark.turn),
@@ -103,10 +103,10 @@ impl Undo {
         self.undo_turn(turn, force)
     }
 
-    /// Does the same undo again, by force.
+    /// Repeats the same undo, also reverting files that have changed since.
     ///
     /// # Errors
-    /// When the records cannot be used.
+    /// Returns an error if the records are invalid.
     pub fn force(&self, undone: &Undone) -> Result<Undone, Failure> {
         self.undo_turn(Some(undone.turn), true)
     }
@@ -117,10 +117,10 @@ impl Undo {
         Ok(Undone { prompt: self.number(undone.turn), ..undone })
     }
 
-    /// Takes the last undo back.
+    /// Reverts the last undo.
     ///
     /// # Errors
-    /// When nothing was undone, or the records cannot be used.
+    /// Returns an error if nothing was undone or the records are invalid.
     pub fn redo(&self, force: bool) -> Result<Undone, Failure> {
         let redone = self.store.redo(force);
         let redone = redone.map_err(|error| failure(FailureKind::Input, error.to_string()))?;
@@ -128,7 +128,7 @@ impl Undo {
     }
 }
 
-/// A time of a record (RFC 3339) on the clock of this machine.
+/// Formats a time of a record (RFC 3339) in local time.
 pub fn local_time(time: &str) -> String {
     let zone = jiff::tz::TimeZone::system();
     match time.parse::<jiff::Timestamp>() {
@@ -137,7 +137,7 @@ pub fn local_time(time: &str) -> String {
     }
 }
 
-/// The prompts that stand in a session.
+/// Returns the prompts in a session.
 fn prompts(
     homes: &parallax_store::Homes,
     directory: &Path,
@@ -147,7 +147,7 @@ fn prompts(
     let journal = homes.journal(directory, session);
     let loaded = match parallax_store::load(&journal, &homes.keys) {
         Err(LoadError::Encrypted { .. }) => {
-            // Where the key is, the settings say.
+            // The settings determine where the key is stored.
             let cwd = directory.to_owned();
             let options = LoadOptions { cwd, variables, skip_trust: false, ignore_env: false };
             let config = parallax_config::load(options).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What all sessions used: tokens, cost, and tool calls, by day, model, project, and tool.
+//! Usage of all sessions (tokens, cost, and tool calls) by day, model, project, and tool.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,25 +17,25 @@ use serde::Serialize;
 
 use crate::launch::{Launch, failure};
 
-/// Threads that read sessions.
+/// Number of threads that read sessions.
 const THREADS: usize = 4;
 
-/// Sums of requests.
+/// Sums over requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct UsageSum {
-    /// Requests to models.
+    /// Model requests.
     pub requests: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub failed: u64,
-    /// Tokens of prompts, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of prompts that were read from the provider's cache.
+    /// Prompt tokens read from the provider's cache.
     pub cached_tokens: u64,
-    /// Tokens of responses, thinking included.
+    /// Output tokens, including thinking.
     pub output_tokens: u64,
     /// US dollars, as far as prices are known.
     pub cost: f64,
-    /// Time that requests took, in milliseconds.
+    /// Total latency of requests in milliseconds.
     pub model_ms: u64,
 }
 
@@ -62,7 +62,7 @@ impl UsageSum {
         }
     }
 
-    /// What came since an earlier sum.
+    /// Returns the difference to an earlier sum.
     fn since(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(earlier.requests),
@@ -75,7 +75,7 @@ impl UsageSum {
         }
     }
 
-    /// The share of prompt tokens that were cached, 0 to 1.
+    /// Returns the share of prompt tokens that were cached, from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "shown rounded")]
     pub fn cached_share(&self) -> f64 {
         match self.input_tokens {
@@ -85,12 +85,12 @@ impl UsageSum {
     }
 }
 
-/// A sum with what it is of: a day, a model, or a project.
+/// Sums of a day, a model, or a project.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NamedUsage {
     /// The day (YYYY-MM-DD), the model, or the project's directory.
     pub name: String,
-    /// Sessions with requests.
+    /// Number of sessions with requests.
     pub sessions: u64,
     /// The sums.
     #[serde(flatten)]
@@ -100,41 +100,41 @@ pub struct NamedUsage {
 /// Calls of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ToolUsage {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its calls.
+    /// Number of tool calls.
     pub calls: u64,
-    /// Those that failed or were denied.
+    /// Number of failed or denied calls.
     pub failed: u64,
-    /// How long they ran, in milliseconds.
+    /// Total duration in milliseconds.
     pub duration_ms: u64,
 }
 
-/// What all sessions used.
+/// Usage of all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct UsageReport {
-    /// The first day that counts; `None`: all do.
+    /// The first day included; `None` for all days.
     pub since: Option<String>,
-    /// Sessions with requests.
+    /// Number of sessions with requests.
     pub sessions: u64,
-    /// Sessions that could not be read.
+    /// Number of sessions that could not be read.
     pub unreadable: u64,
-    /// Everything.
+    /// Total.
     pub total: UsageSum,
     /// By day, oldest first.
     pub days: Vec<NamedUsage>,
-    /// By model, the most expensive first.
+    /// By model, most expensive first.
     pub models: Vec<NamedUsage>,
-    /// By project, the most expensive first.
+    /// By project, most expensive first.
     pub projects: Vec<NamedUsage>,
-    /// By tool, the most used first.
+    /// By tool, most used first.
     pub tools: Vec<ToolUsage>,
 }
 
-/// Reads `30d`, `12h`, `2w`, or a day (`2026-11-01`).
+/// Parses `30d`, `12h`, `2w`, or a day (`2026-11-01`).
 ///
 /// # Errors
-/// When it is none of these.
+/// Returns an error for any other text.
 pub fn parse_since(text: &str) -> Result<Date, Failure> {
     let wrong = || {
         let text = parallax_protocol::code_text::code_text(text);
@@ -157,7 +157,7 @@ pub fn parse_since(text: &str) -> Result<Date, Failure> {
     Zoned::now().checked_sub(span).map(|time| time.date()).map_err(|_| wrong())
 }
 
-/// What one session used.
+/// Usage of one session.
 #[derive(Default)]
 struct SessionUsage {
     project: String,
@@ -167,7 +167,7 @@ struct SessionUsage {
 }
 
 impl Launch {
-    /// What the sessions of all projects used since a day. Blocking.
+    /// Returns the usage of the sessions of all projects since a day. Blocking.
     pub fn usage_report(&self, since: Option<Date>) -> UsageReport {
         let homes = self.homes();
         let entries: Vec<SessionEntry> = parallax_store::list_all(&homes)
@@ -195,7 +195,7 @@ fn day_of(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::system()).date()
 }
 
-/// `None`: it cannot be read.
+/// Returns the usage of a session, or `None` if it cannot be read.
 fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Option<SessionUsage> {
     let session = parallax_store::load(&entry.path, keys).ok()?;
     let mut used = SessionUsage { project: shown(&entry.project), ..SessionUsage::default() };
@@ -203,7 +203,7 @@ fn session_usage(entry: &SessionEntry, keys: &Keys, since: Option<Date>) -> Opti
         let day = time.parse().map(day_of).unwrap_or_else(|_| day_of(entry.last_used));
         since.is_none_or(|since| day >= since).then_some(day)
     };
-    // Each record has all requests of the session up to it.
+    // Each record contains all requests of the session so far.
     let mut earlier: BTreeMap<String, UsageSum> = BTreeMap::new();
     for record in &session.records {
         match record {

@@ -1,4 +1,4 @@
-//! What the answers of a session have used, by its journal.
+//! Usage of a session's answers according to its journal.
 
 use parallax_protocol::model::Usage;
 use parallax_protocol::price::Price;
@@ -8,17 +8,17 @@ use parallax_protocol::store::Record;
 use crate::open::OpenSession;
 use crate::session_stats::SessionStats;
 
-/// What was used and what it cost. Utility calls leave no record.
+/// Usage and cost. Utility requests are not recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
-    /// Tokens of all answers together.
+    /// Tokens of all answers.
     pub usage: Usage,
     /// US dollars, as far as prices are known.
     pub cost: f64,
 }
 
 impl Used {
-    /// What these records tell of.
+    /// Sums up the usage in these records.
     pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut used = Self::default();
         for record in records {
@@ -32,8 +32,8 @@ impl Used {
     }
 }
 
-/// The requests that these records tell of: as they were noted last, and the answers
-/// since, which a killed program did not add up.
+/// Returns the requests in these records: the last recorded sums plus later answers, which a killed
+/// process did not add.
 pub(crate) fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Vec<Requests> {
     let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
         Record::Spent(spent) if !spent.requests.is_empty() => Some((at + 1, &spent.requests)),
@@ -61,10 +61,10 @@ pub(crate) fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>
 }
 
 impl OpenSession {
-    /// What the session had used before it was opened, to be counted on.
+    /// Returns the usage before the session was opened, to continue counting.
     pub fn counted_before(&self) -> SessionStats {
         let table = self.launch.model_table();
-        // Scripted words cost nothing.
+        // Scripted responses cost nothing.
         SessionStats::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
     }
 }

@@ -1,19 +1,19 @@
-//! What is worth saying at the start of a session in this project.
+//! Tips and news at the start of a session.
 
 use std::path::Path;
 
 use crate::launch::Launch;
 
-/// Tips at most.
+/// Maximum number of tips.
 const MOST: usize = 3;
-/// Lines about a new version at most.
+/// Maximum number of lines about a new version.
 const NEWS: usize = 3;
-/// The file with the version that ran last.
+/// The file with the last version that ran.
 const LAST_VERSION: &str = "last-version";
 const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
 
 impl Launch {
-    /// Up to three tips for this project. Looks at a few file names.
+    /// Returns up to three tips for this project. Checks a few file names.
     pub fn welcome_tips(&self) -> Vec<String> {
         let directory = &self.options().directory;
         let mut tips = Vec::new();
@@ -33,14 +33,14 @@ impl Launch {
         tips
     }
 
-    /// Names of context files, such as `GEMINI.md`.
+    /// Returns the names of context files, such as `GEMINI.md`.
     fn context_file_names(&self) -> Vec<String> {
         let names = self.config.settings.list("context.fileName");
         if names.is_empty() { vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()] } else { names }
     }
 
-    /// After an update, what is new: a title and a few lines. Remembers the version that
-    /// runs. Blocking.
+    /// After an update, returns a title and a few lines about what is new. Saves the running
+    /// version. Blocking.
     pub fn news_after_update(&self) -> Option<(String, Vec<String>)> {
         let version = self.options().version;
         let file = self.config.homes.parallax.join(LAST_VERSION);
@@ -50,7 +50,7 @@ impl Launch {
             return None;
         }
         remember(&file, version);
-        // The first start of all has no news.
+        // There are no news at the very first start.
         let is_version =
             !before.is_empty() && before.len() < 40 && !before.contains(char::is_control);
         is_version
@@ -58,12 +58,12 @@ impl Launch {
     }
 }
 
-/// Without it the news is shown again, which does no harm.
+/// If this fails, the news are shown again.
 fn remember(file: &Path, version: &str) {
     let _ = parallax_config::rewrite_file(file, |_| Ok(format!("{version}\n")));
 }
 
-/// The first lines about a version, or about what is not released.
+/// Returns the first lines about a version, or about unreleased changes.
 fn news(changelog: &str, version: &str) -> Vec<String> {
     let section = |title: &str| {
         let begin = changelog.find(&format!("## [{title}]"))?;

@@ -1,6 +1,6 @@
-//! Worktrees in which sessions work beside the main checkout: below
-//! `~/.parallax/worktrees/<project>/<name>`, on the branch `parallax/<name>`. git does the work,
-//! and nothing that the repository brings runs for it.
+//! Git worktrees in which sessions work next to the main checkout: in
+//! `~/.parallax/worktrees/<project>/<name>`, on the branch `parallax/<name>`. Git creates them
+//! without running anything that the repository configures.
 
 mod apply;
 mod carry;
@@ -23,33 +23,33 @@ pub(crate) use git::Git;
 pub use manage::{ListedWorktree, Worktrees};
 pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
 
-/// What `--worktree`, `--from`, and `--carry` ask for.
+/// The request of `--worktree`, `--from`, and `--carry`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorktreeRequest {
-    /// Its name; `None`: a new one.
+    /// Name of the worktree; `None` generates one.
     pub name: Option<String>,
-    /// What it begins with instead of `HEAD`.
+    /// Revision to start from instead of `HEAD`.
     pub from: Option<String>,
-    /// Whether it gets the uncommitted changes.
+    /// Whether to copy uncommitted changes.
     pub carry: bool,
 }
 
-/// A worktree that this process works in. No other process removes it meanwhile.
+/// A worktree that this process works in. Other processes cannot remove it meanwhile.
 #[derive(Debug)]
 pub struct Worktree {
     record: WorktreeRecord,
-    /// The record; its lock says that the worktree is in use.
+    /// The record file; its lock marks the worktree as in use.
     lock: File,
-    /// The directory in it that corresponds to the one it was asked for in.
+    /// The directory in it that corresponds to the original working directory.
     work: PathBuf,
 }
 
-/// What became of a worktree at the end of its session.
+/// What happened to a worktree at the end of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorktreeEnd {
-    /// It held nothing new and is gone.
+    /// It was removed, because it contained nothing new.
     Removed,
-    /// It is kept: what it holds, and the commands for it.
+    /// It was kept. The text describes its contents and the commands for it.
     Kept(String),
 }
 
@@ -57,13 +57,13 @@ pub(crate) fn failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
-/// The homes of the user, as the variables of this process name them.
+/// Returns the user's directories according to the variables of this process.
 pub(crate) fn homes(directory: &Path) -> Result<Homes, Failure> {
     Homes::find(&Environment::new(std::env::vars_os()), directory)
         .map_err(|error| failure(error.to_string()))
 }
 
-/// The checkout that holds a directory.
+/// The checkout that contains a directory.
 struct Checkout {
     /// Its top directory.
     top: PathBuf,
@@ -72,7 +72,7 @@ struct Checkout {
 }
 
 impl Checkout {
-    /// Finds the checkout; in a worktree of Parallax's own, that of the main repository.
+    /// Finds the checkout. In a worktree that Parallax created, this is the main checkout.
     fn find(homes: &Homes, directory: &Path) -> Result<Self, Failure> {
         if let Some((record, below)) = parallax_config::worktrees::worktree_of(homes, directory) {
             return Ok(Self { top: record.main, below });
@@ -93,17 +93,17 @@ impl Checkout {
         Ok(Self { top, below })
     }
 
-    /// Where its worktrees are.
+    /// Returns the directory of its worktrees.
     fn worktrees(&self, homes: &Homes) -> PathBuf {
         directory(homes).join(parallax_store::project_folder(&self.top))
     }
 }
 
 impl Worktree {
-    /// Creates a worktree of the repository around `from`. Blocking.
+    /// Creates a worktree of the repository that contains `from`. Blocking.
     ///
     /// # Errors
-    /// No repository, no commit, a name that is taken, or what git reports.
+    /// Returns an error if there is no repository or commit, the name is taken, or git fails.
     pub fn create(from: &Path, request: &WorktreeRequest) -> Result<Self, Failure> {
         let homes = homes(from)?;
         let checkout = Checkout::find(&homes, from)?;
@@ -150,7 +150,7 @@ impl Worktree {
         Ok(worktree)
     }
 
-    /// Has git create it, and copies what it is to hold beside the commit.
+    /// Creates the worktree with git and copies additional files.
     fn fill(&self, git: &Git, carry: bool) -> Result<(), Failure> {
         let WorktreeRecord { path, branch, base, .. } = &self.record;
         let taken = format!("refs/heads/{branch}");
@@ -168,35 +168,35 @@ impl Worktree {
         carry::included(git, &self.record)
     }
 
-    /// Where the session works.
+    /// Returns the working directory of the session.
     pub fn directory(&self) -> &Path {
         &self.work
     }
 
-    /// The worktree itself.
+    /// Returns the top directory of the worktree.
     pub fn path(&self) -> &Path {
         &self.record.path
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.record.name
     }
 
-    /// Its branch.
+    /// Returns its branch.
     pub fn branch(&self) -> &str {
         &self.record.branch
     }
 
-    /// The commit that it began with.
+    /// Returns the commit that it started from.
     pub fn base(&self) -> &str {
         &self.record.base
     }
 
-    /// Ends the work in it: without changes and commits, it is removed. Blocking.
+    /// Ends the work in it. Removes it if it has no changes and no commits. Blocking.
     ///
     /// # Errors
-    /// What git reports; the worktree is kept then.
+    /// Returns an error if git fails; the worktree is kept then.
     pub fn finish(self) -> Result<WorktreeEnd, Failure> {
         let state = manage::state(&self.record)?;
         if state.is_unchanged() {
@@ -221,15 +221,15 @@ impl Worktree {
         )))
     }
 
-    /// Removes it with all that it holds. Blocking.
+    /// Removes the worktree and everything in it. Blocking.
     pub fn discard(self) {
-        // What remains is removed by `worktrees prune`.
+        // `worktrees prune` removes what is left.
         let _ = manage::delete(&self.record);
         drop(self.lock);
     }
 }
 
-/// Writes the record of a new worktree, and locks it.
+/// Writes and locks the record of a new worktree.
 fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure> {
     let file = record_file(project, &record.name);
     let wrong = |error: std::io::Error| match error.kind() {
@@ -247,18 +247,18 @@ fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure
     Ok(opened)
 }
 
-/// A name that no other worktree has.
+/// Generates a unique name.
 fn new_name() -> String {
     let id = uuid::Uuid::new_v4().simple().to_string();
     format!("w{}", &id[..8])
 }
 
-/// What commands of a session in `folder` may write of the worktree there and its repository;
-/// `None` where Parallax did not create one.
+/// Returns what the commands of a session in `folder` may write of the worktree and its repository,
+/// or `None` if Parallax did not create a worktree there.
 pub(crate) fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
     let (record, _) = parallax_config::worktrees::worktree_of(homes, folder)?;
     let path = record.path.canonicalize().ok()?;
-    // The link must lead to a directory that points back: commands can write it.
+    // Commands can change the link, so the directory it leads to must point back.
     let link = fs::read_to_string(path.join(".git")).ok()?;
     let own = path.join(link.trim().strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
     let back = fs::read_to_string(own.join("gitdir")).ok()?;
@@ -271,7 +271,7 @@ pub(crate) fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
         return None;
     }
     let refs = [common.join("refs/heads/parallax"), common.join("logs/refs/heads/parallax")];
-    // What leads to another repository is closed in every mode.
+    // Files that could redirect to another repository are protected in every mode.
     let links = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
     let mut closed: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
     closed.push(path.join(".git"));
@@ -280,7 +280,7 @@ pub(crate) fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
         git.push(common.join("reftable"));
     } else {
         for folder in refs {
-            // Packing refs removes it; git needs it to write the branch.
+            // Packing refs removes the directory, but git needs it to write the branch.
             fs::create_dir_all(&folder).ok()?;
             let others = fs::read_dir(&folder).into_iter().flatten().flatten();
             closed.extend(

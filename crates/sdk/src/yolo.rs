@@ -1,11 +1,11 @@
-//! Where running everything unasked would be a mistake.
+//! Checks whether approval modes, in particular yolo, are allowed.
 
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::launch::Launch;
 
 impl Launch {
-    /// Why yolo mode cannot be had here, if it cannot.
+    /// Returns why yolo mode is not allowed here, if so.
     pub fn yolo_refusal(&self) -> Option<String> {
         if self.config.settings.disable_yolo_mode() {
             let why = "yolo mode is switched off by the setting `security.disableYoloMode`";
@@ -15,7 +15,7 @@ impl Launch {
             .then(|| "yolo mode needs a folder that is trusted; see /permissions".to_owned())
     }
 
-    /// Why a session here cannot change to a mode, if it cannot.
+    /// Returns why a session here cannot switch to a mode, if so.
     pub fn mode_refusal(&self, mode: ApprovalMode) -> Option<String> {
         match mode {
             ApprovalMode::Yolo => self.yolo_refusal(),
@@ -29,8 +29,8 @@ impl Launch {
         }
     }
 
-    /// Whether the folder holds all files of the machine or of the person, so
-    /// that nothing there should be changed without a question.
+    /// Returns whether the directory is the root or the home directory, where nothing should be
+    /// changed without approval.
     pub fn is_everything(&self) -> bool {
         let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let here = real(&self.options.directory);
@@ -38,8 +38,8 @@ impl Launch {
         here.parent().is_none() || home.is_some_and(|home| real(home) == here)
     }
 
-    /// The mode to begin with where a person is there to confirm: yolo in such
-    /// a folder begins as the default.
+    /// Replaces yolo mode by the default mode if the directory is the root or the home directory,
+    /// for sessions whose user can confirm actions. Returns whether it did.
     pub fn begin_careful(&mut self) -> bool {
         let careful = self.mode == ApprovalMode::Yolo && self.is_everything();
         if careful {
@@ -48,7 +48,7 @@ impl Launch {
         careful
     }
 
-    /// Whether the working folder is the person's home.
+    /// Returns whether the working directory is the user's home directory.
     pub fn is_in_home(&self) -> bool {
         self.is_everything() && self.options.directory.parent().is_some()
     }

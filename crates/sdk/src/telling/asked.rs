@@ -1,5 +1,4 @@
-//! Commands that the session itself answers, with an event: what fills the window,
-//! and making the history shorter.
+//! Commands answered by the engine with an event: the context breakdown and compaction.
 
 use parallax_protocol::context::ContextBreakdown;
 use parallax_protocol::event::{
@@ -15,14 +14,14 @@ use crate::custom_commands::{is_alias, is_own, own_of};
 use crate::launch::failure;
 use crate::open::OpenSession;
 
-/// What the session told, and the events that came until then.
+/// Output of a command, and the events that came before it.
 pub type Asked = (Told, Vec<Event>);
 
 impl OpenSession {
-    /// The operation that a typed line (`/name arguments`) requests of the engine, whose
-    /// answer [`engine_answer`] finds; `None` for every other line.
+    /// Returns the engine operation of a typed line (`/name arguments`); `None` for other lines.
+    /// [`engine_answer`] recognizes its answer.
     pub fn engine_request(&self, name: &str, arguments: &str) -> Option<Op> {
-        // Files may make a command of a name of ours.
+        // Custom commands may override built-in names.
         let name = match own_of(name) {
             Some(own) => own,
             None if (is_own(name) || is_alias(name)) && self.commands.takes(name) => return None,
@@ -38,11 +37,11 @@ impl OpenSession {
         })
     }
 
-    /// Asks the session what a typed line (`/name arguments`) wants of it; `None`
-    /// for every other line. Making the history shorter may ask the model.
+    /// Sends the engine operation of a typed line and waits for its answer; `None` for other lines.
+    /// Compaction may send a request to the model.
     ///
     /// # Errors
-    /// When the session ended meanwhile.
+    /// Returns an error if the session ends meanwhile.
     pub async fn ask_engine(
         &self,
         events: &mut EventReader,
@@ -64,7 +63,7 @@ impl OpenSession {
     }
 }
 
-/// What an event answers to an operation of [`OpenSession::engine_request`].
+/// Returns the answer in an event to an operation of [`OpenSession::engine_request`].
 pub fn engine_answer(event: &EventBody) -> Option<Told> {
     match event {
         EventBody::ContextBreakdown(picture) => Some(context(picture)),
@@ -73,7 +72,7 @@ pub fn engine_answer(event: &EventBody) -> Option<Told> {
     }
 }
 
-/// Whether somebody asked for it.
+/// Returns whether the user requested the compaction.
 fn is_wanted(compaction: &Compaction) -> bool {
     matches!(compaction.cause, CompactionCause::Manual | CompactionCause::Undo)
 }

@@ -1,5 +1,5 @@
-//! What the journal of a session tells of its work: the list of what is to be
-//! done, and which model answered.
+//! Commands about the work recorded in a session's journal: the todo list, and which model
+//! answered.
 
 use parallax_protocol::content::Role;
 use parallax_protocol::routing::{Route, RouteSource};
@@ -11,7 +11,7 @@ use super::{Told, joined, or_none};
 use crate::open::OpenSession;
 
 impl OpenSession {
-    /// The newest list.
+    /// Shows the latest todo list.
     pub(super) fn tell_todos(&self) -> Told {
         let past = self.past();
         let todos = past.iter().rev().find_map(|record| match record {
@@ -35,7 +35,7 @@ impl OpenSession {
         }
     }
 
-    /// The model of the newest answer before the session was opened.
+    /// Returns the model of the last answer before the session was opened.
     fn answered_before(&self) -> Option<String> {
         self.past().iter().rev().find_map(|record| match record {
             Record::Content(content) if content.wire.role() == Role::Model => content.model.clone(),
@@ -43,19 +43,19 @@ impl OpenSession {
         })
     }
 
-    /// How it came to the model that answered last before the session was opened.
+    /// Returns the routing decision for the last answer before the session was opened.
     pub fn route_before(&self) -> Option<Route> {
         let past = self.past();
         let route = past.iter().rev().find_map(|record| match record {
             Record::Route(chosen) => Some(&chosen.route),
             _ => None,
         });
-        // A prompt after it may have named its model.
+        // A later prompt may have selected its model explicitly.
         let last = self.answered_before();
         route.filter(|route| last.is_none_or(|last| last == route.model)).cloned()
     }
 
-    /// Which model is set, which answered last, and how it came to that one.
+    /// Shows the configured model, the model that answered last, and why it was chosen.
     pub(super) fn tell_why(&self) -> Told {
         let (last, route) = (self.answered_before(), self.route_before());
         let mut lines = vec![match last.is_some() {
@@ -75,7 +75,7 @@ impl OpenSession {
     }
 }
 
-/// How a model was chosen, in words.
+/// Describes how a model was chosen.
 fn by(source: RouteSource) -> &'static str {
     match source {
         RouteSource::Fallback => "what can answer",
@@ -88,7 +88,7 @@ fn by(source: RouteSource) -> &'static str {
 }
 
 fn todos(display: &serde_json::Value) -> Option<Vec<Todo>> {
-    // Most displays are large and something else.
+    // Cheap check, because most displays are large and of another kind.
     display.get("todos")?;
     match serde_json::from_value(display.clone()).ok()? {
         Display::Todos { todos } => Some(todos),

@@ -1,4 +1,4 @@
-//! Brings the changes of a task home: as changes of the working tree, or as a branch.
+//! Transfers the changes of a task to the repository: to the working tree, or to a branch.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,21 +9,22 @@ use parallax_protocol::event::Failure;
 use super::failure;
 use super::git::Git;
 
-/// How a patch could be applied.
+/// Result of applying a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatchEnd {
-    /// It is in the working tree.
+    /// It was applied to the working tree.
     Applied,
     /// It was merged with other changes of the same files.
     Merged,
-    /// It contradicts what is there, and nothing was changed: what git says.
+    /// It conflicts with the working tree, and nothing was changed. Contains git's message.
     Conflict(String),
 }
 
-/// Applies a patch to the working tree around `directory`, all of it or nothing. Blocking.
+/// Applies a patch to the working tree that contains `directory`, either completely or not at all.
+/// Blocking.
 ///
 /// # Errors
-/// No repository, or what git reports.
+/// Returns an error if there is no repository or git fails.
 pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> {
     let git = at_top(directory)?;
     let patch = patch
@@ -38,7 +39,7 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
         git.run(&words(&plain, &patch))?;
         return Ok(PatchEnd::Applied);
     }
-    // A three-way merge in an index of its own, so that a conflict leaves nothing behind.
+    // A three-way merge in a temporary index, so that a conflict changes nothing.
     let scratch = Scratch::new()?;
     let index = PathBuf::from(git.line(&["rev-parse", "--git-path", "index"])?);
     let index = git.directory().join(index);
@@ -64,11 +65,11 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
     Ok(PatchEnd::Merged)
 }
 
-/// Creates the branch `branch` with the changes of a task, unless it is there; from its commit, or
-/// from the patch where that commit is not in this repository. Blocking.
+/// Creates the branch `branch` with the changes of a task, unless it exists. It is created from the
+/// task's commit, or from the patch if the commit is not in this repository. Blocking.
 ///
 /// # Errors
-/// No repository, a base that is unknown here, or what git reports.
+/// Returns an error if there is no repository, the base is unknown, or git fails.
 pub fn create_branch(
     directory: &Path,
     branch: &str,
@@ -106,7 +107,7 @@ pub fn create_branch(
     git.run(&["update-ref", &full, &commit, ""])
 }
 
-/// A commit with the patch on top of `base`.
+/// Commits the patch on top of `base`.
 fn commit_patch(
     directory: &Path,
     base: &str,
@@ -127,7 +128,7 @@ fn commit_patch(
         .or_else(|_| git.line(&[super::unattended::IDENTITY.as_slice(), &commit].concat()))
 }
 
-/// git in the top directory of the working tree.
+/// Returns git for the top directory of the working tree.
 fn at_top(directory: &Path) -> Result<Git, Failure> {
     let top = Git::at(directory)?
         .line(&["rev-parse", "--show-toplevel"])
@@ -135,7 +136,7 @@ fn at_top(directory: &Path) -> Result<Git, Failure> {
     Git::at(Path::new(&top))
 }
 
-/// A temporary directory that goes with its owner.
+/// A temporary directory that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -153,7 +154,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It is in the directory for temporary files.
+        // Leftovers are in the system's directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What a new worktree gets beside its commit: uncommitted changes, and ignored files that the
+//! Copies additional files to a new worktree: uncommitted changes, and ignored files that the
 //! project lists.
 
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use parallax_protocol::event::Failure;
 use super::failure;
 use super::git::Git;
 
-/// Where a project lists ignored files, in the syntax of `.gitignore`.
+/// Files in which a project lists ignored files to copy, in `.gitignore` syntax.
 const LISTS: [&str; 2] = [".parallax/worktree-include", ".worktreeinclude"];
-/// Files that are copied.
+/// Maximum number of copied files.
 const MOST_FILES: usize = 20_000;
 
-/// Brings the uncommitted changes of the main checkout: of tracked files and new ones.
+/// Copies the uncommitted changes of tracked files and the untracked files from the main checkout.
 pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure> {
     let patch = git.bytes(&["diff", "--binary", "--no-ext-diff", "--no-textconv", "HEAD"])?;
     if !patch.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure>
                 let options = ["apply", "--3way", "--whitespace=nowarn"].map(OsString::from);
                 there.run(&[options.as_slice(), &[file.clone().into()]].concat())
             });
-        // It is in the user's own directory, and replaced by the next one.
+        // A leftover file is in the user's own directory and is overwritten next time.
         let _ = fs::remove_file(&file);
         applied?;
     }
@@ -71,7 +71,7 @@ fn copy_one(file: &Path, record: &WorktreeRecord) -> std::io::Result<()> {
     if !(data.is_file() || data.is_symlink()) || to.symlink_metadata().is_ok() {
         return Ok(());
     }
-    // A link in the commit must not lead the copy out of the worktree.
+    // A symbolic link in the commit must not lead the copy out of the worktree.
     let mut folder = record.path.clone();
     for part in file.parent().into_iter().flat_map(Path::components) {
         folder.push(part);

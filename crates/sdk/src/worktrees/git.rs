@@ -8,12 +8,12 @@ use parallax_protocol::event::Failure;
 
 use super::failure;
 
-/// A checkout of a large repository takes a while.
+/// Timeout of a git command. Checking out a large repository takes a while.
 const TIME: Duration = Duration::from_secs(15 * 60);
-/// Bytes of output.
+/// Maximum bytes of output.
 const LIMIT: u64 = 64 * 1024 * 1024;
 
-/// git in a directory, where nothing that the repository brings runs.
+/// Runs git in a directory without running anything that the repository configures.
 pub(crate) struct Git {
     directory: PathBuf,
     environment: Vec<(OsString, OsString)>,
@@ -28,18 +28,18 @@ impl Git {
         Ok(Self { directory: directory.to_owned(), environment })
     }
 
-    /// The same with another variable.
+    /// Adds an environment variable.
     pub(crate) fn with_variable(mut self, name: &str, value: OsString) -> Self {
         self.environment.push((name.into(), value));
         self
     }
 
-    /// Where it runs.
+    /// Returns the directory in which it runs.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What it prints.
+    /// Runs git and returns its output.
     pub(crate) fn bytes<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
         let words = arguments.iter().map(AsRef::as_ref);
         let done = parallax_exec::program::capture(
@@ -65,13 +65,13 @@ impl Git {
         self.bytes(arguments).map(drop)
     }
 
-    /// Its output as one line.
+    /// Runs git and returns its output as one line.
     pub(crate) fn line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, Failure> {
         let bytes = self.bytes(arguments)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
     }
 
-    /// Its output as paths that end with NUL.
+    /// Runs git and returns its output as NUL-terminated paths.
     pub(crate) fn paths<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<PathBuf>, Failure> {
         use std::os::unix::ffi::OsStrExt as _;
         let bytes = self.bytes(arguments)?;

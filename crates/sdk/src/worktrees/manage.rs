@@ -1,4 +1,4 @@
-//! `parallax worktrees`: the worktrees of a repository.
+//! `parallax worktrees`: lists and removes the worktrees of a repository.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,26 +19,26 @@ pub struct Worktrees {
     directory: PathBuf,
 }
 
-/// A worktree, as `worktrees list --json` prints it.
+/// A worktree in the output of `worktrees list --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedWorktree {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its directory.
     pub path: PathBuf,
-    /// The branch that it is on; `None`: none.
+    /// The branch that is checked out; `None` for a detached HEAD.
     pub branch: Option<String>,
-    /// The commit that it began with.
+    /// The commit that it started from.
     pub base: String,
     /// Whether it has uncommitted changes.
     pub dirty: bool,
-    /// Commits since `base`.
+    /// Number of commits since `base`.
     pub ahead: u64,
-    /// Its latest session.
+    /// Id of its latest session.
     pub session_id: Option<String>,
 }
 
-/// What a worktree holds.
+/// State of a worktree.
 pub(super) struct State {
     pub(super) branch: Option<String>,
     pub(super) dirty: bool,
@@ -47,18 +47,18 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether nothing is lost when it is removed.
+    /// Returns whether removing it loses nothing.
     pub(super) fn is_unchanged(&self) -> bool {
         !self.dirty && self.ahead == 0 && self.on_own_branch
     }
 }
 
-/// Looks at a worktree.
+/// Determines the state of a worktree.
 pub(super) fn state(record: &WorktreeRecord) -> Result<State, Failure> {
     let git = Git::at(&record.path)?;
     let status = git.bytes(&["status", "--porcelain", "-z", "--untracked-files=normal"])?;
     let branch = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).ok();
-    // Commits of the branch count, and those of a detached HEAD.
+    // Counts the commits of the branch and of a detached HEAD.
     let own = format!("refs/heads/{}", record.branch);
     let count = git.line(&["rev-list", "--count", "HEAD", &own, "--not", &record.base])?;
     let ahead = count.parse().unwrap_or(u64::MAX);
@@ -85,13 +85,13 @@ pub(super) fn delete(record: &WorktreeRecord) -> Result<(), Failure> {
     remove_record(record)
 }
 
-/// Removes the record of a worktree that is gone.
+/// Removes the record of a removed worktree.
 pub(super) fn remove_record(record: &WorktreeRecord) -> Result<(), Failure> {
     let project = record.path.parent().unwrap_or(&record.path);
     let file = record_file(project, &record.name);
     fs::remove_file(&file)
         .map_err(|error| failure(format!("Failed to remove `{}`: {error}", file.display())))?;
-    // Other worktrees may be there.
+    // Fails if there are other worktrees.
     let _ = fs::remove_dir(project);
     Ok(())
 }
@@ -101,7 +101,7 @@ fn remove_all(path: &Path) -> Result<(), Failure> {
         .map_err(|error| failure(format!("Failed to remove `{}`: {error}", path.display())))
 }
 
-/// The lock of a worktree that no session works in.
+/// Locks a worktree unless a session works in it.
 fn claim(file: &Path) -> Option<File> {
     let file = File::open(file).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -109,10 +109,10 @@ fn claim(file: &Path) -> Option<File> {
 }
 
 impl Worktrees {
-    /// Those of the repository around `directory`. Blocking.
+    /// Finds the worktrees of the repository that contains `directory`. Blocking.
     ///
     /// # Errors
-    /// No repository.
+    /// Returns an error if there is no repository.
     pub fn of(directory: &Path) -> Result<Self, Failure> {
         let homes = homes(directory)?;
         let directory = Checkout::find(&homes, directory)?.worktrees(&homes);
@@ -141,7 +141,7 @@ impl Worktrees {
         })
     }
 
-    /// All of them. Blocking.
+    /// Lists all worktrees. Blocking.
     pub fn list(&self) -> Vec<ListedWorktree> {
         let store = parallax_store::Homes::new(&self.homes.parallax, &self.homes.gemini);
         let listed = |record: WorktreeRecord| {
@@ -161,10 +161,10 @@ impl Worktrees {
         self.records().into_iter().filter_map(listed).collect()
     }
 
-    /// Where a worktree is, and whether it has a session to resume. Blocking.
+    /// Returns the directory of a worktree, and whether it has a session to resume. Blocking.
     ///
     /// # Errors
-    /// An unknown name.
+    /// Returns an error if the name is unknown.
     pub fn open(&self, name: &str) -> Result<(PathBuf, bool), Failure> {
         let record = self.find(name)?;
         let store = parallax_store::Homes::new(&self.homes.parallax, &self.homes.gemini);
@@ -175,8 +175,8 @@ impl Worktrees {
     /// Removes a worktree and its branch. Blocking.
     ///
     /// # Errors
-    /// An unknown name, a session that works in it, and, without `force`, changes or commits
-    /// that would be lost.
+    /// Returns an error if the name is unknown, a session works in it, or (without `force`) changes
+    /// or commits would be lost.
     pub fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
         let record = self.find(name)?;
         let Some(_lock) = claim(&record_file(&self.directory, name)) else {
@@ -198,11 +198,11 @@ impl Worktrees {
         delete(&record)
     }
 
-    /// Removes those that hold nothing new, or whose directory is gone, unless a session works
-    /// in them. Gives their names. Blocking.
+    /// Removes worktrees that contain nothing new or whose directory is gone, unless a session
+    /// works in them. Returns their names. Blocking.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns an error if git fails.
     pub fn prune(&self) -> Result<Vec<String>, Failure> {
         let mut removed = Vec::new();
         for record in self.records() {
@@ -218,7 +218,7 @@ impl Worktrees {
     }
 }
 
-/// Whether every commit of the worktree is on another branch too.
+/// Returns whether every commit of the worktree is also on another branch.
 fn is_merged(record: &WorktreeRecord) -> Result<bool, Failure> {
     let place = if record.path.exists() { &record.path } else { &record.main };
     let git = Git::at(place)?;

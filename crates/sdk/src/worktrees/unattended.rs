@@ -1,5 +1,5 @@
-//! Worktrees of tasks that run without a user: found again after a crash, committed as a whole,
-//! and removed while their branch stays.
+//! Worktrees of tasks that run without a user. They are reopened after a crash, and removed after
+//! committing everything to their branch, which is kept.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use rustix::fs::{FlockOperation, flock};
 use super::git::Git;
 use super::{Checkout, Worktree, failure, homes, manage};
 
-/// Who commits where git knows no name.
+/// Identity for commits if git has none configured.
 pub(super) const IDENTITY: [&str; 4] =
     ["-c", "user.name=Parallax", "-c", "user.email=parallax@localhost.invalid"];
 
-/// What a task changed since the commit that its worktree began with.
+/// The changes of a task since the base commit of its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeChanges {
-    /// The commit that it ended with; `None`: nothing changed.
+    /// The final commit; `None` if nothing changed.
     pub commit: Option<String>,
-    /// The files, relative to the repository, sorted.
+    /// The changed files, relative to the repository, sorted.
     pub files: Vec<PathBuf>,
 }
 
-/// How far the session of a task is.
+/// Progress of a task's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionProgress {
-    /// The prompt was not recorded.
+    /// No prompt was recorded.
     NotStarted,
-    /// The newest turn did not come to its end.
+    /// The last turn was cut off.
     CutOff,
-    /// It did.
+    /// The last turn ended.
     Finished,
 }
 
 impl Worktree {
-    /// A worktree of an earlier process, with all that it holds; `None`: there is none. Blocking.
+    /// Reopens a worktree of an earlier process; `None` if there is none. Blocking.
     ///
     /// # Errors
-    /// No repository, or a session that works in it.
+    /// Returns an error if there is no repository or a session works in the worktree.
     pub fn reopen(from: &Path, name: &str) -> Result<Option<Self>, Failure> {
         let homes = homes(from)?;
         let checkout = Checkout::find(&homes, from)?;
@@ -63,11 +63,10 @@ impl Worktree {
         Ok(Some(Self { record, lock, work }))
     }
 
-    /// Removes what an earlier process left of a worktree: itself, its record, and its branch.
-    /// Blocking.
+    /// Removes a worktree that an earlier process left, with its record and branch. Blocking.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns an error if git fails.
     pub fn discard_leftover(from: &Path, name: &str) -> Result<(), Failure> {
         if let Some(worktree) = Self::reopen(from, name)? {
             return manage::delete(&worktree.record);
@@ -83,11 +82,11 @@ impl Worktree {
         Ok(())
     }
 
-    /// Finishes the removal of a worktree that another process began: its directory is gone, its
-    /// record may not be. The branch points to `commit`, or is gone. Blocking.
+    /// Finishes an interrupted removal: the directory is gone, but the record may remain.
+    /// Afterwards the branch points to `commit`, or is deleted. Blocking.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns an error if git fails.
     pub fn finish_removal(from: &Path, name: &str, commit: Option<&str>) -> Result<(), Failure> {
         let homes = homes(from)?;
         let checkout = Checkout::find(&homes, from)?;
@@ -103,11 +102,10 @@ impl Worktree {
         }
     }
 
-    /// Commits everything that is not committed, new files too, on the branch of the worktree.
-    /// Blocking.
+    /// Commits all changes, including untracked files, on the branch of the worktree. Blocking.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns an error if git fails.
     pub fn commit_all(&self, message: &str) -> Result<(), Failure> {
         let git = Git::at(&self.record.path)?;
         git.run(&["add", "--all"])?;
@@ -115,14 +113,14 @@ impl Worktree {
             return Ok(());
         }
         let commit = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message];
-        // The name of the user, if there is one.
+        // Prefer the identity that the user configured.
         git.run(&commit).or_else(|_| git.run(&[IDENTITY.as_slice(), &commit].concat()))
     }
 
-    /// Writes what changed into `patch`, as `git apply` takes it. Blocking.
+    /// Writes the changes to `patch` in the format of `git apply`. Blocking.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns an error if git fails.
     pub fn write_changes(&self, patch: &Path) -> Result<WorktreeChanges, Failure> {
         let git = Git::at(&self.record.path)?;
         let head = git.line(&["rev-parse", "HEAD"])?;
@@ -140,10 +138,10 @@ impl Worktree {
         Ok(WorktreeChanges { commit: Some(head), files })
     }
 
-    /// Removes it, but keeps its branch, and points that to `commit`. Blocking.
+    /// Removes the worktree, but keeps its branch and points it to `commit`. Blocking.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns an error if git fails.
     pub fn remove_keeping_branch(self, commit: &str) -> Result<(), Failure> {
         let git = Git::at(&self.record.main)?;
         let branch = format!("refs/heads/{}", self.record.branch);
@@ -153,18 +151,18 @@ impl Worktree {
         manage::remove_record(&self.record)
     }
 
-    /// Where the journal of a session in this worktree is.
+    /// Returns the journal path of a session in this worktree.
     ///
     /// # Errors
-    /// No home directory.
+    /// Returns an error if there is no home directory.
     pub fn journal(&self, session: &SessionId) -> Result<PathBuf, Failure> {
         Ok(self.store()?.journal(&self.session_directory(), session))
     }
 
-    /// How far a session in this worktree is. Blocking.
+    /// Returns the progress of a session in this worktree. Blocking.
     ///
     /// # Errors
-    /// No home directory.
+    /// Returns an error if there is no home directory.
     pub fn session_progress(&self, session: &SessionId) -> Result<SessionProgress, Failure> {
         let store = self.store()?;
         let journal = store.journal(&self.session_directory(), session);
@@ -174,14 +172,15 @@ impl Worktree {
         Ok(match parallax_store::load(&journal, &store.keys) {
             Ok(session) if session.contents.is_empty() => SessionProgress::NotStarted,
             Ok(session) if !session.cut_off => SessionProgress::Finished,
-            // It was created, but nothing is in it.
+            // The file was created but is empty.
             Err(parallax_store::LoadError::NotASession { .. }) => SessionProgress::NotStarted,
-            // One that cannot be read here (it may be encrypted) is for the agent to judge.
+            // An unreadable session, for example an encrypted one, counts as cut off; the agent
+            // decides.
             Ok(_) | Err(_) => SessionProgress::CutOff,
         })
     }
 
-    /// The working directory as a session there sees it: without a slash at its end.
+    /// Returns the working directory as a session there records it, without a trailing slash.
     fn session_directory(&self) -> PathBuf {
         self.work.components().collect()
     }
@@ -209,11 +208,11 @@ fn delete_branch(git: &Git, branch: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Clones a repository without its files, or fetches what is new if `reference` is not in the
-/// clone. Returns the commit that the reference names. Blocking.
+/// Clones a repository without checking out files, or fetches if `reference` is not in the existing
+/// clone. Returns the commit of the reference. Blocking.
 ///
 /// # Errors
-/// What git reports, and an unknown reference.
+/// Returns an error if git fails or the reference is unknown.
 pub fn clone_repository(
     address: &str,
     directory: &Path,
@@ -230,7 +229,7 @@ pub fn clone_repository(
         return remote_commit(&git, reference).ok_or_else(unknown);
     }
     let parent = directory.parent().unwrap_or(directory);
-    // A clone that was interrupted must not be taken for a whole one.
+    // An interrupted clone must not be mistaken for a complete one.
     let part = directory.with_extension("part");
     if part.exists() {
         std::fs::remove_dir_all(&part)
@@ -243,7 +242,7 @@ pub fn clone_repository(
     remote_commit(&Git::at(directory)?, reference).ok_or_else(unknown)
 }
 
-/// The commit of a branch of the remote repository, a tag, or an object name.
+/// Returns the commit of a remote branch, a tag, or an object name.
 fn remote_commit(git: &Git, reference: Option<&str>) -> Option<String> {
     let reference = reference.unwrap_or("HEAD");
     let names = [format!("origin/{reference}^{{commit}}"), format!("{reference}^{{commit}}")];

@@ -1,4 +1,4 @@
-//! Lists of sessions, conversations with names, and what was typed.
+//! Session lists, saved conversations, and the input history.
 
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::session_search::{MARKS, Search};
@@ -52,7 +52,7 @@ async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
     session.close().await;
     launch.save_chat(&id, tag, true).expect("replaced");
 
-    // Those of the reference are read where it keeps them, and stay.
+    // Conversations saved by Gemini CLI are listed and cannot be deleted.
     let folder = "home/.gemini/tmp/slug";
     let project = world.project().display().to_string();
     world.write(&format!("{folder}/.project_root"), &project);
@@ -95,7 +95,7 @@ async fn a_conversation_is_given_away_as_a_document() {
     let contents: Vec<serde_json::Value> =
         serde_json::from_slice(&std::fs::read(&file).expect("the file")).expect("contents");
     assert_eq!(contents.last().expect("an answer")["parts"][0]["text"], "the answer");
-    // It is one of the forms that can be imported.
+    // The exported format can be imported.
     let (session, _events) = world.open(SessionChoice::Import(file));
     session.close().await;
     let file = launch.export_session(&id, "whole.json").expect("exported");

@@ -1,4 +1,4 @@
-//! What commands and dialogs tell.
+//! Output of commands and dialogs.
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::commands::{Docs, Init};
@@ -90,7 +90,7 @@ fn a_report_goes_where_the_settings_say() {
     assert!(set("file:///etc/passwd").is_err());
     world.write("home/.parallax/settings.json", r#"{"advanced": {"docsUrl": "https://docs"}}"#);
     assert_eq!(world.launch().docs(), Some(Docs::Url("https://docs".to_owned())));
-    // A project leads nobody anywhere.
+    // A project cannot change the URL.
     world.write("project/.gemini/settings.json", r#"{"advanced": {"docsUrl": "https://evil"}}"#);
     assert_eq!(world.launch().docs(), Some(Docs::Url("https://docs".to_owned())));
 }

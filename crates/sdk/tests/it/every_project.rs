@@ -1,4 +1,4 @@
-//! Sessions over all projects: searched, exported, copied, moved, let go.
+//! Sessions of all projects: searching, exporting, copying, moving, and removing.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn ids(hits: &[SearchHit]) -> Vec<&str> {
     hits.iter().map(|hit| hit.id.as_str()).collect()
 }
 
-/// A launch in another folder of the same home.
+/// Prepares a launch in another directory of the same home.
 fn elsewhere(world: &World, folder: &str) -> Launch {
     let directory = world.root.join(folder);
     fs::create_dir_all(&directory).expect("folder");
@@ -43,7 +43,7 @@ async fn the_index_follows_the_files_of_all_programs() {
     assert_eq!(ids(&search(&launch, "lexer parser")), Vec::<&str>::new());
     let hit = search(&launch, "lexer").remove(0);
     assert_eq!((hit.turn, hit.project), (2, world.project()));
-    // Signs do not count, nor does case; scripts without blanks are found.
+    // Punctuation, accents, and case are ignored; scripts without spaces are found.
     let theirs = "9f6f3b2a-0000-4000-8000-000000000001";
     for words in ["uberlauf", "MEASURE valv", "\"the überlauf\"", "本語", "\"日本\""] {
         let hits = search(&launch, words);
@@ -58,7 +58,7 @@ async fn the_index_follows_the_files_of_all_programs() {
     }
     world.say(SessionChoice::Resume(one.clone()), &["and the generator"]).await;
     assert_eq!(ids(&search(&launch, "generator")), [one.as_str()], "what was added is found");
-    // Another file in its place is noticed whatever its length and time.
+    // A replaced file is noticed even if its length and time are the same.
     let path = launch.session(&one).expect("found").path;
     let time = fs::metadata(&path).and_then(|facts| facts.modified()).expect("a time");
     let other = path.with_extension("other");
@@ -84,7 +84,7 @@ async fn a_damaged_index_is_made_anew_and_several_use_one() {
         fs::write(&index, damage).expect("damaged");
         assert_eq!(ids(&search(&launch, "parser")), [one.as_str()]);
     }
-    // Torn in the middle: the head is good, the pages are not.
+    // Damaged in the middle: the header is valid, but the pages are not.
     let mut torn = whole;
     for byte in torn.iter_mut().skip(4096) {
         *byte = 0xa5;
@@ -100,7 +100,7 @@ async fn a_damaged_index_is_made_anew_and_several_use_one() {
             scope.spawn(|| assert_eq!(ids(&search(&launch, "parser")), [one.as_str()]));
         }
     });
-    // Made anew by many at once, while others only look something up.
+    // Rebuilt by many threads at once while others only search.
     std::thread::scope(|scope| {
         for number in 0..32 {
             let (launch, one) = (&launch, &one);
@@ -131,11 +131,11 @@ async fn every_form_but_the_ones_for_people_is_loaded_again() {
         assert_eq!(copy.project, world.root.join("other"));
         assert_eq!(copy.forked_from.as_deref(), file.to_str());
         let after = launch.session_items(&copy).expect("items");
-        // The record of the other program has the times of messages only.
+        // Gemini CLI's format has the times of messages only.
         assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
         assert_eq!(after.last(), before.last(), "{form:?}");
     }
-    // Gemini CLI leaves out messages that begin with context: a prompt is not in one.
+    // Gemini CLI ignores messages that begin with context, so a prompt must not be in one.
     let messages = |text: &str| {
         let record: serde_json::Value = serde_json::from_str(text).expect("JSON");
         let messages = record["messages"].as_array().expect("messages").iter();
@@ -247,7 +247,7 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
         collected.sessions.into_iter().map(|one| (one.id, one.why)).collect::<Vec<_>>()
     };
     let of = |id: &str, why: &'static str| (id.to_owned(), why);
-    // Whoever was killed before the first prompt leaves one without a byte.
+    // A session killed before its first prompt leaves an empty file.
     for (name, seconds) in [("killed", 120), ("beginning", 0)] {
         let path = folder.join(name).with_extension("jsonl");
         fs::write(&path, "").expect("written");
@@ -276,7 +276,7 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     }
     set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
     let wanted = vec![of(&made[0], "old"), of(&made[1], "many")];
-    // What a project says holds for its own sessions alone.
+    // A project's settings apply to its own sessions only.
     let there = elsewhere(&world, "there");
     let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
     world.write("there/.gemini/settings.json", rule);

@@ -1,4 +1,4 @@
-//! The examples run as they are.
+//! Runs the examples.
 
 #[expect(dead_code, reason = "its `main` is for `cargo run`")]
 #[path = "../../examples/prompt.rs"]

@@ -1,4 +1,4 @@
-//! Keys: where they come from, whether they are good, where they are kept.
+//! API keys: finding, verifying, and storing them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use parallax_sdk::{Answers, Launch, LaunchOptions};
 
 use crate::support::World;
 
-/// Answers one request; gives its head.
+/// Serves one request and returns its head.
 fn serve(status: &'static str, body: &'static str) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
@@ -101,9 +101,9 @@ fn a_kept_key_is_used_where_the_environment_has_none() {
     launch.store_key(KeyKind::GeminiApi, &Secret::new("k")).expect("stored");
     assert_eq!(with(&[]), found("gemini-api-key", kept));
     assert_eq!(with(&[("GEMINI_API_KEY", "e")]), found("gemini-api-key", environment));
-    // A gateway gets it too, as it would get that of the environment.
+    // A gateway receives the stored key as well.
     assert_eq!(with(&[("GOOGLE_GEMINI_BASE_URL", "http://x")]), found("gemini-api-key", kept));
-    // It does not open Vertex AI.
+    // The stored key is not used for Vertex AI.
     let vertex = [("GOOGLE_GENAI_USE_VERTEXAI", "true")];
     assert!(matches!(with(&vertex), Credential::Missing { .. }));
     launch.store_key(KeyKind::VertexExpress, &Secret::new("k")).expect("stored");

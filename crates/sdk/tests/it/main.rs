@@ -1,4 +1,4 @@
-//! What a face asks of the sdk, with real files in homes of their own.
+//! Integration tests of the sdk crate, with real files in temporary home directories.
 
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "a test says what it expects")]

@@ -1,4 +1,4 @@
-//! A home and a project, and a model whose words are written here.
+//! A temporary home and project, and a model with scripted responses.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use parallax_protocol::event::EventBody;
 use parallax_protocol::op::{Op, Prompt};
 use parallax_sdk::{Answers, EventReader, Launch, LaunchOptions, OpenSession, SessionChoice};
 
-/// A home and a project of their own.
+/// A temporary home and project.
 pub struct World {
     _folder: tempfile::TempDir,
     pub root: PathBuf,
@@ -36,13 +36,13 @@ impl World {
         self.root.join("project")
     }
 
-    /// Options for the project with more variables.
+    /// Returns options for the project with additional variables.
     pub fn options(&self, variables: &[(&str, &str)]) -> LaunchOptions {
         let path = |path: &Path| path.as_os_str().to_owned();
         let mut all: Vec<(OsString, OsString)> = vec![
             ("HOME".into(), path(&self.root.join("home"))),
             ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
-            // No settings of the machine that runs the tests.
+            // Ignore the system settings of the machine that runs the tests.
             ("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), path(&self.root.join("none.json"))),
         ];
         all.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Options that need no question about trust.
+    /// Returns options that trust the project.
     pub fn trusted(&self) -> LaunchOptions {
         LaunchOptions { skip_trust: true, ..self.options(&[]) }
     }
@@ -64,7 +64,7 @@ impl World {
         Launch::prepare(self.trusted()).expect("prepared")
     }
 
-    /// Opens a session whose model says "the answer" to everything.
+    /// Opens a session whose model always responds "the answer".
     pub fn open(&self, session: SessionChoice) -> (OpenSession, EventReader) {
         let line = serde_json::json!({
             "method": "generateContentStream",
@@ -85,7 +85,7 @@ impl World {
         Launch::prepare(options).expect("prepared").open().expect("opened")
     }
 
-    /// Some prompts, each to the end of its turn; gives the session.
+    /// Sends prompts, waiting for the end of each turn; returns the session id.
     pub async fn say(&self, session: SessionChoice, prompts: &[&str]) -> String {
         let (open, mut events) = self.open(session);
         for prompt in prompts {

@@ -1,4 +1,4 @@
-//! Going from session to session in one process.
+//! Switching between sessions in one process.
 
 use parallax_protocol::event::FailureKind;
 use parallax_sdk::past::{self, PastItem};
@@ -6,7 +6,7 @@ use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
 
 use crate::support::World;
 
-/// The prompts, each with what comes before it.
+/// Returns the prompts, each with the number of contents before it and its turn.
 fn prompts(items: &[PastItem]) -> Vec<(String, usize, u64)> {
     let prompt = |item: &PastItem| match item {
         PastItem::User { text, before, turn, .. } => Some((text.clone(), *before, *turn)),
@@ -33,7 +33,7 @@ async fn one_process_opens_session_after_session() {
     assert_eq!((prompts(&recent), skipped), (prompts(&items)[1..].to_vec(), 1));
     session.close().await;
 
-    // The lock is gone: no copy is made.
+    // The lock was released, so no copy is made.
     world.say(SessionChoice::Resume(first.clone()), &["three"]).await;
     assert_eq!(world.launch().sessions().len(), 2);
 }

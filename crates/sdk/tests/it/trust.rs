@@ -1,4 +1,4 @@
-//! Questions about a folder.
+//! Questions about trusting a directory.
 
 use parallax_sdk::Launch;
 use parallax_sdk::trust::{Acceptance, Prepared, TrustAnswer, TrustLevel, TrustQuestion};
@@ -79,7 +79,7 @@ fn settings_that_loosen_and_new_rules_are_questions_too() {
     let update = launch.policy_update().expect("new rules");
     assert!(update.new && update.files.len() == 1);
     assert!(update.rules.iter().any(|rule| rule.contains("mine.toml:1")), "{:?}", update.rules);
-    // Opening takes note of them.
+    // Opening a session records the rules as known.
     let _ = launch.policy();
     assert_eq!(ready(&world, &[]).policy_update(), None);
     world.write("project/.gemini/policies/mine.toml", &rule.replace("deny", "ask_user"));
