@@ -1,5 +1,5 @@
-//! Sub-agents: agents that a session starts for a piece of work. Each has a
-//! history and tools of its own; only its result comes back.
+//! Subagents: agents that a session starts for a task. Each has its own history and tools; only its
+//! result is returned.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,104 +15,103 @@ use crate::store::{CompactionRecord, Store};
 use crate::tool::Tool;
 use crate::{BoxFuture, Object};
 
-/// What an agent is, as far as the engine must know it.
+/// The definition of a subagent, as far as the engine needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentDefinition {
-    /// What it is called by: `[a-z0-9_-]+`.
+    /// The name: `[a-z0-9_-]+`.
     pub name: String,
-    /// What the calling model reads of it.
+    /// The description for the calling model.
     pub description: String,
-    /// Its model: a name or an alias; `None`: that of the session.
+    /// The model: a name or an alias; `None`: the model of the session.
     pub model: Option<String>,
-    /// Generation settings of its own, in wire spelling.
+    /// Generation settings, with wire names.
     pub generation: Object,
-    /// Model requests that it may make, the last chance not counted.
+    /// The maximum number of model requests, excluding the final recovery request.
     pub max_turns: u32,
-    /// How long it may take; the time that people need to answer does not count.
+    /// The time limit, excluding time spent waiting for the user.
     pub time: Duration,
-    /// Whether its result must have a certain form. Without one an answer in
-    /// words is a result too.
+    /// Whether the result must match a schema. Without a schema, a text answer is also a result.
     pub has_schema: bool,
-    /// Whether it may start agents itself; those may not.
+    /// Whether it may start subagents, which cannot start further ones.
     pub may_delegate: bool,
 }
 
-/// What a started agent works with.
+/// The tools, prompts, and resources of a started subagent.
 pub struct AgentKit {
-    /// Its tools, the one that takes its result among them.
+    /// The tools, including the one that accepts its result.
     pub tools: Vec<Arc<dyn Tool>>,
-    /// Its system prompt.
+    /// The system prompt.
     pub system: Arc<str>,
-    /// What goes before its first prompt.
+    /// Text that precedes its first prompt.
     pub preface: Option<String>,
-    /// What people should hear, one sentence each.
+    /// Problems to report to the user, one sentence each.
     pub problems: Vec<String>,
-    /// Ends what was started for it.
+    /// Releases the resources that were started for it.
     pub close: Option<CloseAgent>,
 }
 
-/// Ends what was started for an agent.
+/// Releases the resources of a subagent.
 pub type CloseAgent = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
-/// The tools of the session that starts an agent.
+/// The tools of the session that starts a subagent.
 #[derive(Clone, Default)]
 pub struct SessionTools {
-    /// Those that its model is told of.
+    /// Tools declared to its model.
     pub declared: Vec<Arc<dyn Tool>>,
-    /// Those that it must look for: an agent has them when it names them.
+    /// Tools that its model must search for. A subagent gets them if its definition lists them.
     pub deferred: Vec<Arc<dyn Tool>>,
 }
 
-/// The journal of one piece of work of an agent. It is let go when the work is done, so that
-/// what is left of one was interrupted.
+/// The journal of one subagent run. It is deleted when the run finishes, so a remaining journal
+/// belongs to an interrupted run.
 pub struct AgentJournal {
-    /// What it is called by, for who goes on with it.
+    /// The id, for resuming the run.
     pub id: String,
-    /// Where it is written.
+    /// The store for new records.
     pub store: Arc<dyn Store>,
-    /// What the agent was told at first; `None`: the work begins.
+    /// The first message to the subagent; `None` for a new run.
     pub task: Option<String>,
-    /// What was said so far.
+    /// The contents so far.
     pub contents: Vec<Sealed>,
-    /// What is sent in the place of the first of it.
+    /// Compactions that replace the first contents.
     pub compactions: Vec<CompactionRecord>,
-    /// The results of a round that was not finished.
+    /// The results of an unfinished step, by the index of the call.
     pub pending: BTreeMap<usize, Box<RawValue>>,
 }
 
-/// A piece of work that was interrupted and can be gone on with.
+/// An interrupted subagent run that can be resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWork {
-    /// What it is called by.
+    /// The id of the run.
     pub id: String,
-    /// Whose it is.
+    /// The name of the subagent.
     pub agent: String,
-    /// What the agent was told at first.
+    /// The first message to the subagent.
     pub task: String,
 }
 
-/// The agents that a session can start.
+/// The subagents that a session can start.
 pub trait Agents: Send + Sync {
-    /// Those that there are now, in a stable order.
+    /// Returns the current definitions, in a stable order.
     fn list(&self) -> Vec<Arc<AgentDefinition>>;
-    /// Reads definitions anew whose files changed; says what people should hear of that.
-    /// Blocking; called before a prompt.
+    /// Reloads definitions whose files changed, and returns notices for the user. Blocking; called
+    /// before a prompt.
     fn refresh(&self) -> Vec<(Level, String)> {
         Vec::new()
     }
-    /// Begins the journal of a piece of work, or opens the one of that id; `None` where
-    /// nothing is kept, or there is none. Blocking.
+    /// Creates the journal of a run, or opens the journal with this id; `None` if nothing is saved
+    /// or it does not exist. Blocking.
     fn journal(&self, _agent: &str, _id: Option<&str>) -> Option<AgentJournal> {
         None
     }
-    /// The work that was interrupted. Blocking.
+    /// Returns the interrupted runs. Blocking.
     fn kept(&self) -> Vec<KeptWork> {
         Vec::new()
     }
-    /// The work is done: its journal goes. Blocking.
+    /// Deletes the journal of a finished run. Blocking.
     fn forget(&self, _id: &str) {}
-    /// Makes what one of them works with on that prompt. `tools` are those of the session that
-    /// starts it; `result` takes what it hands over. Blocking.
+    /// Prepares the tools and prompts of a subagent for a prompt. `tools` are those of the session
+    /// that starts it; `result` receives what it submits. Blocking.
     fn equip(
         &self,
         agent: &AgentDefinition,
@@ -122,15 +121,15 @@ pub trait Agents: Send + Sync {
     ) -> AgentKit;
 }
 
-/// How a prompt begins whose model only coordinates sub-agents. While it works on
-/// that prompt it has nothing that changes anything.
+/// The first words of a prompt for coordinator mode, in which the model only coordinates subagents.
+/// During that turn, it has no tools that change anything.
 pub const COORDINATION: &str =
     "Reach the goal below as a coordinator: you plan and judge, and sub-agents do the work.";
 
-/// The name of the tool that an agent hands its result over with.
+/// The name of the tool with which a subagent submits its result.
 pub const COMPLETE_TASK: &str = "complete_task";
 
-/// Where an agent's result is put. The first one counts. Cheap to clone.
+/// Holds the result of a subagent. The first result counts. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct AgentResult {
     value: Arc<Mutex<Option<Value>>>,
@@ -141,7 +140,7 @@ impl AgentResult {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a result over; `false` when there is one already.
+    /// Submits a result. Returns `false` if there is one already.
     pub fn give(&self, result: Value) -> bool {
         let mut value = self.value();
         if value.is_some() {
@@ -151,38 +150,37 @@ impl AgentResult {
         true
     }
 
-    /// Whether there is one.
+    /// Whether a result was submitted.
     pub fn is_given(&self) -> bool {
         self.value().is_some()
     }
 
-    /// The result.
+    /// Returns the result.
     pub fn get(&self) -> Option<Value> {
         self.value().clone()
     }
 }
 
-/// Why an agent came to its end. The words are those that readers of results
-/// know.
+/// Why a subagent ended. Consumers of results rely on the serialized names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AgentEnd {
-    /// It handed over its result.
+    /// It submitted its result.
     Goal,
-    /// Something failed.
+    /// It failed.
     Error,
-    /// Its time was up.
+    /// It reached its time limit.
     Timeout,
-    /// It made as many requests as it may.
+    /// It reached its limit of model requests.
     MaxTurns,
     /// It was interrupted.
     Aborted,
-    /// It stopped without handing over a result of the form it must have.
+    /// It stopped without submitting the required structured result.
     ErrorNoCompleteTaskCall,
 }
 
 impl AgentEnd {
-    /// The word.
+    /// Returns the serialized name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Goal => "GOAL",
@@ -195,32 +193,32 @@ impl AgentEnd {
     }
 }
 
-/// What a sub-agent is at, and in the end what it did. Bounded in size.
+/// The progress of a subagent, and finally its result. Limited in size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentProgress {
     /// Its name.
     pub agent: String,
-    /// Whether it goes on with work that was interrupted.
+    /// Whether it resumes an interrupted run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
     /// Model requests it made.
     pub turns: u32,
-    /// Calls that are done.
+    /// Finished tool calls.
     pub calls: u64,
-    /// Tokens that it used.
+    /// Tokens used.
     pub tokens: u64,
-    /// How long it has been at work, in milliseconds.
+    /// How long it has been running, in milliseconds.
     pub duration_ms: u64,
-    /// What it thinks about, in one line.
+    /// The subject of its current thought, in one line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub thought: String,
-    /// Its newest calls, oldest first.
+    /// The newest tool calls, oldest first.
     pub steps: Vec<AgentStep>,
-    /// Whether a person must answer before it goes on.
+    /// Whether it waits for the user.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waiting: bool,
-    /// Why it came to its end, once it has.
+    /// Why it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<AgentEnd>,
     /// The beginning of its result.
@@ -228,18 +226,18 @@ pub struct AgentProgress {
     pub result: String,
 }
 
-/// A call that a sub-agent made.
+/// A tool call of a subagent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentStep {
-    /// The tool.
+    /// The tool name.
     pub name: String,
-    /// What is done, in one line.
+    /// What the call does, in one line.
     pub title: String,
-    /// How it ended; `None` while it runs.
+    /// The status; `None` while the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolStatus>,
-    /// What went wrong, in one line.
+    /// The error, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
 }

@@ -1,27 +1,27 @@
-//! What a session may spend: money, tokens, time.
+//! Budgets of a session: cost, tokens, and time.
 
 use serde::{Deserialize, Serialize};
 
 /// A budget that is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BudgetSpent {
-    /// What.
+    /// What is limited.
     pub kind: BudgetKind,
-    /// Whose.
+    /// What the budget applies to.
     pub scope: BudgetScope,
-    /// How much there was: US dollars, tokens, or seconds.
+    /// The limit in US dollars, tokens, or seconds.
     pub limit: f64,
-    /// How much is used, in the same.
+    /// The amount used, in the same unit.
     pub used: f64,
 }
 
 impl BudgetSpent {
-    /// An amount of it in words (`$0.50`, `20000 tokens`, `90 s`).
+    /// Formats an amount in the unit of this budget (`$0.50`, `20000 tokens`, `90 s`).
     pub fn amount(&self, amount: f64) -> String {
         self.kind.words(amount)
     }
 
-    /// The flag and the setting that set it.
+    /// Returns the flag and the setting that configure this budget.
     pub fn where_set(&self) -> &'static str {
         use BudgetKind::{Cost, Time, Tokens};
         match (self.scope, self.kind) {
@@ -50,20 +50,20 @@ impl std::fmt::Display for BudgetSpent {
     }
 }
 
-/// A budget and what is used of it.
+/// A budget and the amount used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BudgetUse {
-    /// What.
+    /// What is limited.
     pub kind: BudgetKind,
-    /// Whose.
+    /// What the budget applies to.
     pub scope: BudgetScope,
-    /// How much there is; `None`: no limit.
+    /// The limit; `None`: no limit.
     pub limit: Option<f64>,
-    /// How much is used.
+    /// The amount used.
     pub used: f64,
 }
 
-/// What a budget is of.
+/// The quantity that a budget limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
@@ -71,12 +71,12 @@ pub enum BudgetKind {
     Cost,
     /// Tokens sent and received.
     Tokens,
-    /// Time in which turns run, in seconds.
+    /// The duration of turns, in seconds.
     Time,
 }
 
 impl BudgetKind {
-    /// The word for it, as a person types it.
+    /// Returns the name as the user types it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cost => "cost",
@@ -85,12 +85,12 @@ impl BudgetKind {
         }
     }
 
-    /// The kind of a word.
+    /// Parses a name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Cost, Self::Tokens, Self::Time].into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// An amount in words (`$0.50`, `20000 tokens`, `90 s`).
+    /// Formats an amount (`$0.50`, `20000 tokens`, `90 s`).
     pub fn words(self, amount: f64) -> String {
         match self {
             Self::Cost if amount < 0.1 => format!("${amount:.4}"),
@@ -100,8 +100,8 @@ impl BudgetKind {
         }
     }
 
-    /// An amount as a person types it: `$2`, `0.5`; `50000`, `50k`, `2M`; `90`,
-    /// `90s`, `10m`, `1h`. `None`: it is none, or not more than nothing.
+    /// Parses an amount as the user types it: `$2`, `0.5`; `50000`, `50k`, `2M`; `90`, `90s`,
+    /// `10m`, `1h`. `None` if it is invalid or not positive.
     pub fn amount(self, typed: &str) -> Option<f64> {
         let typed = typed.trim().to_ascii_lowercase();
         let (number, unit) = match self {
@@ -123,11 +123,11 @@ fn split_unit<'a>(typed: &'a str, units: &[(&str, f64)]) -> (&'a str, f64) {
     found.unwrap_or((typed, 1.0))
 }
 
-/// What a budget is for.
+/// What a budget applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
-    /// All of the session.
+    /// The whole session.
     Session,
     /// One prompt.
     Prompt,

@@ -1,4 +1,4 @@
-//! Keeping the bytes of files before the agent changes them.
+//! Checkpoints of files before the agent changes them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,57 +7,56 @@ use crate::permissions::Permissions;
 use crate::policy::ApprovalMode;
 use crate::tool::Effects;
 
-/// What is about to change files.
+/// An operation that is about to change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
     /// A tool changes these files.
     Files(&'a [PathBuf]),
-    /// This command runs and may change any file of the workspace.
+    /// A command runs and may change any file of the workspace.
     Command(&'a str),
 }
 
-/// Keeps what is there before a change, and gives it back. All functions block.
+/// Saves files before a change and restores them. All functions block.
 pub trait Checkpoints: Send + Sync {
-    /// What this change, made now, might do for good, for people.
+    /// Returns the effects of this change that could not be undone, for the user.
     fn not_undoable(&self, change: Change<'_>) -> Vec<String>;
-    /// Keeps what the change may replace.
+    /// Saves the files that the change may replace.
     ///
     /// # Errors
-    /// Why nothing could be kept, for people. The change may go on.
+    /// Returns a message for the user if nothing could be saved. The change may proceed.
     fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String>;
-    /// Files and folders that the agent made in this session.
+    /// Returns the files and directories that the agent created in this session.
     fn made(&self) -> Vec<PathBuf>;
-    /// What the turns changed and can be undone, the first turn first.
+    /// Returns the files that each turn changed and that can be reverted, in the order of the
+    /// turns.
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)>;
-    /// Gives files back what they were before a turn; without a turn, the last
-    /// one that changed anything.
+    /// Restores files to their state before a turn; without a turn, before the last one that
+    /// changed files.
     ///
     /// # Errors
-    /// Why nothing could be taken back, for people.
+    /// Returns a message for the user if nothing could be reverted.
     fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String>;
-    /// Gives files back what they were before a change that began then
-    /// (nanoseconds since 1970). It counts as a change of the turn, so that an undo
-    /// of the turn takes it back.
+    /// Restores files to their state before a change that began at `moment` (nanoseconds since
+    /// 1970). This counts as a change of `turn`, so that undoing the turn reverts it.
     ///
     /// # Errors
-    /// Why nothing could be taken back, for people.
+    /// Returns a message for the user if nothing could be restored.
     fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
         let _ = (moment, turn, force);
         Err("single changes are not kept here".to_owned())
     }
 }
 
-/// What was kept before a change.
+/// A checkpoint that was saved before a change.
 pub trait Kept: Send {
-    /// What cannot be given back and was not said before, for people.
+    /// Returns what cannot be restored and was not reported before, for the user.
     fn not_undoable(&self) -> Vec<String>;
-    /// The change is about to run with these permissions. If the program is killed while
-    /// it does, the next start reverts what this one would have reverted. Blocking.
+    /// Records that the change is about to run with these permissions. If the program is killed
+    /// while it runs, the next start reverts what [`Kept::after`] would have reverted. Blocking.
     fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
         let _ = (effects, granted, mode);
     }
-    /// The change is done. Protected files that it could and had no leave to change
-    /// get their bytes back.
+    /// Ends the change. Protected files that it changed without permission are restored.
     fn after(
         self: Box<Self>,
         effects: &Effects,
@@ -67,19 +66,19 @@ pub trait Kept: Send {
     ) -> PutBack;
 }
 
-/// What a program could have written where it ran: a change that it could not have
-/// made is somebody else's. Without closed places: anything.
+/// What a program could have written. A change that it could not have made is attributed to another
+/// program. Without closed paths, it could have written anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Files and folders that were closed to it, and could not be replaced.
+    /// Files and directories that were read-only for it and could not be replaced.
     pub closed: Vec<PathBuf>,
-    /// What was open, also inside of those.
+    /// Files and directories that were writable, including inside the closed ones.
     pub open: Vec<PathBuf>,
 }
 
 impl Reach {
-    /// Whether the program could have written, made or removed this. Of what is
-    /// named the deepest decides.
+    /// Whether the program could have written, created, or removed this path. The deepest enclosing
+    /// path decides.
     pub fn holds(&self, path: &Path) -> bool {
         let depth = |paths: &[PathBuf]| {
             let around = paths.iter().filter(|around| path.starts_with(around));
@@ -92,18 +91,18 @@ impl Reach {
     }
 }
 
-/// What became of protected files that a command changed without leave.
+/// The result for protected files that a command changed without permission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PutBack {
-    /// They are as before.
+    /// Files that were restored.
     pub restored: Vec<PathBuf>,
-    /// They are not, each with the reason.
+    /// Files that could not be restored, each with the reason.
     pub lost: Vec<(PathBuf, String)>,
 }
 
 impl PutBack {
-    /// Both, where the first is about whole folders: what lies in one is not
-    /// named again.
+    /// Combines both, where `folders` is about whole directories: paths inside one of them are not
+    /// listed again.
     #[must_use]
     pub fn behind(self, mut folders: Self) -> Self {
         let whole = folders.restored.clone();
@@ -113,7 +112,7 @@ impl PutBack {
         folders
     }
 
-    /// What is to be said of it to people and models; `None`: nothing.
+    /// Returns a note for the user and the model; `None` if there is nothing to report.
     pub fn note(&self) -> Option<String> {
         let mut notes = Vec::new();
         if !self.restored.is_empty() {

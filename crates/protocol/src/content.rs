@@ -1,9 +1,8 @@
-//! The contents of a conversation in the Gemini wire shape.
+//! Conversation contents in the wire format of the Gemini API.
 //!
-//! A [`Part`] is the JSON object *as received*: key order, signatures and fields
-//! we do not know come back unchanged. What we need to understand of it is a
-//! [`PartView`], computed on demand. Building a request never re-creates a part
-//! that the model sent.
+//! A [`Part`] is the JSON object *as received*: key order, signatures, and unknown fields are
+//! preserved. [`PartView`] is a typed view of a part, computed on demand. Building a request never
+//! re-creates a part that the model sent.
 
 use std::sync::Arc;
 
@@ -12,29 +11,29 @@ use serde_json::{Value, value::RawValue};
 
 use crate::Object;
 
-/// Who speaks. The wire knows only these two in `contents`.
+/// The author of a content. The wire format allows only these two values in `contents`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person, and the results of tools.
+    /// The user, including tool results.
     User,
     /// The model.
     Model,
 }
 
-/// The signature accepted by the service in place of one that is not there:
-/// for calls that we made ourselves or whose signature is lost.
+/// The signature that the service accepts in place of a missing one: for calls that Parallax
+/// created itself or whose signature was lost.
 pub const SYNTHETIC_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// One part of a content: a JSON object as received.
 ///
-/// A part that came from the wire and is more than plain text keeps its bytes
-/// (numbers, escapes and blanks as the model wrote them) and is sent back so.
+/// A part that came from the wire and is more than plain text keeps its exact bytes (numbers,
+/// escapes, and whitespace as the model wrote them) and is sent back unchanged.
 #[derive(Debug, Clone)]
 pub struct Part {
     object: Object,
     raw: Option<Box<RawValue>>,
-    /// Data of the provider, which is not part of the JSON.
+    /// Provider data that is not part of the JSON.
     opaque: Option<Box<RawValue>>,
 }
 
@@ -60,12 +59,13 @@ impl Serialize for Part {
 }
 
 impl<'de> Deserialize<'de> for Part {
-    /// Works from JSON text (not from a `serde_json::Value`: use `From<Object>`).
+    /// Deserializes from JSON text only. To convert a `serde_json::Value`, use `From<Object>`.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let object = read_object(raw.get()).map_err(serde::de::Error::custom)?;
         let mut part = Self { object, raw: None, opaque: None };
-        // Plain text is the bulk of a stream and is joined anyway.
+        // Plain text makes up most of a stream and is joined with other text, so its bytes are not
+        // kept.
         if !part.is_joinable_text() {
             part.raw = Some(raw);
         }
@@ -73,9 +73,8 @@ impl<'de> Deserialize<'de> for Part {
     }
 }
 
-/// Reads a part's object. What JSON allows and our reader does not (half a
-/// surrogate pair, a number beyond any float) is replaced for the view; the
-/// bytes stay as they are.
+/// Parses the object of a part. Valid JSON that `serde_json` rejects (a lone surrogate, a number
+/// outside the range of `f64`) is replaced in the parsed view; the raw bytes stay unchanged.
 fn read_object(json: &str) -> Result<Object, serde_json::Error> {
     serde_json::from_str(json).or_else(|error| {
         let repaired = crate::lenient::repaired(json);
@@ -86,20 +85,20 @@ fn read_object(json: &str) -> Result<Object, serde_json::Error> {
 /// A function call as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionCall<'a> {
-    /// The server's id; the Developer API often sends none.
+    /// The call id assigned by the service; the Developer API often omits it.
     pub id: Option<&'a str>,
     /// The tool's name.
     pub name: &'a str,
     /// The arguments; `None` when absent or not an object.
     pub args: Option<&'a Object>,
-    /// Whether there is something in the place of arguments, object or not.
+    /// Whether `args` is present and not null, whether or not it is an object.
     pub has_args: bool,
 }
 
-/// A function response as it stands in a user content.
+/// A function response in a user content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionResponse<'a> {
-    /// The id, present exactly when the call had one on the wire.
+    /// The id; present exactly when the call had one on the wire.
     pub id: Option<&'a str>,
     /// The tool's name as the model used it.
     pub name: &'a str,
@@ -107,12 +106,12 @@ pub struct FunctionResponse<'a> {
     pub response: Option<&'a Value>,
 }
 
-/// What a [`Part`] says, borrowed from it.
+/// A typed view of a [`Part`], borrowed from it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartView<'a> {
-    /// Text of the answer (may be empty, with a signature beside it).
+    /// Answer text; may be empty when the part carries a signature.
     Text(&'a str),
-    /// A thought summary: shown and recorded, never sent back.
+    /// A thought summary: shown and recorded, but never sent back to the model.
     Thought(&'a str),
     /// A function call.
     Call(FunctionCall<'a>),
@@ -127,24 +126,24 @@ pub enum PartView<'a> {
     },
     /// A reference to an uploaded file.
     File {
-        /// Where the file is.
+        /// The URI of the file.
         uri: &'a str,
     },
-    /// Code that the service ran itself.
+    /// Code that the service executed.
     Code,
-    /// The result of such code.
+    /// The result of code that the service executed.
     CodeResult,
-    /// Anything this version does not know.
+    /// A part of a kind that this version does not recognize.
     Unknown,
 }
 
 impl Part {
-    /// A plain text part.
+    /// Creates a plain text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::single("text", Value::String(text.into()))
     }
 
-    /// An inline-data part from a MIME type and base64 text.
+    /// Creates an inline-data part from a MIME type and base64 text.
     pub fn inline_data(mime_type: impl Into<String>, base64: impl Into<String>) -> Self {
         let mut data = Object::new();
         data.insert("mimeType".into(), Value::String(mime_type.into()));
@@ -152,7 +151,7 @@ impl Part {
         Self::single("inlineData", Value::Object(data))
     }
 
-    /// A function call made by us (history repair, scripts), not by the model.
+    /// Creates a function call that does not come from the model, for history repair and scripts.
     pub fn function_call(id: Option<&str>, name: &str, args: Object) -> Self {
         let mut call = Object::new();
         if let Some(id) = id {
@@ -163,9 +162,8 @@ impl Part {
         Self::single("functionCall", Value::Object(call))
     }
 
-    /// A function response. `id` must be given exactly when the call on the
-    /// wire carried one. `nested` are media parts for models that take them
-    /// inside the response.
+    /// Creates a function response. `id` must be given exactly when the call on the wire had one.
+    /// `nested` contains media parts, for models that accept them inside the response.
     pub fn function_response(
         id: Option<&str>,
         name: &str,
@@ -191,27 +189,27 @@ impl Part {
         Self::from(object)
     }
 
-    /// The JSON object, read-only: a part is never edited in place.
+    /// Returns the JSON object. It is read-only: a part is never edited in place.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// A copy without the named top-level key, for repairs that must drop one.
+    /// Returns a copy without the given top-level key, for repairs.
     pub fn without(&self, key: &str) -> Self {
         let mut object = self.object.clone();
         object.shift_remove(key);
         Self::from(object)
     }
 
-    /// A copy with `thoughtSignature` set to the given text.
+    /// Returns a copy with `thoughtSignature` set to `signature`.
     pub fn with_signature(&self, signature: &str) -> Self {
         let mut object = self.object.clone();
         object.insert("thoughtSignature".into(), Value::String(signature.into()));
         Self::from(object)
     }
 
-    /// A copy in which texts are changed, wherever they stand; `None` where `change`
-    /// wants none changed. Names of fields stay.
+    /// Returns a copy in which `change` has replaced string values at any depth, or `None` if it
+    /// changed none. Field names are left unchanged.
     pub fn with_texts(&self, change: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         fn walk(value: &mut Value, change: &dyn Fn(&str) -> Option<String>) -> bool {
             match value {
@@ -222,7 +220,7 @@ impl Part {
                     }
                     None => false,
                 },
-                // Not `any`: all are to be changed.
+                // `fold` instead of `any`: every value must be visited.
                 Value::Array(values) => {
                     values.iter_mut().fold(false, |changed, value| walk(value, change) | changed)
                 }
@@ -239,7 +237,7 @@ impl Part {
         }
     }
 
-    /// The text of a plain text part, without a copy.
+    /// Returns the text of a text part without copying it.
     pub fn into_text(mut self) -> Option<String> {
         match self.object.get_mut("text") {
             Some(Value::String(text)) => Some(std::mem::take(text)),
@@ -247,37 +245,38 @@ impl Part {
         }
     }
 
-    /// Data that only the provider understands and that must be sent back to it unchanged. It is
-    /// not part of the JSON: see [`Content::seal_for`].
+    /// Returns data that only the provider understands and that must be sent back to it unchanged.
+    /// It is not part of the JSON; see [`Content::seal_for`].
     pub fn opaque(&self) -> Option<&RawValue> {
         self.opaque.as_deref()
     }
 
-    /// The part with data of the provider.
+    /// Returns the part with the given provider data.
     pub fn with_opaque(mut self, data: Option<Box<RawValue>>) -> Self {
         self.opaque = data;
         self
     }
 
-    /// A thought whose text was sent before, with the provider's data about it.
+    /// Creates a thought part with provider data and empty text, because the text was streamed
+    /// before.
     pub fn opaque_thought(data: Box<RawValue>) -> Self {
         let mut part = Self::text("");
         part.object.insert("thought".into(), Value::Bool(true));
         part.with_opaque(Some(data))
     }
 
-    /// The thought signature that rides on this part, if any.
+    /// Returns the thought signature of this part, if any.
     pub fn signature(&self) -> Option<&str> {
         self.object.get("thoughtSignature").and_then(Value::as_str)
     }
 
-    /// Whether this is a thought summary.
+    /// Whether this part is a thought summary.
     pub fn is_thought(&self) -> bool {
         self.object.get("thought").and_then(Value::as_bool) == Some(true)
     }
 
-    /// Reads the part. A part with several payloads is seen by the first of
-    /// call, response, text, inline, file, code.
+    /// Returns the typed view. If a part has several payloads, the first of call, response, text,
+    /// inline data, file, and code is used.
     pub fn view(&self) -> PartView<'_> {
         let object = &self.object;
         if let Some(call) = object.get("functionCall").and_then(Value::as_object) {
@@ -318,16 +317,18 @@ impl Part {
         PartView::Unknown
     }
 
-    /// Whether the part is a plain text (or plain thought) with nothing else
-    /// on it, so that the next chunk's plain text may be joined to it.
+    /// Whether the part contains only plain text or a plain thought, so that the next plain text
+    /// chunk may be joined to it.
     pub fn is_joinable_text(&self) -> bool {
         self.object.get("text").is_some_and(Value::is_string)
             && self.object.keys().all(|key| key == "text" || key == "thought")
     }
 
-    /// Joins the text of `next` to this part when neither carries a signature
-    /// or another payload and both are thoughts or both are not. Gives `next`
-    /// back when they must stay apart.
+    /// Joins the text of `next` to this part if both contain only text and both or neither are
+    /// thoughts.
+    ///
+    /// # Errors
+    /// Returns `next` if the parts must stay separate.
     pub fn try_join(&mut self, next: Part) -> Result<(), Part> {
         if self.opaque.is_some()
             || !self.is_joinable_text()
@@ -347,25 +348,25 @@ impl Part {
     }
 }
 
-/// One content: a role and its parts, still open for reading and building.
+/// One content: a role and its parts, in readable and editable form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
     /// The parts, in arrival order.
     pub parts: Vec<Part>,
 }
 
 impl Content {
-    /// A user content.
+    /// Creates a user content.
     pub fn user(parts: Vec<Part>) -> Self {
         Self { role: Role::User, parts }
     }
-    /// A model content.
+    /// Creates a model content.
     pub fn model(parts: Vec<Part>) -> Self {
         Self { role: Role::Model, parts }
     }
-    /// The visible text of all parts, thoughts left out.
+    /// Returns the text of all parts without thoughts.
     pub fn visible_text(&self) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -375,16 +376,16 @@ impl Content {
         }
         text
     }
-    /// The function calls, in order.
+    /// Returns the function calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = FunctionCall<'_>> {
         self.parts.iter().filter_map(|part| match part.view() {
             PartView::Call(call) => Some(call),
             _ => None,
         })
     }
-    /// Fixes the bytes of this content for good.
+    /// Serializes this content and fixes its bytes.
     pub fn seal(&self) -> Sealed {
-        // A map of strings and values cannot fail to serialise.
+        // Serializing a map of strings and JSON values cannot fail.
         let json =
             serde_json::value::to_raw_value(self).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Sealed::known(self.role, json)
@@ -392,8 +393,8 @@ impl Content {
 }
 
 impl Content {
-    /// Fixes the bytes of a model content, and keeps the provider's data beside them: thoughts
-    /// that carry some leave the JSON. `model` is the model's full name.
+    /// Fixes the bytes of a model content and stores the provider data beside them. Thoughts are
+    /// removed from the JSON; their data is kept. `model` is the full name of the model.
     pub fn seal_for(mut self, model: &str) -> Sealed {
         let mut opaque = Vec::new();
         let mut at = 0;
@@ -411,51 +412,51 @@ impl Content {
     }
 }
 
-/// Data of a provider about one place of a content. The provider alone understands it.
+/// Provider data for one position in a content. Only the provider understands it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpaqueItem {
-    /// It stands on its own, before the part of this index.
+    /// Index of the part that this standalone item precedes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<usize>,
-    /// It belongs to the part of this index.
+    /// Index of the part that this item belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<usize>,
     /// The data, as received.
     pub data: Box<RawValue>,
 }
 
-/// Where a model content comes from.
+/// The model that produced a content.
 #[derive(Debug, Clone)]
 pub struct Origin {
     /// The full name of the model: `provider:model`, or a plain name of the Gemini API.
     pub model: String,
-    /// Data for the same provider and model.
+    /// Provider data, to be sent only to the same provider and model.
     pub opaque: Vec<OpaqueItem>,
 }
 
 impl Origin {
-    /// The data before the part of an index.
+    /// Returns the standalone data that precedes the part at `index`.
     pub fn before(&self, index: usize) -> impl Iterator<Item = &RawValue> {
         self.opaque.iter().filter(move |item| item.before == Some(index)).map(|item| &*item.data)
     }
 
-    /// The data that belongs to the part of an index.
+    /// Returns the data that belongs to the part at `index`.
     pub fn on(&self, index: usize) -> Option<&RawValue> {
         self.opaque.iter().find(|item| item.on == Some(index)).map(|item| &*item.data)
     }
 }
 
-/// A content whose JSON bytes are final. History, requests and the journal
-/// hold these, so that what was sent once is sent again byte for byte, and a
-/// request is built by copying.
+/// A content whose JSON bytes are final. The history, requests, and the journal hold sealed
+/// contents, so that a content is always sent byte for byte as it was first sent, and a request is
+/// built by copying.
 #[derive(Debug, Clone)]
 pub struct Sealed {
     inner: Arc<Bytes>,
-    /// `None`: the content has the dialect of the Gemini API and nothing beside it.
+    /// `None` if the content was produced in the format of the Gemini API and has no provider data.
     origin: Option<Arc<Origin>>,
 }
 
-/// In a struct of its own, so that sharing a large content does not copy it.
+/// A separate struct, so that cloning a [`Sealed`] shares the bytes.
 #[derive(Debug)]
 struct Bytes {
     role: Role,
@@ -463,10 +464,10 @@ struct Bytes {
 }
 
 impl Sealed {
-    /// Takes a content in JSON as it stands (from a journal or an import).
+    /// Creates a sealed content from the JSON of a journal or an import, keeping its bytes.
     ///
     /// # Errors
-    /// When the text is not a content object with a known role.
+    /// Returns an error if the text is not a content object with a known role.
     pub fn from_json(json: Box<RawValue>) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Head {
@@ -475,38 +476,38 @@ impl Sealed {
         let head: Head = serde_json::from_str(json.get())?;
         Ok(Self::known(head.role, json))
     }
-    /// A content that is known to be one, with its role.
+    /// Creates a sealed content from JSON that is known to be a content with this role.
     pub(crate) fn known(role: Role, json: Box<RawValue>) -> Self {
         Self { inner: Arc::new(Bytes { role, json }), origin: None }
     }
-    /// The content with its model and the provider's data. Nothing is kept for a model of the
-    /// Gemini API without such data.
+    /// Returns the content with its model and provider data. The origin is not stored for a model
+    /// of the Gemini API without provider data.
     pub fn with_origin(mut self, model: &str, opaque: Vec<OpaqueItem>) -> Self {
         if !opaque.is_empty() || model.contains(':') {
             self.origin = Some(Arc::new(Origin { model: model.to_owned(), opaque }));
         }
         self
     }
-    /// The model and its provider's data, where they matter.
+    /// Returns the origin, if it is relevant for later requests.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
-    /// Who speaks.
+    /// Returns the author.
     pub fn role(&self) -> Role {
         self.inner.role
     }
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn json(&self) -> &str {
         self.inner.json.get()
     }
-    /// The JSON as a raw value, to be embedded in a larger document.
+    /// Returns the JSON as a raw value, for embedding in a larger document.
     pub fn raw(&self) -> &RawValue {
         &self.inner.json
     }
-    /// Reads the content again.
+    /// Parses the content.
     ///
     /// # Errors
-    /// When an imported content has no parts array.
+    /// Returns an error if an imported content has no `parts` array.
     pub fn open(&self) -> Result<Content, serde_json::Error> {
         serde_json::from_str(self.json())
     }

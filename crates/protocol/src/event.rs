@@ -1,4 +1,4 @@
-//! What the engine reports. Every face is a fold over these events.
+//! Events that the engine emits. Every front end derives its state from them alone.
 
 use std::sync::Arc;
 
@@ -20,165 +20,164 @@ use crate::routing::{Fallback, Route};
 use crate::shell::{BackgroundProcess, Screen, ShellEnding};
 use crate::tool::{Advance, Display, Preview, ToolErrorKind, ToolKind};
 
-/// One report. `seq` grows by one per event of a session; `turn` counts prompts
-/// from 1 (0 before the first).
+/// One event of a session. `seq` increases by one per event; `turn` counts prompts from 1 and is 0
+/// before the first.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// The event's number.
+    /// The sequence number.
     pub seq: u64,
-    /// The prompt it belongs to.
+    /// The turn that the event belongs to.
     pub turn: u64,
-    /// What happened.
+    /// The payload.
     pub body: EventBody,
 }
 
-/// What happened.
+/// The payload of an [`Event`].
 #[derive(Debug, Clone)]
 pub enum EventBody {
-    /// The session can take prompts.
+    /// The session accepts prompts.
     SessionReady(SessionReady),
-    /// A prompt was taken.
+    /// A turn started.
     TurnStarted {
-        /// What the person typed.
+        /// The prompt as the user typed it.
         prompt: String,
     },
-    /// Something visible begins. Items may overlap (tools, live output).
+    /// A visible item started. Items may overlap (tool calls, live output).
     ItemStarted {
-        /// Its id in all later events.
+        /// The id of the item in all later events.
         item: ItemId,
-        /// What it is.
+        /// The kind of the item.
         start: ItemStart,
     },
-    /// It grows. Deltas of one item may be merged for a slow reader.
+    /// Text was appended to an item. Deltas of one item may be merged for a slow reader.
     ItemDelta {
         /// The item.
         item: ItemId,
-        /// More text.
+        /// The appended text.
         text: String,
     },
-    /// The terminal of a running command looks like this now; at most ten times
-    /// a second. Where an item has screens they show more than its deltas do. A
-    /// slow reader gets the newest one only.
+    /// The current terminal screen of a running command, emitted at most ten times per second. If
+    /// an item has screens, they contain more than its deltas. A slow reader receives only the
+    /// newest screen.
     ItemScreen {
         /// The item.
         item: ItemId,
-        /// What its terminal shows.
+        /// The contents of the terminal.
         screen: Arc<Screen>,
     },
-    /// A call got further by so much, as its server tells it; at most ten times a
-    /// second. A slow reader gets the newest one only.
+    /// Progress of a tool call as reported by its server, emitted at most ten times per second. A
+    /// slow reader receives only the newest report.
     ItemAdvanced {
         /// The item.
         item: ItemId,
-        /// How far it is.
+        /// The progress.
         advance: Advance,
     },
-    /// A sub-agent got further. A slow reader gets the newest one only.
+    /// Progress of a subagent. A slow reader receives only the newest report.
     Agent {
-        /// The item of the call that started it.
+        /// The item of the tool call that started the subagent.
         item: ItemId,
-        /// What it is at.
+        /// The progress.
         progress: Arc<AgentProgress>,
     },
-    /// A call got further. Before the first of these it waits for other calls.
+    /// The phase of a tool call changed. Before the first such event, the call waits for other
+    /// calls.
     CallState(Box<CallState>),
-    /// It is final; self-contained.
+    /// An item is complete. The event is self-contained.
     ItemDone {
         /// The item.
         item: ItemId,
-        /// What it came to.
+        /// The final state of the item.
         done: ItemDone,
     },
-    /// Somebody must decide.
+    /// A user decision is required.
     Ask(Box<Ask>),
-    /// A question is answered or gone.
+    /// An approval request was answered or withdrawn.
     AskClosed {
-        /// The question.
+        /// The approval request.
         ask: AskId,
-        /// The answer; `None` when the turn was interrupted.
+        /// The response; `None` if the turn was interrupted.
         outcome: Option<AskOutcome>,
     },
-    /// A model request ended (well or not), utility calls included.
+    /// A model request ended, successfully or not. Includes utility requests.
     ModelCall(ModelCall),
-    /// Where the answer that was just told has its words from, each source once.
+    /// The sources of the preceding answer, without duplicates.
     Sources(Vec<Citation>),
-    /// A picture, where it stands among the items: behind the prompt, the call or the
-    /// answer that it came with.
+    /// An image, placed after the item it belongs to: a prompt, a tool call, or an answer.
     Image(Image),
-    /// How full the model's context is.
+    /// The context usage.
     ContextUsed(ContextUsed),
-    /// What fills the model's context, when it was asked for.
+    /// What fills the context window, emitted on request.
     ContextBreakdown(Box<ContextBreakdown>),
-    /// The history goes out in a shorter form from here on, or could not be
-    /// made shorter, or is whole again.
+    /// The history was compacted, could not be compacted, or was restored.
     Compaction(Compaction),
-    /// The model of the prompt is chosen.
+    /// The model for the turn was chosen.
     Routed(Box<Route>),
-    /// Another model took the place of one that cannot answer.
+    /// A fallback model replaced an unavailable one.
     FellBack(Box<Fallback>),
-    /// A wait before another attempt.
+    /// The engine waits before it retries a request.
     Retry(Retry),
-    /// Hooks take their time, or are done.
+    /// Hooks are running, or have finished.
     HooksRun {
-        /// What they are called; none: they are done.
+        /// The names of the hooks; empty when they have finished.
         names: Vec<String>,
     },
-    /// What became of a message for a running turn.
+    /// The result of a steering message.
     SteerEnded(SteerEnded),
-    /// An undo is done.
+    /// An undo finished.
     Undone(Undone),
-    /// The session is back at an earlier prompt.
+    /// The session was rewound to an earlier prompt.
     Rewound(Rewound),
-    /// The session is back at an earlier change of a file.
+    /// The session was restored to the state before an earlier file change.
     Restored(Undone),
-    /// The prompts that one can go back to, oldest first.
+    /// The prompts that the session can be rewound to, oldest first.
     Prompts {
-        /// Each with what came of it.
+        /// The prompts and their changes.
         prompts: Vec<PromptEntry>,
     },
-    /// The processes in the background, oldest first.
+    /// The background processes, oldest first.
     Background {
-        /// Those that run, and the last that ended.
+        /// Running processes, and the last ones that ended.
         processes: Vec<BackgroundProcess>,
     },
-    /// The mode or the model changed.
+    /// The approval mode or the model changed.
     StateChanged {
-        /// The model set.
+        /// The configured model.
         model: String,
         /// The approval mode in force.
         mode: ApprovalMode,
     },
-    /// There was no turn to go on with; a notice says so too.
+    /// There was no turn to continue. A notice with the same information follows or precedes.
     NotContinued,
-    /// Something for a person who looks on, and no part of what came of the run:
-    /// it goes to standard error whatever the output's form.
+    /// Information for the user that is not part of the result: it goes to standard error in every
+    /// output format.
     Aside {
-        /// One line.
+        /// One line of text.
         text: String,
     },
-    /// The turn is over; everything is saved.
+    /// The turn ended and everything is saved.
     TurnEnded(TurnEnded),
 }
 
-/// The head of a session.
+/// Properties of a session that is ready.
 #[derive(Debug, Clone)]
 pub struct SessionReady {
-    /// The session.
+    /// The session id.
     pub session: SessionId,
-    /// The model as set (an alias, perhaps).
+    /// The configured model; may be an alias.
     pub model: String,
-    /// The approval mode.
+    /// The approval mode in force.
     pub mode: ApprovalMode,
-    /// Whether earlier contents were loaded.
+    /// Whether contents of an earlier session were loaded.
     pub resumed: bool,
-    /// Whether the model's words are scripted or replayed.
+    /// Whether model responses are scripted or replayed.
     pub scripted: bool,
 }
 
-/// What begins.
+/// The kind of an item that starts.
 #[derive(Debug, Clone)]
 pub enum ItemStart {
-    /// What a person said.
+    /// A message of the user.
     User {
         /// The text as typed.
         text: String,
@@ -187,220 +186,219 @@ pub enum ItemStart {
     Text,
     /// A thought summary.
     Thought,
-    /// A function call that the model made. All calls of one answer start
-    /// before any of them runs.
+    /// A function call of the model. All calls of one answer start before any of them runs.
     Tool(ToolStart),
-    /// A command of the person's.
+    /// A shell command that the user entered.
     Shell(ShellStart),
 }
 
-/// A command of the person's as it begins.
+/// A shell command of the user that starts.
 #[derive(Debug, Clone)]
 pub struct ShellStart {
-    /// The text for the shell.
+    /// The command line.
     pub command: String,
-    /// Whether it goes to the background.
+    /// Whether it runs in the background.
     pub background: bool,
 }
 
-/// How far a call is.
+/// The phase of a tool call, with its title and kind.
 #[derive(Debug, Clone)]
 pub struct CallState {
-    /// Its item.
+    /// The item of the call.
     pub item: ItemId,
-    /// The call.
+    /// The tool call.
     pub call: CallId,
-    /// How far it is.
+    /// The phase.
     pub phase: CallPhase,
-    /// What would be done, in one line; known once the arguments are checked.
+    /// What the call will do, in one line; known once the arguments are checked.
     pub title: Option<String>,
-    /// What the tool is for; `None` for an unknown one.
+    /// The tool kind; `None` for an unknown tool.
     pub kind: Option<ToolKind>,
 }
 
-/// How far a call is. A call may go through these more than once (changed
-/// arguments, another run with more permissions).
+/// The phase of a tool call. A call may enter a phase more than once (after its arguments changed,
+/// or when it is rerun with more permissions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallPhase {
-    /// Its arguments are checked, and whether it may run.
+    /// The arguments and the policy are being checked.
     Validating,
-    /// It waits for an answer ([`Ask::call`]).
+    /// The call waits for an approval response ([`Ask::call`]).
     AwaitingApproval,
-    /// It runs.
+    /// The call is running.
     Executing,
 }
 
-/// A function call as it begins.
+/// A function call that starts.
 #[derive(Debug, Clone)]
 pub struct ToolStart {
-    /// The call.
+    /// The tool call.
     pub call: CallId,
-    /// Its place among the calls of the answer, from 0.
+    /// The index among the calls of the answer, from 0.
     pub index: usize,
-    /// The name the model used.
+    /// The tool name that the model used.
     pub name: String,
     /// The arguments as the model wrote them.
     pub args: Object,
 }
 
-/// What an item came to.
+/// The final state of an item.
 #[derive(Debug, Clone)]
 pub enum ItemDone {
-    /// What a person said.
+    /// A message of the user.
     User,
-    /// An answer.
+    /// An answer of the model.
     Text {
-        /// All of it. Shared, since an answer may be large.
+        /// The complete text. Shared, because an answer may be large.
         text: Arc<String>,
-        /// The attempt broke: faces take the text back (it comes again).
+        /// Whether the attempt failed. Front ends remove the text; a retry sends it again.
         dropped: bool,
     },
     /// A thought summary.
     Thought {
-        /// All of it. The first bold span is the subject.
+        /// The complete text. The first bold span is the subject.
         text: String,
     },
-    /// A call.
+    /// A tool call.
     Tool(Box<ToolDone>),
-    /// A command of the person's.
+    /// A shell command of the user.
     Shell(Box<ShellDone>),
-    /// Something a person should know.
+    /// A message for the user.
     Notice {
-        /// How bad.
+        /// The severity.
         level: Level,
-        /// One line.
+        /// One line of text.
         text: String,
     },
 }
 
-/// How a call ended.
+/// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It did what it should.
+    /// The call succeeded.
     Success,
-    /// It failed, or was denied.
+    /// The call failed or was denied.
     Error,
-    /// It was interrupted or refused.
+    /// The call was interrupted or rejected by the user.
     Cancelled,
 }
 
-/// Who let a call run.
+/// How a tool call was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallDecision {
-    /// A rule or a person agreed.
+    /// A rule or the user approved the call.
     Accept,
-    /// A person or a rule refused.
+    /// The user or a rule rejected the call.
     Reject,
-    /// A person agreed, for this call and its like.
+    /// The user approved this call and similar ones.
     AutoAccept,
 }
 
-/// A finished call.
+/// A finished tool call.
 #[derive(Debug, Clone)]
 pub struct ToolDone {
-    /// The call.
+    /// The tool call.
     pub call: CallId,
-    /// Its place among the calls of the answer.
+    /// The index among the calls of the answer.
     pub index: usize,
-    /// The name the model used.
+    /// The tool name that the model used.
     pub name: String,
-    /// What the tool is for; `None` for an unknown tool.
+    /// The tool kind; `None` for an unknown tool.
     pub kind: Option<ToolKind>,
-    /// What was done, in one line.
+    /// What the call did, in one line.
     pub title: String,
-    /// How it ended.
+    /// The status.
     pub status: ToolStatus,
-    /// Who let it run; `None` if it never came to that.
+    /// How the call was decided; `None` if no decision was made.
     pub decision: Option<CallDecision>,
-    /// What was decided and by which rule, if it came to that.
+    /// The policy decision and the rule behind it, if the policy was evaluated.
     pub verdict: Option<Verdict>,
-    /// What a person sees.
+    /// What the user sees.
     pub display: Option<Display>,
-    /// The failure.
+    /// The error kind and message.
     pub error: Option<(ToolErrorKind, String)>,
-    /// What the model reads: `response.output` or `response.error`.
+    /// The text for the model: `response.output` or `response.error`.
     pub for_model: String,
-    /// Structured data for machine faces.
+    /// Structured data for machine-readable output.
     pub data: Option<Value>,
-    /// How long it ran, in milliseconds.
+    /// How long the call ran, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// A command of the person's that ended, or went to the background.
+/// A shell command of the user that ended or moved to the background.
 #[derive(Debug, Clone)]
 pub struct ShellDone {
-    /// The text for the shell.
+    /// The command line.
     pub command: String,
     /// How it ended.
     pub ending: ShellEnding,
-    /// The end of its output with its colours, bounded.
+    /// The end of the output with its colors, limited in size.
     pub output: String,
-    /// Where the shell stood in the end, when that is not where it began:
-    /// people should know that the next command begins in the project again.
+    /// The final working directory of the shell if it differs from the first, so that users learn
+    /// that the next command starts in the project directory again.
     pub directory: Option<std::path::PathBuf>,
-    /// How long it ran, in milliseconds.
+    /// How long the command ran, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// How bad a notice is.
+/// The severity of a notice.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Good to know.
+    /// Information.
     Info,
-    /// Something did not go as asked, and the run goes on.
+    /// Something did not work as requested, but the run continues.
     Warning,
     /// Something failed.
     Error,
 }
 
-/// A question whether a call may run.
+/// A request for a user decision, usually whether a tool call may run.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The question.
+    /// The request id.
     pub id: AskId,
-    /// The call it is about; of a sub-agent's question the call that started it.
+    /// The tool call; for a request of a subagent, the call that started the subagent.
     pub call: CallId,
-    /// The sub-agent whose call it is.
+    /// The subagent that made the call.
     pub agent: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// What the tool is for.
+    /// The tool kind.
     pub kind: ToolKind,
-    /// What would be done, in one line.
+    /// What the call will do, in one line.
     pub title: String,
-    /// What to show.
+    /// The preview to show.
     pub preview: Option<Preview>,
-    /// Why it is asked, and by which rule.
+    /// Why approval is required, and by which rule.
     pub verdict: Verdict,
-    /// What may be answered.
+    /// The possible responses.
     pub outcomes: Vec<AskOutcome>,
-    /// What kind of question it is.
+    /// The kind of the request.
     pub question: Question,
-    /// Rules that would spare the question from now on, from the narrowest to
-    /// the widest; the suggested one, else the first, is meant unless the answer
-    /// names another. Empty when no answer may hold for longer.
+    /// Suggested rules that would make this request unnecessary in the future, from the narrowest
+    /// to the broadest. A response that names none selects the suggested one, otherwise the first.
+    /// Empty if no response may apply beyond this call.
     pub rules: Vec<RuleDraft>,
-    /// Why there are none, for people; `None` where none are expected.
+    /// Why there are no rules, for the user; `None` where none are expected.
     pub no_rule: Option<String>,
-    /// What would be given beyond the sandbox.
+    /// The permissions beyond the sandbox that approval grants.
     pub permissions: Permissions,
-    /// What could be given in its place, for a command that does more around the
-    /// named files than write them: the folders that hold them. Empty when there
-    /// is no such choice.
+    /// Broader permissions that can be granted instead, for a command that does more around the
+    /// named files than write them: the directories that contain them. Empty if there is no such
+    /// choice.
     pub wider: Permissions,
-    /// What the call may change that could not be undone, for people.
+    /// Changes of the call that could not be undone, for the user.
     pub not_undoable: Vec<String>,
 }
 
 impl Ask {
-    /// A question about the session itself: no call waits for its answer and no
-    /// rule can give it.
+    /// Creates a request about the session itself: no tool call waits for it, and no rule can
+    /// answer it.
     pub fn of_session(
         id: AskId,
         name: &str,
@@ -429,237 +427,236 @@ impl Ask {
     }
 }
 
-/// Kinds of questions; the words are those that other programs know.
+/// The kind of an approval request. The serialized names match those of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// A change to a file.
+    /// A file change.
     Edit,
-    /// A command.
+    /// A shell command.
     Exec,
     /// A tool of an MCP server.
     Mcp,
-    /// A command that the sandbox refused something.
+    /// A command to which the sandbox denied access.
     SandboxExpansion,
-    /// A plan, and in which mode the work on it is to be done.
+    /// A plan, and the approval mode for carrying it out.
     ExitPlanMode,
-    /// A model that cannot answer, and another that could. It is about no call.
+    /// An unavailable model, and a fallback model. Not about a tool call.
     Fallback,
-    /// The model repeats itself, and whether it may all the same, unwatched for the
-    /// rest of the session. It is about no call.
+    /// A detected loop, and whether to continue with loop detection off for the rest of the
+    /// session. Not about a tool call.
     Loop,
-    /// A budget that is spent ([`Preview::Budget`]), and whether the turn may
-    /// spend more. It is about no call.
+    /// A spent budget ([`Preview::Budget`]), and whether to increase it. Not about a tool call.
     Budget,
-    /// Questions of the model's ([`Preview::Questions`]). To go on means to give
-    /// the answers, to cancel that there are none.
+    /// Questions of the model ([`Preview::Questions`]). Proceeding supplies the answers; cancelling
+    /// means that there are none.
     AskUser,
     /// Anything else.
     Info,
 }
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Undone {
-    /// The turn whose changes are taken back ([`crate::store::PromptMark::turn`]).
+    /// The turn whose changes were reverted ([`crate::store::PromptMark::turn`]).
     #[serde(skip)]
     pub turn: u64,
-    /// The number of its prompt, from 1; `None`: that was taken back, or is not known.
+    /// The number of its prompt, from 1; `None` if the prompt was removed or is unknown.
     #[serde(rename = "turn", default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<u64>,
-    /// Files that are as before.
+    /// Files that were reverted.
     #[serde(with = "crate::path_text::list")]
     #[schemars(with = "Vec<std::path::PathBuf>")]
     pub restored: Vec<std::path::PathBuf>,
-    /// Files left alone, each with the reason.
+    /// Files that were left unchanged, each with the reason.
     #[serde(serialize_with = "crate::path_text::remarks::serialize")]
     #[schemars(with = "Vec<(std::path::PathBuf, String)>")]
     pub kept: Vec<(std::path::PathBuf, String)>,
-    /// Whether some of these would not be left alone by force.
+    /// Whether forcing the undo would revert some of these files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force_helps: bool,
-    /// Why nothing was done, when that is so.
+    /// Why nothing was done, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What became of a [`crate::op::Steer`].
+/// The result of a [`crate::op::Steer`].
 #[derive(Debug, Clone)]
 pub struct SteerEnded {
-    /// Its name.
+    /// The id of the message.
     pub id: SteerId,
-    /// Its text; empty when nothing of that name was waiting.
+    /// The text of the message; empty if no message with this id was waiting.
     pub text: String,
-    /// What became of it.
+    /// What happened to the message.
     pub fate: SteerFate,
 }
 
-/// What became of a message for a running turn.
+/// What happened to a steering message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SteerFate {
-    /// The model gets it with its next request. Its item comes right after.
+    /// The model receives it with its next request. Its item follows immediately.
     Delivered,
-    /// No turn could take it: it is a prompt, whose turn begins right after.
+    /// No turn could take it, so it became a prompt, whose turn starts immediately after.
     Prompted,
-    /// It was taken back.
+    /// It was withdrawn.
     Withdrawn,
-    /// Nothing of that name waits: it came too late to be taken back.
+    /// No message with this id was waiting: the request to withdraw it came too late.
     Gone,
 }
 
-/// The session is back at an earlier prompt.
+/// The result of a rewind to an earlier prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewound {
-    /// The number of the prompt that it stands before, from 1.
+    /// The number of the prompt that the session is now before, from 1.
     pub number: u64,
-    /// What the person had typed, for the composer.
+    /// The text of that prompt, for the prompt editor.
     pub prompt: String,
-    /// Whether the conversation went back.
+    /// Whether the conversation was rewound.
     pub chat: bool,
-    /// What became of the files, when they were to go back.
+    /// The result for the files, if they were to be reverted.
     pub files: Option<Undone>,
 }
 
-/// A prompt that one can go back to.
+/// A prompt that the session can be rewound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptEntry {
-    /// Its turn, which an order to go back names ([`crate::store::PromptMark::turn`]).
+    /// The turn, which identifies the prompt in a rewind request
+    /// ([`crate::store::PromptMark::turn`]).
     pub turn: u64,
-    /// Its number for people: its place among those that stand, from 1.
+    /// The number for display: the position among the current prompts, from 1.
     pub number: u64,
-    /// When it was sent, RFC 3339; empty where that is not known.
+    /// When it was sent, RFC 3339; empty if unknown.
     pub time: String,
-    /// What the person typed.
+    /// The text as typed.
     pub text: String,
-    /// Lines that edits of its turn added.
+    /// Lines added by edits of its turn.
     pub lines_added: u64,
-    /// Lines that edits of its turn removed.
+    /// Lines removed by edits of its turn.
     pub lines_removed: u64,
-    /// Files that its turn changed (commands included) and that can go back.
+    /// Files that its turn changed, including by commands, and that can be reverted.
     pub files: Vec<std::path::PathBuf>,
 }
 
-/// How full the model's context is.
+/// The context usage of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextUsed {
-    /// Tokens that the next request would have: the service's last count and an
-    /// estimate of what came since.
+    /// Tokens of the next request: the last count of the service plus an estimate of what was added
+    /// since.
     pub tokens: u64,
-    /// What the model takes.
+    /// The context window, in tokens.
     pub window: u64,
 }
 
-/// What a compaction came to.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Compaction {
-    /// Who wanted it.
+    /// What triggered it.
     pub cause: CompactionCause,
-    /// How it was made; `None` when the history stays as it is.
+    /// How the history was shortened; `None` if it is unchanged.
     pub how: Option<CompactionHow>,
-    /// Tokens of the next request before it, as estimated.
+    /// Estimated tokens of the next request before the compaction.
     pub before: u64,
-    /// Tokens of the next request after it.
+    /// Estimated tokens of the next request after the compaction.
     pub after: u64,
-    /// Why it is not (much) shorter, or what else a person should know.
+    /// Why the history is not (much) shorter, or other information for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
 
-/// What the remark of a compaction begins with that found nothing to shorten. Programs wait
-/// for these words on the screen.
+/// The first words of the remark when a compaction found nothing to shorten. Programs wait for
+/// these words on the screen.
 pub const NOTHING_TO_COMPRESS: &str = "Nothing to compress.";
 
-/// Who wanted a compaction.
+/// What triggered a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionCause {
-    /// A person.
+    /// The user.
     Manual,
     /// A threshold was reached.
     Threshold,
-    /// The next request would not fit, or the service said so.
+    /// The next request would exceed the context window, or the service rejected it as too long.
     Overflow,
-    /// A person took one back.
+    /// The user undid a compaction.
     Undo,
 }
 
-/// How a history was made shorter.
+/// How a history was shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionHow {
-    /// Old results were shortened; no word of anybody is gone.
+    /// Old tool results were shortened; no messages were removed.
     Results,
-    /// The model wrote an account of the older part.
+    /// The model summarized the older part.
     Snapshot,
-    /// The program wrote it, since the model could not.
+    /// Parallax summarized the older part without the model, because the model request failed.
     Mechanical,
 }
 
 /// A model request that ended.
 #[derive(Debug, Clone)]
 pub struct ModelCall {
-    /// The model that answered (or was asked).
+    /// The model that answered or was requested.
     pub model: String,
-    /// What the request was for (`main`, `web_search`, …).
+    /// The purpose of the request (`main`, `web_search`, …).
     pub role: String,
     /// Token counts.
     pub usage: Usage,
-    /// What it cost; `None` where no price of the model is known.
+    /// The cost; `None` if the price of the model is unknown.
     pub cost: Option<Cost>,
-    /// From the first byte sent to the last received, in milliseconds.
+    /// Time from the first byte sent to the last byte received, in milliseconds.
     pub latency_ms: u64,
-    /// What was sent: contents, system prompt and tools, in bytes of JSON.
+    /// The size of contents, system prompt, and tools, in bytes of JSON.
     pub request_bytes: u64,
-    /// The failure's class, if it failed.
+    /// The failure class, if the request failed.
     pub error: Option<String>,
 }
 
 /// The end of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnEnded {
-    /// Why.
+    /// Why the turn ended.
     pub reason: EndReason,
-    /// How long the turn took, in milliseconds, without the time in which it waited
-    /// for the user.
+    /// How long the turn took, in milliseconds, excluding time spent waiting for the user.
     pub duration_ms: u64,
-    /// Whether its prompt is no longer in the conversation, since nobody answered:
-    /// it can be sent again as it was.
+    /// Whether the prompt was removed from the conversation because no answer arrived; it can be
+    /// sent again unchanged.
     pub taken_back: bool,
 }
 
 /// Why a turn ended.
 #[derive(Debug, Clone)]
 pub enum EndReason {
-    /// The model gave its last answer.
+    /// The model finished its final answer.
     Done,
-    /// Interrupted.
+    /// The turn was interrupted.
     Cancelled,
-    /// The limit of model requests is reached.
+    /// The limit on model requests was reached.
     MaxTurns {
         /// The limit.
         limit: u32,
     },
-    /// A budget is spent. What was done is kept.
+    /// A budget was spent. Completed work is kept.
     Budget(BudgetSpent),
-    /// The loop guard stopped it.
+    /// Loop detection stopped the turn.
     Loop {
         /// What repeated.
         detail: String,
     },
-    /// A tool or a hook asked for the end.
+    /// A tool or a hook ended the turn.
     Stopped {
         /// Its reason.
         reason: String,
-        /// Whether a hook refused the prompt, the request or the answer.
+        /// Whether a hook blocked the prompt, the request, or the answer.
         blocked: bool,
     },
-    /// Something failed for good.
+    /// A failure that cannot be retried.
     Failed(Failure),
 }
 
 impl EndReason {
-    /// Its name in the journal and in telemetry.
+    /// Returns the name used in the journal and in telemetry.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -678,7 +675,7 @@ impl EndReason {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The class, which decides the exit code.
+    /// The failure class, which determines the exit code.
     pub kind: FailureKind,
     /// What happened, to which thing, and what to do.
     pub message: String,
@@ -686,34 +683,34 @@ pub struct Failure {
     pub status: Option<u16>,
 }
 
-/// Classes of failures.
+/// Failure classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// No or wrong credentials.
+    /// Missing or wrong credentials.
     Auth,
-    /// Bad input from the person.
+    /// Invalid input from the user.
     Input,
-    /// Settings that cannot be used.
+    /// Invalid settings.
     Config,
-    /// The folder is not trusted.
+    /// The directory is not trusted.
     Untrusted,
-    /// The sandbox that was asked for cannot be had.
+    /// The requested sandbox is unavailable.
     Sandbox,
     /// The service refused or failed.
     Api,
-    /// The model's stream was no valid answer (empty, blocked, cut).
+    /// The response stream was not a valid answer (empty, blocked, or cut off).
     InvalidStream,
     /// The service blocked the prompt or the answer.
     Blocked,
-    /// A quota is spent.
+    /// A quota is exhausted.
     Quota,
     /// A tool failed fatally (disk full).
     Tool,
-    /// Hooks sent the agent back to work as often as they may.
+    /// Hooks reached the limit of times that they may make the agent continue.
     Continuations,
-    /// Does not fit the context window.
+    /// The request exceeds the context window.
     Overflow,
-    /// A defect of ours.
+    /// A bug in Parallax.
     Internal,
 }

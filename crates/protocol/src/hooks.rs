@@ -1,5 +1,4 @@
-//! Hooks: programs of the user's that hear of what happens in a session and may
-//! have a say in it.
+//! Hooks: programs of the user that observe the events of a session and can influence them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,7 +6,7 @@ use serde_json::Value;
 use crate::event::Level;
 use crate::{BoxFuture, CancellationToken, Object};
 
-/// What hooks may hear of.
+/// The events that hooks can subscribe to.
 #[derive(
     Debug,
     Clone,
@@ -22,40 +21,40 @@ use crate::{BoxFuture, CancellationToken, Object};
     schemars::JsonSchema,
 )]
 pub enum HookEvent {
-    /// A session starts, goes on, or begins anew.
+    /// A session starts, is resumed, or is cleared.
     SessionStart,
-    /// It ends.
+    /// A session ends.
     SessionEnd,
-    /// A prompt was typed.
+    /// The user submitted a prompt.
     BeforeAgent,
-    /// The last answer to it is there.
+    /// The final answer to a prompt is complete.
     AfterAgent,
-    /// A request goes to the model.
+    /// A request is about to be sent to the model.
     BeforeModel,
-    /// An answer came.
+    /// An answer was received.
     AfterModel,
     /// The tools of a request are chosen.
     BeforeToolSelection,
-    /// A call is about to be judged.
+    /// A tool call is about to be evaluated.
     BeforeTool,
-    /// A call was run.
+    /// A tool call ran.
     AfterTool,
-    /// The conversation is about to be compressed.
+    /// The conversation is about to be compacted.
     PreCompress,
-    /// A person is asked something.
+    /// The user is asked for a response.
     Notification,
-    /// A plan was agreed to.
+    /// A plan was approved.
     PlanApproved,
-    /// A sub-agent begins.
+    /// A subagent starts.
     SubagentStart,
-    /// It ended.
+    /// A subagent ended.
     SubagentEnd,
     /// A tool changed a file.
     FileChanged,
 }
 
 impl HookEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 15] = [
         Self::SessionStart,
         Self::SessionEnd,
@@ -74,7 +73,7 @@ impl HookEvent {
         Self::FileChanged,
     ];
 
-    /// The name in settings and in the input of a hook.
+    /// Returns the name used in settings and in the input of a hook.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SessionStart => "SessionStart",
@@ -95,13 +94,13 @@ impl HookEvent {
         }
     }
 
-    /// Reads a name.
+    /// Parses a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
     }
 
-    /// Whether it is one of ours beyond those of other agents, of which hooks hear
-    /// only where the person wants that.
+    /// Whether this event exists only in Parallax. Hooks receive such events only if the user
+    /// enables them.
     pub fn is_extra(self) -> bool {
         matches!(
             self,
@@ -109,13 +108,13 @@ impl HookEvent {
         )
     }
 
-    /// Whether matchers are patterns: over names of tools, agents, paths.
+    /// Whether matchers are patterns: for names of tools or subagents, or for paths.
     pub fn has_patterns(self) -> bool {
         self.is_of_tools()
             || matches!(self, Self::SubagentStart | Self::SubagentEnd | Self::FileChanged)
     }
 
-    /// Whether hooks of it can keep something from happening. Others only hear of it.
+    /// Whether hooks can block the event. For other events, they are only notified.
     pub fn can_be_refused(self) -> bool {
         match self {
             Self::BeforeAgent
@@ -136,72 +135,72 @@ impl HookEvent {
         }
     }
 
-    /// Whether matchers are patterns over the names of tools.
+    /// Whether matchers are patterns for tool names.
     pub fn is_of_tools(self) -> bool {
         matches!(self, Self::BeforeTool | Self::AfterTool)
     }
 }
 
-/// What a hook is told.
+/// The input of a hook.
 #[derive(Debug, Clone)]
 pub struct HookCall {
-    /// What happens.
+    /// The event.
     pub event: HookEvent,
-    /// What matchers look at: the tool's name, the source, the trigger.
+    /// The text that matchers are applied to: the tool name, the source, or the trigger.
     pub subject: String,
-    /// What the event has beyond the fields of all events.
+    /// The fields of the event besides the common fields.
     pub input: Object,
-    /// Of `AfterModel`: whether it is one piece of an answer.
+    /// For `AfterModel`: whether this is one chunk of an answer.
     pub chunk: bool,
 }
 
 impl HookCall {
-    /// A call.
+    /// Creates the input of a hook.
     pub fn new(event: HookEvent, subject: impl Into<String>, input: Object) -> Self {
         Self { event, subject: subject.into(), input, chunk: false }
     }
 }
 
-/// What hooks decided.
+/// The decision of hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookDecision {
-    /// It may go on.
+    /// Continue.
     Allow,
-    /// A person must be asked.
+    /// Ask the user.
     Ask,
-    /// It may not go on.
+    /// Block.
     Deny,
 }
 
-/// What all hooks of a call came to together. The default changes nothing.
+/// The combined result of all hooks of an event. The default changes nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookOutcome {
-    /// What they decided.
+    /// The decision.
     pub decision: Option<HookDecision>,
-    /// Why, for the model.
+    /// The reason, for the model.
     pub reason: String,
-    /// The hooks that decided so, or ended the agent loop, by name.
+    /// The names of the hooks that made the decision or ended the agent loop.
     pub deciders: Vec<String>,
-    /// The agent loop must end, with this reason.
+    /// The reason to end the agent loop, if a hook requested that.
     pub stop: Option<String>,
-    /// For people.
+    /// Messages for the user.
     pub messages: Vec<(Level, String)>,
-    /// For a person who looks on, and no program: one line each.
+    /// Lines shown to an interactive user but omitted from machine-readable output.
     pub asides: Vec<String>,
-    /// More for the model, harmless and marked as coming from hooks.
+    /// Additional context for the model, sanitized and marked as coming from hooks.
     pub context: Option<String>,
-    /// `tool_input`, `tailToolCallRequest`, `clearContext`, `llm_request`,
-    /// `llm_response`, `toolConfig`.
+    /// `tool_input`, `tailToolCallRequest`, `clearContext`, `llm_request`, `llm_response`,
+    /// `toolConfig`.
     pub output: Object,
 }
 
 impl HookOutcome {
-    /// The reason, when they said no.
+    /// Returns the reason if the hooks denied.
     pub fn denial(&self) -> Option<&str> {
         (self.decision == Some(HookDecision::Deny)).then_some(self.reason.as_str())
     }
 
-    /// A reason with the names of the hooks that gave it, for the user.
+    /// Returns a reason with the names of the hooks that gave it, for the user.
     pub fn named(&self, reason: &str) -> String {
         let unnamed = |name: &&String| !reason.contains(name.as_str());
         let names: Vec<String> =
@@ -213,7 +212,7 @@ impl HookOutcome {
         }
     }
 
-    /// A part of what they gave.
+    /// Returns a field of the combined output.
     pub fn given(&self, name: &str) -> Option<&Value> {
         self.output.get(name)
     }
@@ -221,14 +220,14 @@ impl HookOutcome {
 
 /// Runs hooks.
 pub trait Hooks: Send + Sync {
-    /// Whether a hook wants to hear of it. Cheap: asked each time.
+    /// Whether any hook subscribes to the event. Cheap, because it is called for every event.
     fn listens(&self, event: HookEvent, chunk: bool) -> bool;
-    /// What those that do and match are called, for a person who waits for them;
-    /// none where people do not want to be told.
+    /// Returns the names of the hooks that would run, to show to a waiting user; empty if the user
+    /// disabled that.
     fn titles(&self, _call: &HookCall) -> Vec<String> {
         Vec::new()
     }
-    /// Runs those that do and match. Never fails: what goes wrong is a message,
-    /// or a denial where a hook says so. Bounded in time.
+    /// Runs the matching hooks. Never fails: an error becomes a message, or a denial if the hook is
+    /// configured that way. Limited in time.
     fn run(&self, call: HookCall, cancel: CancellationToken) -> BoxFuture<'static, HookOutcome>;
 }

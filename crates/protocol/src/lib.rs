@@ -1,7 +1,7 @@
-//! The words of Parallax: what the model says, what a face asks for, what the
-//! engine reports, and the traits between the crates.
+//! Shared types of Parallax: model contents, operations that front ends send, events that the
+//! engine emits, and the traits between the crates.
 //!
-//! This crate does no I/O and knows no tool, no provider and no face.
+//! This crate does no I/O and does not depend on any tool, provider, or front end.
 
 pub mod agent;
 pub mod budget;
@@ -36,11 +36,11 @@ pub mod store;
 pub mod tool;
 pub mod untrusted;
 
-/// A boxed future, as the object-safe traits of this crate return it.
+/// A boxed future, as returned by the object-safe traits of this crate.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-/// A boxed stream, as [`model::Model::stream`] returns it.
+/// A boxed stream, as returned by [`model::Model::stream`].
 pub type BoxStream<'a, T> = std::pin::Pin<Box<dyn futures_core::Stream<Item = T> + Send + 'a>>;
-/// A JSON object with its key order kept.
+/// A JSON object that preserves key order.
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
 pub use tokio_util::sync::CancellationToken;

@@ -1,4 +1,4 @@
-//! The seam to a model: a request, a stream of chunks, errors by who can act.
+//! The interface to models: requests, streams of chunks, and errors classified by who can act.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,44 +11,41 @@ use crate::price::Price;
 use crate::routing::{FallbackModel, Routes};
 use crate::{BoxFuture, BoxStream, CancellationToken, Object};
 
-/// A request in provider-neutral terms. Serialising the same request twice
-/// gives the same bytes.
+/// A request in provider-neutral terms. Serializing the same request twice produces the same bytes.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The model's id (aliases are resolved before).
+    /// The model id, after alias resolution.
     pub model: String,
     /// The system prompt; empty = none.
     pub system: std::sync::Arc<str>,
     /// The contents, oldest first.
     pub contents: Vec<Sealed>,
-    /// What tools are offered.
+    /// The tools that are offered.
     pub tools: ToolSet,
-    /// Generation settings set by the user or the caller, in wire spelling
-    /// (`temperature`, `responseJsonSchema`, …). The provider adds its family's
-    /// defaults, thinking among them, where a key is absent.
+    /// Generation settings of the user or the caller, with wire names (`temperature`,
+    /// `responseJsonSchema`, …). The provider adds defaults of the model family, including
+    /// thinking, for absent keys.
     pub generation: Object,
-    /// What the request is for: `main`, or a utility's name (`web_search`, …).
+    /// The purpose of the request: `main`, or the name of a utility request (`web_search`, …).
     pub role: String,
-    /// The name that settings know the call by: what was asked for in the place of
-    /// the model (an alias, `auto`), or a utility's name where that is not the
-    /// role. Empty: the role.
+    /// The name that settings use for the request: the requested name before resolution (an alias,
+    /// `auto`), or the name of a utility request where it differs from the role. Empty: the role.
     pub alias: String,
-    /// How many attempts a call may take; `None` = the provider's default.
+    /// Maximum number of attempts; `None`: the provider's default.
     pub max_attempts: Option<u32>,
-    /// Whether somebody can have another model in its place: while this one has no
-    /// capacity it is tried twice more, within seconds, and not for minutes.
+    /// Whether a fallback model is available: a model without capacity is then retried only twice,
+    /// within seconds instead of minutes.
     pub has_fallback: bool,
-    /// Whether an answer to the same came already and was of no use (empty, cut
-    /// off): what settings say of retries holds.
+    /// Whether an earlier response to the same request was unusable (empty, cut off), so that the
+    /// user's settings for retries apply.
     pub is_retry: bool,
-    /// The token from which the service continues an answer that another process received in
-    /// part.
+    /// The token from which the service continues an answer that another process received in part.
     pub continuation: Option<String>,
 }
 
 impl Request {
-    /// Contents, system prompt and tools, in bytes of JSON: what is sent but for
-    /// a few hundred bytes of settings.
+    /// Returns the size of contents, system prompt, and tools, in bytes of JSON. Generation
+    /// settings, a few hundred bytes, are not counted.
     pub fn bytes(&self) -> u64 {
         let contents: usize = self.contents.iter().map(|content| content.json().len() + 1).sum();
         let tools = match &self.tools {
@@ -59,12 +56,12 @@ impl Request {
     }
 }
 
-/// What tools a request offers.
+/// The tools that a request offers.
 #[derive(Debug, Clone)]
 pub enum ToolSet {
-    /// None.
+    /// No tools.
     None,
-    /// Function declarations: the JSON array, serialised once per session.
+    /// Function declarations: the JSON array, serialized once per session.
     Functions(std::sync::Arc<serde_json::value::RawValue>),
     /// The provider's hosted web search.
     WebSearch,
@@ -110,8 +107,8 @@ fn is_zero(tokens: &u64) -> bool {
 }
 
 impl Usage {
-    /// The counts of an answer that another request continued: the prompt is that of the
-    /// first, the rest is summed.
+    /// Returns the counts of an answer and the request that continued it: the prompt of the first,
+    /// and the sums of everything else.
     #[must_use]
     pub fn continued_by(self, next: &Self) -> Self {
         let mut sum = self;
@@ -120,7 +117,7 @@ impl Usage {
         Self { prompt: self.prompt, ..sum }
     }
 
-    /// Adds another.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         for (sum, tokens) in [
             (&mut self.prompt, other.prompt),
@@ -162,7 +159,7 @@ pub enum FinishReason {
     UnexpectedCall,
     /// The provider ended the response and names no reason.
     Other,
-    /// A word that this version does not know.
+    /// A reason that this version does not recognize.
     Unknown,
 }
 
@@ -247,19 +244,19 @@ pub struct Chunk {
     pub parts: Vec<Part>,
     /// Why the stream ends, in its last chunk(s).
     pub finish: Option<Finish>,
-    /// The service's explanation beside it.
+    /// The service's explanation of the finish reason.
     pub finish_message: Option<String>,
     /// Token counts so far.
     pub usage: Option<Usage>,
-    /// The whole prompt was refused, with this reason.
+    /// The reason why the whole prompt was blocked, if it was.
     pub blocked: Option<String>,
-    /// Sources of the answer: title and address.
+    /// Sources of the answer: title and URI.
     pub citations: Vec<Citation>,
     /// `groundingMetadata` as received (web search, page reader).
     pub grounding: Option<Value>,
     /// `urlContextMetadata` as received.
     pub url_context: Option<Value>,
-    /// A token from which a longer answer can be continued.
+    /// A token from which the service can continue the answer.
     pub continuation: Option<String>,
     /// The model that answered.
     pub model_version: Option<String>,
@@ -270,17 +267,17 @@ pub struct Chunk {
 /// A source of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Citation {
-    /// Its title, if known.
+    /// The title, if known.
     #[serde(default)]
     pub title: Option<String>,
-    /// Its address.
+    /// The URI.
     #[serde(default)]
     pub uri: String,
 }
 
 impl Citation {
-    /// The sources that `groundingMetadata` names, in its order, since other fields
-    /// point to them by number; one that lacks an address has an empty one.
+    /// Returns the sources in `groundingMetadata`, in order, because other fields refer to them by
+    /// index. A source without a URI gets an empty one.
     pub fn of_grounding(grounding: &Value) -> impl Iterator<Item = Self> {
         let chunks = grounding.get("groundingChunks").and_then(Value::as_array);
         chunks.into_iter().flatten().map(|chunk| {
@@ -303,37 +300,37 @@ pub enum StreamEvent {
     Notice(String),
 }
 
-/// A wait before another attempt.
+/// A wait before the next attempt of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// The attempt that failed, from 1.
+    /// The number of the failed attempt, from 1.
     pub attempt: u32,
-    /// How many there may be.
+    /// The maximum number of attempts.
     pub max_attempts: u32,
-    /// How long is waited, in milliseconds.
+    /// The delay in milliseconds.
     pub delay_ms: u64,
     /// The class of the failure (`rate_limit`, `server`, `network`, …).
     pub class: String,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,
-    /// What the service or the network said, in one line.
+    /// The message of the service or the network, in one line.
     pub message: String,
-    /// The model asked.
+    /// The requested model.
     pub model: String,
 }
 
-/// The whole of an answer to a utility call.
+/// The complete answer to a utility request.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// All parts joined.
+    /// All parts, joined where possible.
     pub parts: Vec<Part>,
-    /// The last chunk's metadata, merged over the stream.
+    /// The metadata, merged over all chunks.
     pub meta: Chunk,
 }
 
 impl Answer {
-    /// Adds a chunk: parts are joined where possible, the last metadata wins.
+    /// Adds a chunk: parts are joined where possible, and later metadata replaces earlier.
     pub fn push(&mut self, chunk: Chunk) {
         for part in chunk.parts {
             let apart = match self.parts.last_mut() {
@@ -356,7 +353,7 @@ impl Answer {
         meta.response_id = chunk.response_id.or(meta.response_id.take());
     }
 
-    /// Adds the answer that continues this one. The prompt is that of the first.
+    /// Adds the answer that continues this one. The prompt tokens of the first request are kept.
     pub fn add(&mut self, next: Self) {
         let usage = match (self.meta.usage, next.meta.usage) {
             (Some(first), Some(second)) => Some(first.continued_by(&second)),
@@ -365,7 +362,7 @@ impl Answer {
         self.push(Chunk { parts: next.parts, usage, ..next.meta });
     }
 
-    /// The visible text.
+    /// Returns the visible text.
     pub fn text(&self) -> String {
         crate::content::Content::model(self.parts.clone()).visible_text()
     }
@@ -380,21 +377,22 @@ pub struct HostedTools {
     pub page_reader: bool,
 }
 
-/// What a model takes and gives.
+/// The limits and abilities of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// Tokens of context.
+    /// The size of the context window, in tokens.
     pub context: u64,
-    /// Tokens of output.
+    /// The maximum output, in tokens.
     pub output: u64,
-    /// Whether media may be nested in a function response.
+    /// Whether function responses may contain media.
     pub multimodal_tool_results: bool,
     /// Whether thoughts and output also count towards `context`.
     pub shared_window: bool,
 }
 
 impl Limits {
-    /// Maximum tokens of a prompt: in a shared window the output has its place, at most half.
+    /// Returns the maximum prompt size in tokens: in a shared window, space for the output is
+    /// reserved, but at most half of the window.
     pub fn prompt(&self) -> u64 {
         match self.shared_window {
             true => self.context - self.output.min(self.context / 2),
@@ -403,8 +401,8 @@ impl Limits {
     }
 }
 
-/// Whether an error of a service says that a request is too long for its model, by the code in
-/// words or by the message.
+/// Whether an error of a service says that a request is too long for its model, judged by its error
+/// code or its message.
 pub fn says_too_long(code: Option<&str>, message: &str) -> bool {
     const CODES: &[&str] = &["context_length_exceeded", "exceed_context_size_error"];
     const WORDS: &[&str] = &["context length", "context size", "context window", "too long"];
@@ -413,18 +411,18 @@ pub fn says_too_long(code: Option<&str>, message: &str) -> bool {
         || WORDS.iter().any(|words| lower.contains(words))
 }
 
-/// A failed request, by who can act.
+/// An error of a model request, classified by who can act.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ModelError {
-    /// Cancelled by us.
+    /// The request was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// No or wrong credentials (401, 403).
+    /// Missing or wrong credentials (401, 403).
     #[error("{message}")]
     Auth {
         /// HTTP status, if it came from the service.
         status: Option<u16>,
-        /// What was said, and what to do.
+        /// The message, and what to do.
         message: String,
     },
     /// The service does not know the model (404).
@@ -432,67 +430,66 @@ pub enum ModelError {
     ModelNotFound {
         /// The model asked for.
         model: String,
-        /// What was said, and what to do.
+        /// The message, and what to do.
         message: String,
     },
-    /// A quota is spent for longer than one waits.
+    /// A quota is exhausted for longer than Parallax waits.
     #[error("{message}")]
     Quota {
         /// Whether it is a daily quota.
         daily: bool,
-        /// When it will be free again, where known.
+        /// When the quota resets, if known.
         reset: Option<String>,
         /// HTTP status.
         status: u16,
-        /// What was said, and what to do.
+        /// The message, and what to do.
         message: String,
     },
-    /// The service refused the request (400 and the like); the same request
-    /// would fail again.
+    /// The service rejected the request (400 and similar); the same request would fail again.
     #[error("{message}")]
     BadRequest {
         /// HTTP status.
         status: u16,
-        /// `error.status` of the service (`INVALID_ARGUMENT`).
+        /// The `error.status` of the service (`INVALID_ARGUMENT`).
         code: Option<String>,
-        /// What was said.
+        /// The message.
         message: String,
     },
-    /// The service or the network failed, also after all retries before the
-    /// first chunk; another attempt may work.
+    /// The service or the network failed and all retries before the first chunk failed; a later
+    /// attempt may succeed.
     #[error("{message}")]
     Unavailable {
         /// HTTP status, if there was one.
         status: Option<u16>,
-        /// How long the service asks to wait.
+        /// The delay that the service requests.
         delay: Option<Duration>,
-        /// The class as in [`Retry::class`].
+        /// The class, as in [`Retry::class`].
         class: &'static str,
-        /// What was said.
+        /// The message.
         message: String,
     },
-    /// The stream broke after it began (cut, idle, bad JSON, an error object).
+    /// The stream failed after it began (cut off, idle, invalid JSON, an error object).
     #[error("{message}")]
     Broken {
-        /// HTTP-like status of an error object inside the stream.
+        /// The status of an error object inside the stream.
         status: Option<u16>,
         /// What happened.
         message: String,
-        /// Whether another attempt may work.
+        /// Whether another attempt may succeed.
         retryable: bool,
-        /// How long the service asks to wait before it.
+        /// The delay before it that the service requests.
         delay: Option<Duration>,
     },
-    /// A script or recording has no (fitting) answer.
+    /// A script or recording has no matching answer.
     #[error("{message}")]
     Script {
-        /// What was asked and what there was.
+        /// What was requested, and what was available.
         message: String,
     },
 }
 
 impl ModelError {
-    /// The HTTP status, where there is one.
+    /// Returns the HTTP status, if there is one.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Auth { status, .. }
@@ -523,12 +520,12 @@ pub trait Model: Send + Sync {
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>>;
 
-    /// What is known of the models.
+    /// Returns the catalog of models.
     fn catalog(&self) -> &dyn ModelCatalog;
 }
 
-/// What is known of models without asking a service: names, limits, prices, routes, and fallback
-/// models.
+/// Information about models that is available without a request: names, limits, prices, routes, and
+/// fallback models.
 pub trait ModelCatalog: Send + Sync {
     /// The limits of a model.
     fn limits(&self, model: &str) -> Limits;
@@ -566,7 +563,7 @@ pub trait ModelCatalog: Send + Sync {
         true
     }
 
-    /// A service stated the context window of a model, in tokens.
+    /// Records the context window of a model that a service stated, in tokens.
     fn note_context(&self, _model: &str, _tokens: u64) {}
 
     /// Which tools the provider of a model runs itself.
@@ -574,7 +571,7 @@ pub trait ModelCatalog: Send + Sync {
         HostedTools { search: true, page_reader: true }
     }
 
-    /// The models among which a name (`auto`) chooses; `None` when it means one.
+    /// The models that a name such as `auto` chooses from; `None` if it means a single model.
     fn routes(&self, _name: &str) -> Option<Routes> {
         None
     }
@@ -585,7 +582,7 @@ pub trait ModelCatalog: Send + Sync {
         Vec::new()
     }
 
-    /// Maximum number of attempts before a fallback model is considered; `None`: the usual
+    /// The maximum number of attempts before a fallback model is considered; `None`: the usual
     /// number.
     fn attempts(&self, _model: &str, _chosen: bool) -> Option<u32> {
         None
@@ -609,5 +606,5 @@ pub trait ModelCatalog: Send + Sync {
     }
 }
 
-/// Per-model counters of a session, as the json output prints them.
+/// Token counts of a session by model, as the JSON output prints them.
 pub type UsageByModel = BTreeMap<String, Usage>;

@@ -1,4 +1,4 @@
-//! What a face asks of the engine.
+//! Operations that front ends send to the engine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,146 +13,137 @@ use crate::ids::{AskId, ItemId, SteerId};
 use crate::policy::{ApprovalMode, RuleDraft, RuleScope};
 use crate::shell::{ShellCommand, TerminalSize};
 
-/// An order from a face. Orders are taken in the order they come, also while a
-/// turn runs.
+/// An operation from a front end. Operations are processed in order, even while a turn runs.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// A prompt: starts a turn, or waits until the running one ends.
+    /// Starts a turn with this prompt, or queues the prompt until the running turn ends.
     Prompt(Prompt),
-    /// A message for the running turn: it reaches the model with the next
-    /// results. Without a running turn, and when the turn ends before it was
-    /// delivered, it is a prompt. What became of it is an event
-    /// ([`crate::event::SteerEnded`]). While it waits, another with its id takes
-    /// its place: so a person edits it.
+    /// Sends a message to the running turn: the model receives it with the next tool results.
+    /// Without a running turn, or if the turn ends before the message is delivered, it becomes a
+    /// prompt. The result is reported by an event ([`crate::event::SteerEnded`]). Sending another
+    /// message with the same id replaces one that is waiting, which is how users edit it.
     Steer(Steer),
-    /// Takes back a message that was not delivered yet. The answer is an event,
-    /// also when it is too late.
+    /// Withdraws a message that was not delivered yet. An event reports the result, including when
+    /// it is too late.
     Withdraw(SteerId),
-    /// Ends the running turn and the commands of the person that run; what is
-    /// there is kept, and what runs in the background goes on.
+    /// Cancels the running turn and running shell commands of the user. Results so far are kept,
+    /// and background processes continue.
     Interrupt,
     /// Answers an [`crate::event::Ask`].
     Decide(Box<Decide>),
-    /// Gives files the bytes back that they had before a turn; the answer is an
-    /// event.
+    /// Restores files to their state before a turn. An event reports the result.
     Undo {
-        /// The turn of this prompt, counted from 1 of those that stand; without one,
-        /// the last that changed anything.
+        /// The number of the prompt, from 1 among the current prompts; `None`: the last turn that
+        /// changed files.
         prompt: Option<u64>,
-        /// Also files that somebody changed since.
+        /// Whether to revert files that were changed by others since.
         force: bool,
     },
-    /// Goes back to before a prompt. Between turns only; the answer is an event.
+    /// Rewinds to before a prompt. Only between turns; an event reports the result.
     Rewind(Rewind),
-    /// Goes back to before a change of a file, and has the call that made it
-    /// judged and run again. Between turns only; the answer is an event, and a
-    /// turn begins.
+    /// Restores the state before a file change, then evaluates and runs the call that made it
+    /// again. Only between turns; an event reports the result, and a turn starts.
     Restore(Restore),
-    /// Goes on with a turn that was cut off: results that are there are used, calls
-    /// without one are said to be lost. A turn begins, unless there is nothing to
-    /// go on with; then a notice says so.
+    /// Resumes an interrupted turn: existing tool results are used, and calls without a result are
+    /// reported as lost. A turn starts unless there is nothing to resume, which a notice reports.
     Continue,
-    /// Asks for the prompts that one can go back to; the answer is an event.
+    /// Requests the prompts that the session can be rewound to. An event contains them.
     ListPrompts,
-    /// Makes the history shorter: between turns at once, in a running turn before
-    /// its next request. The answer is an event.
+    /// Compacts the history: immediately between turns, or before the next request of a running
+    /// turn. An event reports the result.
     Compact {
-        /// What matters most to the person.
+        /// What the summary should focus on.
         focus: Option<String>,
     },
-    /// Takes the newest compaction back. The answer is an event.
+    /// Undoes the newest compaction. An event reports the result.
     UndoCompaction,
-    /// Puts notes in the place of results of tools, in all later requests. Like a
-    /// compaction: between turns at once, else before the next request, and it
-    /// can be taken back. The answer is an event.
+    /// Replaces tool results with notes in all later requests. Like a compaction, it happens
+    /// immediately between turns or before the next request, and it can be undone. An event reports
+    /// the result.
     DropResults(Vec<ResultPlace>),
-    /// Puts notes in the place of what the skill of this name told the model: its
-    /// instructions count no more. As [`Op::LeaveOut`].
+    /// Replaces the instructions of an activated skill with a note, so that they no longer apply.
+    /// Works like [`Op::DropResults`].
     UnloadSkill(String),
-    /// Holds on to a result of a tool, or lets go of it: no compaction shortens
-    /// or drops what is pinned.
+    /// Pins or unpins a tool result: compaction neither shortens nor drops pinned results.
     Pin {
-        /// Which.
+        /// The position of the result.
         place: ResultPlace,
-        /// Whether it is to stay.
+        /// Whether the result is pinned.
         on: bool,
     },
-    /// Asks what fills the window; the answer is an event
-    /// ([`crate::event::EventBody::ContextBreakdown`]), in a running turn before
-    /// its next request.
+    /// Requests the context breakdown. An event contains it
+    /// ([`crate::event::EventBody::ContextBreakdown`]), in a running turn before its next request.
     DescribeContext,
-    /// Runs a command of the person's, beside a running turn if there is one.
-    /// Its output reaches the model with what comes next; no turn begins.
+    /// Runs a shell command of the user, concurrently with a running turn. The model receives its
+    /// output with the next message; no turn starts.
     RunShell(ShellCommand),
-    /// Something for the process of a running call or command.
+    /// Sends input to the process of a running call or command.
     ToolInput {
         /// The item of the call or command.
         item: ItemId,
-        /// What.
+        /// The input.
         input: ToolInput,
     },
-    /// Asks for the processes in the background; the answer is an event, which
-    /// also comes when one was added or has ended.
+    /// Requests the background processes. An event contains them; it is also emitted when a process
+    /// starts or ends.
     ListBackground {
-        /// How many lines of each log are wanted.
+        /// The number of log lines to include per process.
         lines: usize,
     },
-    /// Ends a process in the background with all that it started.
+    /// Kills a background process and all its descendants.
     EndBackground {
         /// The process.
         pid: i32,
     },
-    /// Widens the workspace.
+    /// Adds a directory to the workspace.
     AddDirectory(PathBuf),
-    /// Another model from the next request on.
+    /// Changes the model, starting with the next request.
     SetModel(String),
-    /// Another approval mode from the next call on.
+    /// Changes the approval mode, starting with the next call.
     SetMode(ApprovalMode),
-    /// Another budget, at once; what is spent counts on.
+    /// Changes a budget immediately; what is already spent still counts.
     SetBudget {
-        /// Of what.
+        /// What is limited.
         kind: BudgetKind,
-        /// For what.
+        /// What the budget applies to.
         scope: BudgetScope,
-        /// How much: US dollars, tokens, or seconds. `None`: no limit.
+        /// The limit in US dollars, tokens, or seconds. `None`: no limit.
         limit: Option<f64>,
     },
-    /// Ends the session when the running turn is cancelled and saved.
+    /// Ends the session after the running turn is cancelled and saved.
     Shutdown,
-    /// Ends it in the same way, since a new one takes its place: its hooks are told
-    /// so.
+    /// Ends the session like [`Op::Shutdown`], but hooks are informed that a new session replaces
+    /// it.
     Clear,
 }
 
-/// A prompt as the face hands it over.
+/// A prompt from a front end.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
-    /// What goes to the model: what the person typed, or what a command stands for.
+    /// The text for the model: what the user typed, or the expansion of a command.
     pub text: String,
-    /// The command as typed, where the text is what it stands for: people are shown
-    /// this.
+    /// The command as typed, if `text` is its expansion. Front ends show it instead.
     pub typed: Option<String>,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
-    /// What the user should know of how it was read: files that are not there, how
-    /// much was read.
+    /// Notices for the user about attachments: missing files, how much was read.
     pub notices: Vec<String>,
-    /// What it wants for its turn; a message for a running turn has none.
+    /// Overrides for the turn; not used for steering messages.
     pub overrides: Option<Box<TurnOverrides>>,
 }
 
-/// What a prompt wants for its own turn, as the file of a command says it.
+/// Overrides for a single turn, as specified by the file of a custom command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnOverrides {
-    /// Another model: a name or an alias.
+    /// The model: a name or an alias.
     pub model: Option<String>,
-    /// The only tools of the turn; an ending may be `*`. `None`: all.
+    /// The only tools of the turn; a name may end with `*`. `None`: all tools.
     pub tools: Option<Vec<String>>,
-    /// Calls that are let through as if somebody had said so for the session.
+    /// Rules that allow calls as if the user had approved them for the session.
     pub allowed: Vec<RuleDraft>,
-    /// Another approval mode, until somebody sets one.
+    /// The approval mode, until it is changed again.
     pub mode: Option<ApprovalMode>,
-    /// How long the turn may take.
+    /// The time limit for the turn.
     pub timeout: Option<Duration>,
 }
 
@@ -165,80 +156,78 @@ pub struct Steer {
     pub prompt: Prompt,
 }
 
-/// How far to go back.
+/// The target and scope of a rewind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rewind {
-    /// The prompt ([`crate::event::PromptEntry::turn`]): what it and all after
-    /// it did is taken back.
+    /// The turn of the prompt ([`crate::event::PromptEntry::turn`]): its effects and those of all
+    /// later prompts are reverted.
     pub turn: u64,
-    /// The conversation.
+    /// Whether to rewind the conversation.
     pub chat: bool,
-    /// The files.
+    /// Whether to revert files.
     pub files: bool,
-    /// Also files that somebody changed since.
+    /// Whether to revert files that were changed by others since.
     pub force: bool,
 }
 
-/// A change of a file to go back to before.
+/// The state before a file change that is to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restore {
-    /// When the change began, in nanoseconds since 1970: it and all later ones are
-    /// taken back.
+    /// When the change began, in nanoseconds since 1970. This change and all later ones are
+    /// reverted.
     pub moment: i64,
-    /// How many contents stay; the last of them holds the call.
+    /// The number of contents to keep; the last one contains the call.
     pub keep: usize,
-    /// The place of the call among those of its content, from 0.
+    /// The index of the call in its content, from 0.
     pub call: usize,
-    /// Also files that somebody changed since.
+    /// Whether to revert files that were changed by others since.
     pub force: bool,
 }
 
-/// Something for a running process.
+/// Input for a running process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolInput {
-    /// Typed into its terminal. Without one nothing happens.
+    /// Bytes typed into its terminal. Ignored without a terminal.
     Bytes(Vec<u8>),
-    /// Its terminal has another size.
+    /// A new size of its terminal.
     Resize(TerminalSize),
-    /// It runs on in the background, and the call ends.
+    /// Moves the process to the background and ends the call.
     ToBackground,
-    /// It is ended, with all that it started; the turn goes on. Ends calls
-    /// without a process too.
+    /// Kills the process and all its descendants; the turn continues. Also ends calls without a
+    /// process.
     Kill,
 }
 
-/// An answer to a question, with all that belongs to it.
+/// A response to an approval request.
 #[derive(Debug, Clone)]
 pub struct Decide {
-    /// The question.
+    /// The approval request.
     pub ask: AskId,
-    /// The answer.
+    /// The response.
     pub outcome: AskOutcome,
-    /// Words for the model, on a refusal.
+    /// Feedback for the model, when rejecting.
     pub feedback: Option<String>,
-    /// The rule to keep, when not the first of those offered: one of the others,
-    /// or as the person changed it.
+    /// The rule to save if it is not the first suggested one: another suggestion, or one edited by
+    /// the user.
     pub rule: Option<RuleDraft>,
-    /// How long that rule holds; without it, as the outcome says.
+    /// How long that rule applies; `None`: as the response implies.
     pub scope: Option<RuleScope>,
-    /// The arguments as the person changed them
-    /// ([`AskOutcome::ModifyWithEditor`]).
+    /// The arguments as edited by the user ([`AskOutcome::ModifyWithEditor`]).
     pub arguments: Option<Object>,
-    /// Answers to questions of the model's, by the place of each question:
-    /// `"0"`, `"1"`, …
+    /// Answers to questions of the model, by the index of the question: `"0"`, `"1"`, …
     pub answers: Option<Object>,
-    /// By how much a spent budget is raised, in its unit; `None`: by as much as
-    /// it was.
+    /// The amount by which to increase a spent budget, in its unit; `None`: by its original amount.
     pub more: Option<f64>,
-    /// The call gets what the question names as [`wider`](crate::event::Ask::wider), this once.
+    /// Whether to grant the [broader permissions](crate::event::Ask::wider) of the request to this
+    /// call.
     pub wider: bool,
-    /// Of a refusal without words: the model is not asked what else it could do
-    /// when nothing of its answer ran. So it is where a person looks on.
+    /// For a rejection without feedback: whether the turn ends, instead of asking the model for an
+    /// alternative, if no call of the answer ran. Interactive front ends set it.
     pub ends: bool,
 }
 
 impl Decide {
-    /// An answer without more.
+    /// Creates a response without further details.
     pub fn new(ask: AskId, outcome: AskOutcome) -> Self {
         Self {
             ask,
@@ -255,24 +244,24 @@ impl Decide {
     }
 }
 
-/// An answer to a question.
+/// A response to an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AskOutcome {
-    /// Run it.
+    /// Run the call.
     ProceedOnce,
-    /// Run it, and do not ask for its like again in this session.
+    /// Run the call, and allow similar calls for the rest of the session.
     ProceedAlways,
-    /// Run it, and keep the rule on disk.
+    /// Run the call, and save the rule on disk.
     ProceedAlwaysAndSave,
-    /// Run it, and this tool of an MCP server from now on.
+    /// Run the call, and always allow this tool of the MCP server.
     ProceedAlwaysTool,
-    /// Run it, and all tools of the MCP server from now on.
+    /// Run the call, and always allow all tools of the MCP server.
     ProceedAlwaysServer,
-    /// Take changed arguments, and ask again.
+    /// Use the edited arguments, and request approval again.
     ModifyWithEditor,
-    /// Try the same again.
+    /// Retry.
     Retry,
-    /// Do not run it.
+    /// Do not run the call.
     Cancel,
 }

@@ -1,39 +1,39 @@
-//! What a command may do beyond what the sandbox lets every command do.
+//! Permissions of commands beyond the default sandbox.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Leave to go beyond the sandbox. The default is none. `network` and
-/// `fileSystem` are what a model asks for as `additional_permissions`, with the
-/// names that Gemini CLI gives them; the rest is ours.
+/// Permissions beyond the sandbox. The default is none. A model requests `network` and `fileSystem`
+/// as `additional_permissions`, with the names that Gemini CLI uses; the other fields are specific
+/// to Parallax.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Permissions {
-    /// Reach other machines.
+    /// Access to other machines.
     #[serde(skip_serializing_if = "is_false")]
     pub network: bool,
-    /// Reach servers on this machine that were not started in the sandbox.
+    /// Access to servers on this machine that were not started in the sandbox.
     #[serde(skip_serializing_if = "is_false")]
     pub host_loopback: bool,
-    /// Files beyond the workspace, and protected or hidden ones in it.
+    /// Access to files outside the workspace, and to protected or hidden files in it.
     #[serde(skip_serializing_if = "FilePermissions::is_empty")]
     pub file_system: FilePermissions,
-    /// The sockets of the user's ssh and gpg agents.
+    /// Access to the sockets of the user's ssh and gpg agents.
     #[serde(skip_serializing_if = "is_false")]
     pub agents: bool,
-    /// git may run what the repository brings: hooks, filters, helpers.
+    /// Whether git may run programs from the repository: hooks, filters, helpers.
     #[serde(skip_serializing_if = "is_false")]
     pub repository_programs: bool,
-    /// Write the package caches of the user in place.
+    /// Write access to the user's package caches.
     #[serde(skip_serializing_if = "is_false")]
     pub caches: bool,
-    /// Run without any sandbox.
+    /// Running without a sandbox.
     #[serde(skip_serializing_if = "is_false")]
     pub outside: bool,
 }
 
-/// Files and folders (with all below them); absolute, resolved.
+/// Files and directories (including their contents); absolute, resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilePermissions {
@@ -50,7 +50,7 @@ pub struct FilePermissions {
 }
 
 impl FilePermissions {
-    /// Whether it gives nothing.
+    /// Whether it contains no permission.
     pub fn is_empty(&self) -> bool {
         self.read.is_empty() && self.write.is_empty()
     }
@@ -62,12 +62,12 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Permissions {
-    /// Whether it gives nothing.
+    /// Whether it contains no permission.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Both together.
+    /// Returns the union of both.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.network |= other.network;
@@ -89,7 +89,8 @@ impl Permissions {
         self
     }
 
-    /// What of it `granted` does not give. Running outside gives all.
+    /// Returns the permissions that `granted` does not include. Running outside the sandbox
+    /// includes all permissions.
     #[must_use]
     pub fn beyond(&self, granted: &Self) -> Self {
         if granted.outside {
@@ -119,8 +120,8 @@ impl Permissions {
         }
     }
 
-    /// What is given, as what somebody has: `leave to write /x and for the network`.
-    /// Empty when nothing is given.
+    /// Describes the permissions as a noun phrase: `leave to write /x and for the network`. Empty
+    /// if there are none.
     pub fn leave(&self) -> String {
         let kinds: Vec<String> = self
             .words()
@@ -139,7 +140,7 @@ impl Permissions {
         }
     }
 
-    /// What is given, in words for people: `network`, `write to /x`, …
+    /// Describes each permission for the user: `network`, `to write /x`, …
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (given, word) in [

@@ -1,4 +1,4 @@
-//! The question "may this happen?" and its answer.
+//! The interface to the policy engine: queries, decisions, and rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::Object;
 use crate::permissions::Permissions;
 use crate::tool::{Effects, ToolKind};
 
-/// How much the agent may do without asking, from strict to free.
+/// What the agent may do without approval, from strict to permissive.
 #[derive(
     Debug,
     Clone,
@@ -26,19 +26,19 @@ use crate::tool::{Effects, ToolKind};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalMode {
-    /// Reads and plans; changes nothing.
+    /// Only reads and plans; changes nothing.
     Plan,
-    /// Asks before edits and commands.
+    /// Requires approval for edits and commands.
     #[default]
     Default,
-    /// Edits files of the workspace without asking.
+    /// Edits files of the workspace without approval.
     AutoEdit,
-    /// Asks nothing.
+    /// Requires no approval.
     Yolo,
 }
 
 impl ApprovalMode {
-    /// The name in flags, settings and rules.
+    /// Returns the name used in flags, settings, and rules.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -47,7 +47,7 @@ impl ApprovalMode {
             Self::Yolo => "yolo",
         }
     }
-    /// Reads a name as flags, settings and rules write it (`autoEdit` too).
+    /// Parses a name as used in flags, settings, and rules (including `autoEdit`).
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "plan" => Some(Self::Plan),
@@ -59,47 +59,47 @@ impl ApprovalMode {
     }
 }
 
-/// What is decided about a call.
+/// The decision about a tool call.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// A person is asked.
+    /// The user is asked for approval.
     Ask,
-    /// It does not run; the model reads why.
+    /// The call does not run, and the model is given the reason.
     Deny,
 }
 
-/// A decision with the rule that made it.
+/// A decision and the rule behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Verdict {
-    /// What is decided.
+    /// The decision.
     pub decision: Decision,
-    /// The name of the rule that decided, with where it stands.
+    /// The name of the deciding rule and its source.
     pub rule: String,
-    /// Why, in one sentence; for a denial also which flag or rule would allow it.
+    /// The reason in one sentence; for a denial, also which flag or rule would allow the call.
     pub why: String,
-    /// What the call may do beyond the sandbox when it runs on this verdict.
+    /// The permissions beyond the sandbox that the call has when it runs because of this decision.
     #[serde(default, skip_serializing_if = "Permissions::is_empty")]
     pub grants: Permissions,
-    /// Whether a person must look each time: no answer holds for the next call.
+    /// Whether approval is always required: no response applies to later calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each_time: bool,
-    /// Of a shell line that a person is asked about: what it runs and writes,
-    /// part by part, for people.
+    /// For a shell command that needs approval: what it runs and writes, part by part, for the
+    /// user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
-    /// If the user must confirm the call: the paths with keys, tokens or passwords
-    /// that it would read or write.
+    /// If the user must approve the call: the paths with keys, tokens, or passwords that it would
+    /// read or write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<String>,
 }
 
 impl Verdict {
-    /// A verdict that grants nothing beyond the sandbox.
+    /// Creates a verdict that grants nothing beyond the sandbox.
     pub fn new(decision: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
             decision,
@@ -113,138 +113,131 @@ impl Verdict {
     }
 }
 
-/// A prepared call to be judged. All paths are resolved by the caller; judging
-/// does no I/O.
+/// A prepared call to be evaluated. The caller resolves all paths; evaluation does no I/O.
 #[derive(Debug, Clone)]
 pub struct Query<'a> {
     /// The registered name of the tool.
     pub tool: &'a str,
-    /// Its other names.
+    /// Other names of the tool.
     pub aliases: &'a [String],
-    /// What the tool is for.
+    /// The tool kind.
     pub kind: ToolKind,
     /// The arguments.
     pub args: &'a Object,
-    /// What the call would touch.
+    /// What the call would access.
     pub effects: &'a Effects,
-    /// The mode in force.
+    /// The approval mode in force.
     pub mode: ApprovalMode,
-    /// Whether questions can be answered; if not, ask becomes deny.
+    /// Whether the user can respond to approval requests; if not, ask becomes deny.
     pub interactive: bool,
-    /// The workspace folders, resolved.
+    /// The workspace directories, resolved.
     pub workspace: &'a [PathBuf],
-    /// Whether the folder is trusted.
+    /// Whether the directory is trusted.
     pub trusted: bool,
-    /// Files and folders that the agent itself made in this session.
+    /// Files and directories that the agent created in this session.
     pub made: &'a [PathBuf],
-    /// What the session has met that makes later commands doubtful.
+    /// Untrusted input of the session that makes later commands suspicious.
     pub taint: &'a Taint,
-    /// Who calls, and what is said of the tool.
+    /// The caller and the origin of the tool.
     pub origin: Origin<'a>,
 }
 
-/// Who makes a call, and what the maker of the tool says of it.
+/// The caller of a tool, and the origin of the tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Origin<'a> {
-    /// The subagent that calls; `None` is the session itself.
+    /// The subagent that calls; `None`: the session itself.
     pub agent: Option<&'a str>,
-    /// The MCP server whose tool it is.
+    /// The MCP server that provides the tool.
     pub server: Option<&'a str>,
     /// The annotations of an MCP tool, as its server sent them.
     pub annotations: Option<&'a Object>,
 }
 
-/// What a session has met that makes commands doubtful that would run
-/// otherwise.
+/// Untrusted input of a session that makes otherwise allowed commands suspicious.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taint {
-    /// Words of untrusted text (web pages, MCP results), in lower case: flags,
-    /// paths and addresses of a command that stand in here were perhaps put
-    /// into the model's mouth.
+    /// Words of untrusted text (web pages, MCP results), in lower case. Flags, paths, and URLs of a
+    /// command that occur here may result from prompt injection.
     pub words: std::collections::HashSet<String>,
     /// Build files that changed in the session.
     pub build_files: Vec<PathBuf>,
 }
 
-/// A rule that would allow a call from now on, as a person sees it before it is
-/// kept, and may change it.
+/// A rule that would allow similar calls, which the user sees and may edit before it is saved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuleDraft {
-    /// The tool.
+    /// The tool name.
     pub tool_name: String,
     /// The MCP server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_name: Option<String>,
-    /// The first words of commands; every command of a line must begin with one.
+    /// The first words of commands; every command of a command line must start with one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command_prefix: Vec<String>,
-    /// A pattern over the arguments as JSON.
+    /// A pattern for the arguments as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args_pattern: Option<String>,
-    /// A glob that every path of the call matches; relative to the workspace or
-    /// absolute.
+    /// A glob that every path of the call must match; relative to the workspace or absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_glob: Option<String>,
-    /// Commands may redirect to and from files.
+    /// Whether commands may redirect to and from files.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_redirection: bool,
-    /// What the call may do beyond the sandbox.
+    /// The permissions beyond the sandbox.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
-    /// The modes it holds in; empty means all.
+    /// The approval modes in which the rule applies; empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<ApprovalMode>,
-    /// Of several that are offered: the one that is meant unless the user chooses
-    /// another.
+    /// Whether this is the default among several suggested rules.
     #[serde(skip)]
     pub suggested: bool,
 }
 
-/// How long a rule holds that a person agreed to, and for which projects.
+/// How long a rule applies that the user approved, and to which projects.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RuleScope {
-    /// To the end of the session.
+    /// Until the end of the session.
     #[default]
     Session,
-    /// In this project, from now on.
+    /// In this project, permanently.
     Project,
-    /// In all projects of the user, from now on.
+    /// In all projects of the user, permanently.
     Always,
 }
 
-/// Keeps rules that a person agreed to.
+/// Saves rules that the user approved.
 pub trait RuleKeeper: Send + Sync {
-    /// Writes the rule where it is found again; tells the file.
+    /// Saves the rule permanently and returns the path of the file.
     ///
     /// # Errors
-    /// Why it could not be kept, for people.
+    /// Returns a message for the user if the rule could not be saved.
     fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String>;
 }
 
-/// Who judges. The one implementation is the `policy` crate's.
+/// The policy engine. The `policy` crate contains its only implementation.
 pub trait Judge: Send + Sync {
-    /// Decides. Pure: the same query gets the same verdict.
+    /// Evaluates a query. Deterministic: the same query gets the same verdict.
     fn judge(&self, query: &Query<'_>) -> Verdict;
-    /// Whether the tool is denied whatever its arguments, so that it is not
-    /// even declared to the model.
+    /// Whether the tool is denied for all arguments, so that it is not declared to the model.
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool;
-    /// Rules that would let the call through without a question from now on,
-    /// from the narrowest to the widest. Empty when there must be none.
+    /// Returns suggested rules that would allow the call without approval, from the narrowest to
+    /// the broadest. Empty if there must be none.
     fn drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> Vec<RuleDraft> {
         Vec::new()
     }
-    /// Why there are no such rules, for people.
+    /// Returns why there are no suggested rules, for the user.
     fn why_no_drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> String {
         "there is no rule that would let it through".to_owned()
     }
-    /// The same judge with one more rule of the session.
+    /// Returns the same policy engine with one more session rule.
     ///
     /// # Errors
-    /// Why the rule cannot be used, for people.
+    /// Returns a message for the user if the rule is unusable.
     fn with_rule(&self, _rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
         Err("rules cannot be added here".to_owned())
     }

@@ -1,21 +1,21 @@
-//! Which model answers a prompt, and which one stands in when it cannot.
+//! The choice of the model for a prompt, and of fallback models.
 
 use serde::{Deserialize, Serialize};
 
-/// The models among which a name like `auto` chooses.
+/// The models that a name such as `auto` chooses from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routes {
-    /// For hard work; also when nothing is known.
+    /// For difficult tasks, and the default.
     pub strong: String,
-    /// For work that is clear and bounded.
+    /// For clear, limited tasks.
     pub fast: String,
-    /// Who is asked in doubt.
+    /// The model that classifies unclear prompts.
     pub classifier: String,
-    /// What it is asked.
+    /// The form of its answer.
     pub scale: Scale,
 }
 
-/// What a classifier answers.
+/// The form of a classifier's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// One of two words.
@@ -24,25 +24,25 @@ pub enum Scale {
     Score,
 }
 
-/// How much is done to choose.
+/// How the model is chosen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Router {
-    /// Rules, and in doubt a classifier.
+    /// By rules, and by a classifier if they do not decide.
     #[default]
     On,
-    /// Rules only: no request is made to choose.
+    /// By rules only, without a model request.
     Rules,
-    /// Nothing: a name like `auto` means its strong model.
+    /// Not at all: a name such as `auto` means its strong model.
     Off,
 }
 
-/// What is done when a model cannot answer and another could.
+/// What happens when a model is unavailable and a fallback model exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FallbackPolicy {
-    /// A person is asked where the chain wants that; else the run ends.
+    /// The user is asked if the fallback chain requires it and can answer; otherwise the run ends.
     #[default]
     Ask,
-    /// The other one answers, and that is told.
+    /// The fallback model answers, and the user is notified.
     Auto,
     /// The run ends.
     Off,
@@ -52,19 +52,19 @@ pub enum FallbackPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteSource {
-    /// It stands in for one that cannot answer.
+    /// As a fallback for an unavailable model.
     Fallback,
-    /// A person named it.
+    /// The user named it.
     Override,
-    /// By the approval mode, or the plan that was agreed to.
+    /// By the approval mode, or an approved plan.
     ApprovalMode,
-    /// By what the prompt looks like.
+    /// By the form of the prompt.
     Rules,
-    /// The classifier chose.
+    /// By the classifier.
     Classifier,
-    /// The classifier's number decided.
+    /// By the number that the classifier returned.
     NumericalClassifier,
-    /// Nothing spoke for another.
+    /// By default, because nothing indicated another model.
     Default,
 }
 
@@ -74,52 +74,53 @@ pub enum RouteSource {
 pub struct Route {
     /// The model.
     pub model: String,
-    /// What was asked for (`auto`, perhaps).
+    /// The requested name (possibly `auto`).
     pub asked: String,
     /// How it was chosen.
     pub source: RouteSource,
-    /// Why, in a sentence.
+    /// The reason in one sentence.
     pub reason: String,
     /// How long the choice took, in milliseconds.
     pub latency_ms: u64,
-    /// Why a classifier that was asked said nothing.
+    /// Why a classifier request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A model that stands in for another.
+/// A model that replaces an unavailable one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FallbackModel {
     /// The model.
     pub model: String,
-    /// When nobody needs to agree.
+    /// The causes for which it may be used without approval.
     pub auto_fallback: AutoFallback,
-    /// It is asked though it failed before, when no other is known to answer.
+    /// Whether it is tried even though it failed before, if no other model is known to be
+    /// available.
     pub last_resort: bool,
-    /// The one cause that it stands in for; `None`: whatever it is.
+    /// The only cause for which it is a fallback; `None`: any cause.
     pub only: Option<FallbackCause>,
 }
 
-/// For which causes a model may stand in without a question.
+/// The causes for which a fallback model may be used without approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AutoFallback {
-    /// The service has no capacity now.
+    /// The service has no capacity at the moment.
     pub capacity: bool,
-    /// A quota is spent.
+    /// A quota is exhausted.
     pub quota: bool,
-    /// The model is not there.
+    /// The model does not exist.
     pub not_found: bool,
 }
 
 impl AutoFallback {
-    /// For none.
+    /// No cause.
     pub const NEVER: Self = Self { capacity: false, quota: false, not_found: false };
-    /// For the one that passes.
+    /// Only the temporary cause.
     pub const PASSING: Self = Self { capacity: true, quota: false, not_found: false };
-    /// For each.
+    /// All causes.
     pub const ALWAYS: Self = Self { capacity: true, quota: true, not_found: true };
 
-    /// Whether it may for this one.
+    /// Whether the cause is included.
     pub fn covers(self, cause: FallbackCause) -> bool {
         match cause {
             FallbackCause::Capacity => self.capacity,
@@ -129,32 +130,32 @@ impl AutoFallback {
     }
 }
 
-/// Why a model cannot answer.
+/// Why a model is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackCause {
-    /// The service has no capacity for it now, after all retries.
+    /// The service has no capacity for it at the moment, after all retries.
     Capacity,
-    /// A quota is spent.
+    /// A quota is exhausted.
     Quota,
-    /// The service does not have it, for this key.
+    /// The service does not offer it for this API key.
     NotFound,
 }
 
-/// A model that took another's place.
+/// A fallback model that replaced another model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Fallback {
-    /// The one that cannot answer.
+    /// The unavailable model.
     pub from: String,
-    /// The one that does.
+    /// The fallback model.
     pub to: String,
-    /// Why.
+    /// The cause.
     pub cause: FallbackCause,
-    /// What the service said.
+    /// The message of the service.
     pub message: String,
-    /// Whether it holds for the session; otherwise for the prompt.
+    /// Whether it applies for the session; otherwise only for the prompt.
     pub lasting: bool,
-    /// Whether a person agreed.
+    /// Whether the user approved it.
     pub agreed: bool,
 }

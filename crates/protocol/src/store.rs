@@ -1,4 +1,4 @@
-//! What survives a session: the records of a journal.
+//! The records of a session journal, and the trait that stores them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,100 +17,99 @@ use crate::policy::ApprovalMode;
 use crate::requests::Requests;
 use crate::routing::Route;
 
-/// One line of a journal: an object with one key, the kind of the record. The
-/// wire contents are the truth; everything else is for lists and pictures.
-/// (Externally tagged, since raw JSON does not survive serde's buffering of
-/// inner tags. A line of an unknown kind is skipped by the reader.)
+/// One line of a journal: an object with one key, the kind of the record. The wire contents are
+/// authoritative; all other records serve session lists and display.
+///
+/// Externally tagged, because raw JSON does not survive the buffering of serde's internal tags.
+/// Readers skip lines of an unknown kind.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
     /// The first line.
     Session(SessionHead),
-    /// A content that is final: a user prompt, a model answer, a repair.
+    /// A final content: a user prompt, a model answer, or a repair.
     Content(ContentRecord),
-    /// A piece of an answer that is still being received, up to a token from which the
-    /// service continues it. The content of the whole answer replaces the pieces.
+    /// A piece of an answer that is still being received, up to a token from which the service
+    /// continues it. The content of the whole answer replaces the pieces.
     Unfinished(UnfinishedRecord),
-    /// The result of one call, written when it finished. Results of one model
-    /// content become one user content when their [`Record::Round`] is there,
-    /// or when the journal is loaded.
+    /// The result of one tool call, written when it finishes. The results of one model content
+    /// become one user content when their [`Record::Round`] is written, or when the journal is
+    /// loaded.
     Result(ResultRecord),
-    /// All calls of the newest model content are answered.
+    /// All calls of the newest model content have results.
     Round(RoundRecord),
-    /// A prompt's turn ended.
+    /// The turn of a prompt ended.
     TurnEnd {
         /// When, RFC 3339.
         time: String,
-        /// Why (`done`, `cancelled`, `error`, …). `shutdown`: the program was told to
-        /// end meanwhile, so that the turn can be gone on with.
+        /// The reason (`done`, `cancelled`, `error`, …). `shutdown`: the program was told to exit
+        /// during the turn, so the turn can be resumed.
         reason: String,
-        /// What the person was told of it, where there was more to tell.
+        /// A detailed message that the user saw, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
-    /// The contents after this many were taken back: a failed prompt, or the
-    /// person went back to an earlier one.
+    /// Contents were removed from the end: a failed prompt, or a rewind.
     Truncate {
-        /// How many contents stay.
+        /// The number of contents that remain.
         keep: usize,
     },
-    /// From here on the contents so far go out in a shorter form. They still
-    /// count: places in the journal are places among the original ones.
+    /// A shorter form of the contents so far is sent from here on. The original contents still
+    /// count: positions in the journal refer to them.
     Compaction(CompactionRecord),
-    /// A plan was put before a person (or a rule), and what was said of it.
+    /// A plan was submitted for approval, and the response.
     Plan(PlanRecord),
-    /// A person holds on to a result, or lets go of it.
+    /// A tool result was pinned or unpinned.
     Pin(PinRecord),
-    /// The session has a name; of several the newest counts.
+    /// The name of the session; the newest record applies.
     Name(NameRecord),
-    /// The folders of the workspace beside the project's; of several the newest
-    /// counts.
+    /// The additional directories of the workspace; the newest record applies.
     Directories(DirectoriesRecord),
-    /// A person set another limit; it holds when the session is resumed, too.
+    /// The user changed a budget limit; it also applies when the session is resumed.
     Budget(BudgetRecord),
-    /// What the session has spent up to here; of several the newest counts.
+    /// What the session has spent so far; the newest record applies.
     Spent(SpentRecord),
-    /// A request to a model ended: when, how long it took, what it used. For inspection only.
+    /// A model request ended: its time, duration, and usage. For inspection only.
     Request(RequestRecord),
-    /// A model was chosen for a prompt, or stands in for another.
+    /// A model was chosen for a prompt, or a fallback model replaced it.
     Route(RouteRecord),
-    /// The newest compaction that still counts is taken back.
+    /// The newest compaction in effect is undone.
     CompactionUndone {
         /// When, RFC 3339.
         time: String,
     },
 }
 
-/// A plan and the answer to it.
+/// A plan and the response to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanRecord {
     /// When, RFC 3339.
     pub time: String,
-    /// The plan's file, absolute.
+    /// The plan file, absolute.
     #[serde(with = "crate::path_text::one")]
     pub plan: PathBuf,
-    /// Whether it was agreed to.
+    /// Whether the plan was approved.
     pub approved: bool,
-    /// The mode that the work is done in, when it was.
+    /// The approval mode for carrying out the plan, if it was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ApprovalMode>,
-    /// What the person said, when it was not.
+    /// The user's feedback, if the plan was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
 }
 
-/// A person holds on to a result of a tool, or lets go of it.
+/// A tool result that the user pinned or unpinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinRecord {
-    /// The result.
+    /// The position of the result.
     #[serde(flatten)]
     pub place: ResultPlace,
-    /// Whether it stays whatever happens.
+    /// Whether the result is pinned and thus never shortened.
     pub on: bool,
 }
 
-/// What is pinned after some records.
+/// Returns the results that are pinned after the given records.
 pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<ResultPlace> {
     let mut pins = BTreeSet::new();
     for record in records {
@@ -123,7 +122,7 @@ pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<Resul
     pins
 }
 
-/// Another limit for what the session may spend.
+/// A changed budget limit of the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetRecord {
@@ -131,15 +130,15 @@ pub struct BudgetRecord {
     pub time: String,
     /// What is limited.
     pub kind: BudgetKind,
-    /// For how long it counts.
+    /// What the limit applies to.
     pub scope: BudgetScope,
-    /// US dollars, tokens or seconds; `None`: there is no limit.
+    /// US dollars, tokens, or seconds; `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
 }
 
-/// What a session has spent: all its requests, those of answers that were taken
-/// back and of tools, accounts and the like included.
+/// What a session has spent in all its requests, including requests whose answers were removed and
+/// utility requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpentRecord {
@@ -149,45 +148,45 @@ pub struct SpentRecord {
     pub cost: f64,
     /// Tokens sent and received.
     pub tokens: u64,
-    /// The requests by model and purpose; none in a journal of before.
+    /// The requests by model and purpose; empty in journals of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<Requests>,
 }
 
-/// A request to a model that ended, well or not.
+/// A model request that ended, successfully or not.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestRecord {
     /// When it was sent, RFC 3339.
     pub time: String,
-    /// The model that answered (or was requested).
+    /// The model that answered or was requested.
     pub model: String,
-    /// What for (`main`, `web_search`, …); `subagent`: the main request of a subagent.
+    /// The purpose (`main`, `web_search`, …); `subagent`: a main request of a subagent.
     pub role: String,
-    /// Its tokens.
+    /// The token counts.
     pub usage: Usage,
-    /// What it cost; `None` where no price of the model is known.
+    /// The cost in US dollars; `None` if the price of the model is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub latency_ms: u64,
     /// Milliseconds until its first chunk, if it was streamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_chunk_ms: Option<u64>,
     /// Its size in bytes of JSON.
     pub bytes: u64,
-    /// The tokens that the model's context window has, of main requests.
+    /// The context window of the model, in tokens; only for main requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// The class of its failure.
+    /// The failure class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The HTTP status of its failure, if there was one.
+    /// The HTTP status of the failure, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
 
-/// A model that was chosen, and why.
+/// The model that was chosen, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteRecord {
@@ -198,28 +197,28 @@ pub struct RouteRecord {
     pub route: Route,
 }
 
-/// What a session is called.
+/// The name of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameRecord {
-    /// When it got the name, RFC 3339.
+    /// When the session got the name, RFC 3339.
     pub time: String,
     /// The name, one line.
     pub text: String,
 }
 
-/// The folders that a session works in beside the project's.
+/// The workspace directories of a session other than the project directory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectoriesRecord {
-    /// Since when, RFC 3339.
+    /// When they were set, RFC 3339.
     pub time: String,
     /// All of them, absolute.
     #[serde(with = "crate::path_text::list")]
     pub directories: Vec<PathBuf>,
 }
 
-/// The folders beside the project's after some records.
+/// Returns the additional directories after the given records.
 pub fn directories<'a>(records: impl IntoIterator<Item = &'a Record>) -> &'a [PathBuf] {
     let told = records.into_iter().filter_map(|record| match record {
         Record::Directories(told) => Some(told.directories.as_slice()),
@@ -234,15 +233,15 @@ pub fn directories<'a>(records: impl IntoIterator<Item = &'a Record>) -> &'a [Pa
 pub struct CompactionRecord {
     /// When, RFC 3339.
     pub time: String,
-    /// For how many contents it stands.
+    /// The number of contents that it replaces.
     pub at: usize,
     /// How it was made.
     pub how: CompactionHow,
-    /// Tokens of the request before it, as estimated.
+    /// Estimated tokens of the request before the compaction.
     pub before: u64,
-    /// Tokens of the request after it.
+    /// Tokens of the request after the compaction.
     pub after: u64,
-    /// What goes out in their place, in order.
+    /// The replacement, in order.
     pub pieces: Vec<Piece>,
 }
 
@@ -250,18 +249,18 @@ pub struct CompactionRecord {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// Contents as they were: from the first place to before the second.
+    /// Unchanged contents: the range from the first position to before the second.
     Kept(usize, usize),
-    /// The content of a place, with shorter results.
+    /// A content with shortened results.
     Changed {
-        /// The place.
+        /// The position of the original content.
         at: usize,
-        /// What goes out.
+        /// The content that is sent.
         wire: Sealed,
     },
-    /// A content that the session did not have.
+    /// A content that was not in the session.
     Made {
-        /// What goes out.
+        /// The content that is sent.
         wire: Sealed,
     },
 }
@@ -270,19 +269,19 @@ pub enum Piece {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionHead {
-    /// The format's version: 1.
+    /// The format version: 1.
     pub version: u32,
-    /// The session.
+    /// The session id.
     pub session_id: SessionId,
-    /// The project's folder.
+    /// The project directory.
     pub project: String,
-    /// When it began, RFC 3339 in UTC with milliseconds.
+    /// When the session started, RFC 3339 in UTC with milliseconds.
     pub start_time: String,
-    /// The session that this one continues, when it was in use or imported.
+    /// The session that this one was forked from, because it was in use or imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<String>,
-    /// Whether a headless run with a single prompt began it: lists for people leave it
-    /// out until someone continues it in a terminal.
+    /// Whether a headless run with a single prompt created the session. Session lists omit it until
+    /// it is resumed in a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
 }
@@ -293,34 +292,34 @@ pub struct SessionHead {
 pub struct ContentRecord {
     /// When, RFC 3339.
     pub time: String,
-    /// The content as it goes on the wire.
+    /// The content as it is sent.
     pub wire: Sealed,
-    /// What the person typed, where the content holds more (`@` files, context).
+    /// The prompt as typed, if the content contains more (`@` files, context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Data of the model's provider, which is not part of the content.
+    /// Provider data that is not part of the content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opaque: Vec<OpaqueItem>,
-    /// Its token counts.
+    /// The token counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Thought summaries, which are not part of what is sent back.
+    /// Thought summaries, which are not sent back to the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thoughts: Vec<String>,
-    /// The prompt's number, where the content is one.
+    /// The turn number, if the content is a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
-    /// The command of the person's that the content tells of.
+    /// The shell command of the user that the content reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Whether the content was cut off by an interrupt or a broken stream.
+    /// Whether the content was cut off by an interrupt or a failed stream.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// Whether it is context of the program's making (environment, memory,
-    /// loop notes), not a person's or a model's words.
+    /// Whether the content is context that Parallax added (environment, memory, loop notes), not a
+    /// message of the user or the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
 }
@@ -330,34 +329,34 @@ pub struct ContentRecord {
 pub struct UnfinishedRecord {
     /// When, RFC 3339.
     pub time: String,
-    /// The model that answers.
+    /// The model that is answering.
     pub model: String,
-    /// The token from which the service continues behind the piece; `None`: the answer was
-    /// discarded, and the pieces before count no more.
+    /// The token from which the service continues after this piece; `None`: the answer was
+    /// discarded and earlier pieces are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Whether the piece is the first of its answer.
+    /// Whether this is the first piece of its answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
-    /// The parts since the piece before.
+    /// The parts since the previous piece.
     pub parts: Vec<Part>,
 }
 
-/// An answer that was not received to its end, and from where the service continues it.
+/// An answer that was not completely received, and the token to continue it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedAnswer {
     /// When the newest piece was received, RFC 3339.
     pub time: String,
-    /// The model that answers.
+    /// The model that is answering.
     pub model: String,
     /// The token from which the service continues.
     pub token: String,
-    /// All parts so far, thoughts and calls included.
+    /// All parts so far, including thoughts and calls.
     pub parts: Vec<Part>,
 }
 
 impl UnfinishedAnswer {
-    /// Adds a piece to what is known of an answer.
+    /// Adds a piece to an unfinished answer.
     pub fn add(unfinished: Option<Self>, piece: &UnfinishedRecord) -> Option<Self> {
         let token = piece.token.clone()?;
         let earlier = unfinished.filter(|_| !piece.first);
@@ -372,7 +371,7 @@ impl UnfinishedAnswer {
         Some(Self { time: piece.time.clone(), model: piece.model.clone(), token, parts })
     }
 
-    /// The text, as a content for a history in which the answer is not continued.
+    /// Returns the text as a content, for a history in which the answer is not continued.
     pub fn content(&self) -> Content {
         let is_text =
             |part: &&Part| matches!(part.view(), PartView::Text(text) if !text.is_empty());
@@ -381,7 +380,7 @@ impl UnfinishedAnswer {
 }
 
 impl ContentRecord {
-    /// The content with its model and the provider's data.
+    /// Returns the content with its model and provider data.
     pub fn sealed(&self) -> Sealed {
         match &self.model {
             Some(model) => self.wire.clone().with_origin(model, self.opaque.clone()),
@@ -390,37 +389,37 @@ impl ContentRecord {
     }
 }
 
-/// A prompt of a session and where it stands: what one can go back to.
+/// A prompt of a session and its position: a target for a rewind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptMark {
-    /// Its turn, counted over all processes of the session; prompts that were taken
-    /// back leave gaps, so that old versions of files are of one turn. People count
-    /// prompts otherwise: see [`PromptMark::number`].
+    /// Its turn, counted over all processes of the session. Removed prompts leave gaps, so that
+    /// every checkpoint belongs to exactly one turn. For the number that users see, use
+    /// [`PromptMark::number`].
     pub turn: u64,
-    /// How many contents stand before it.
+    /// The number of contents before it.
     pub at: usize,
-    /// What the person typed.
+    /// The prompt as typed.
     pub text: String,
-    /// When, RFC 3339; empty where that is not known.
+    /// When it was sent, RFC 3339; empty if unknown.
     pub time: String,
-    /// Lines that edits of its turn added.
+    /// Lines added by edits of its turn.
     pub lines_added: u64,
-    /// Lines that edits of its turn removed.
+    /// Lines removed by edits of its turn.
     pub lines_removed: u64,
 }
 
 impl PromptMark {
-    /// The number that people know the prompt of a turn by: its place among the
-    /// prompts that stand, from 1. `None`: it was taken back.
+    /// Returns the number by which users refer to the prompt of a turn: its position among the
+    /// current prompts, from 1. `None` if the prompt was removed.
     pub fn number(marks: &[Self], turn: u64) -> Option<u64> {
         let place = marks.iter().position(|mark| mark.turn == turn)?;
         u64::try_from(place + 1).ok()
     }
 
-    /// The prompt of a number that a person typed.
+    /// Returns the prompt with a number that the user entered.
     ///
     /// # Errors
-    /// The words for a person, when none has it.
+    /// Returns a message for the user if no prompt has this number.
     pub fn numbered(marks: &[Self], number: u64) -> Result<&Self, String> {
         let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         place.and_then(|place| marks.get(place)).ok_or_else(|| match marks.len() {
@@ -430,104 +429,104 @@ impl PromptMark {
     }
 }
 
-/// The result of one call.
+/// The result of one tool call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultRecord {
     /// When, RFC 3339.
     pub time: String,
-    /// The call.
+    /// The call id.
     pub call: CallId,
-    /// Its place among the calls of its model content, from 0.
+    /// The index among the calls of the model content, from 0.
     pub index: usize,
-    /// The tool's name as the model used it.
+    /// The tool name that the model used.
     pub name: String,
-    /// The function response part and the media parts beside it, as JSON array.
+    /// The function response part and accompanying media parts, as a JSON array.
     pub wire: Box<RawValue>,
-    /// `success`, `error` or `cancelled`.
+    /// `success`, `error`, or `cancelled`.
     pub status: String,
-    /// What a person saw.
+    /// What the user saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Value>,
-    /// What a person was told beside that; `None` in a journal of before, or of
-    /// another program.
+    /// Other details that the user saw; `None` in journals of older versions or other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<CallTold>,
 }
 
-/// What a person was told of a call beside its result, so that a resumed session
-/// looks as it did.
+/// Details of a call that the user saw besides its result, so that a resumed session looks the
+/// same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallTold {
-    /// What was done, in one line; the beginning of it, where it is long.
+    /// What the call did, in one line; truncated if long.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// How long it ran, in milliseconds.
+    /// How long the call ran, in milliseconds.
     pub duration_ms: u64,
     /// The exit code of a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// Whether a person or a rule refused it.
+    /// Whether the user or a rule rejected the call.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
-    /// Who let it run, if it came to that.
+    /// How the call was decided, if a decision was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<CallDecision>,
-    /// The rule that refused it, and why.
+    /// The rule that denied the call, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub denied: Option<(String, String)>,
-    /// The rule that decided, if it came to that.
+    /// The rule that decided, if the policy was evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// The MCP server, if the tool is from one.
+    /// The MCP server, if it provides the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
 }
 
-/// The end of a round of calls.
+/// The end of a step: all its tool calls have results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundRecord {
-    /// How many results the user content holds, in call order.
+    /// The number of results in the user content, in call order.
     pub results: usize,
-    /// Parts after them (steering messages, reports), as JSON array.
+    /// Parts after the results (steering messages, reports), as a JSON array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Box<RawValue>>,
-    /// What of these the person said; `None` in a journal of before: all texts.
+    /// The texts among these parts that the user wrote; `None` in journals of older versions: all
+    /// texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<Vec<String>>,
 }
 
-/// A journal that could not be written.
+/// A failure to write the journal.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
     /// What happened, to which file.
     pub message: String,
-    /// Whether the disk is full (recording goes off, the session goes on).
+    /// Whether the disk is full, in which case the session continues without recording.
     pub no_space: bool,
 }
 
-/// Where a session's records go. One writer a session.
+/// Stores the records of a session. Each session has one writer.
 pub trait Store: Send + Sync {
-    /// Appends one record with one write, before the next step begins.
+    /// Appends one record with a single write, before the next step begins.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     fn append(&self, record: &Record) -> Result<(), StoreError>;
-    /// Makes all records durable (end of a turn).
+    /// Makes all records durable, at the end of a turn.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// Returns an error if the disk reports a failure.
     fn sync(&self) -> Result<(), StoreError>;
-    /// What a person should know of the file though nothing is lost; told once.
+    /// Returns a notice for the user about the journal, if there is one. Reported once.
     fn notice(&self) -> Option<String> {
         None
     }
 }
 
-/// A store that keeps nothing.
+/// A store that discards everything.
 #[derive(Debug, Clone, Copy)]
 pub struct NoStore;
 
@@ -540,11 +539,10 @@ impl Store for NoStore {
     }
 }
 
-/// The user content that answers a round of calls: the parts of each result in
-/// call order, then the parts of the tail (steering messages), each given as
-/// the JSON array of its record. The raw texts are copied, so that the engine
-/// and a reader of the journal get the same bytes. (An object counts as an
-/// array of one; anything else holds no part.)
+/// Builds the user content for the tool calls of one step: the parts of each result in call order,
+/// then the parts of the tail (steering messages). Each argument is the JSON array of its record;
+/// an object counts as an array of one element, and anything else is ignored. The raw text is
+/// copied, so that the engine and a reader of the journal get the same bytes.
 pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> Sealed {
     let size: usize = results.iter().map(|raw| raw.get().len()).sum();
     let mut json = String::with_capacity(size + tail.map_or(0, |raw| raw.get().len()) + 32);
@@ -567,7 +565,7 @@ pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> Sealed 
         json.push_str(parts);
     }
     json.push_str("]}");
-    // Raw JSON values put together so are JSON again: this cannot fail.
+    // Joining raw JSON values this way yields valid JSON, so this cannot fail.
     let json = RawValue::from_string(json).unwrap_or_else(|_| RawValue::NULL.to_owned());
     Sealed::known(crate::content::Role::User, json)
 }

@@ -1,4 +1,4 @@
-//! Tools: what they declare, what a prepared call is, and what comes back.
+//! Tools: their declarations, prepared calls, and results.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::question::UserQuestion;
 use crate::shell::{ProcessControl, Screen};
 use crate::{BoxFuture, CancellationToken, Object};
 
-/// What a tool is for, as UIs and ACP name it.
+/// The kind of a tool, with the names that UIs and ACP use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
@@ -37,102 +37,102 @@ pub enum ToolKind {
     Search,
     /// Runs a program.
     Execute,
-    /// Only thinks.
+    /// Only records thoughts.
     Think,
-    /// Starts another agent.
+    /// Starts a subagent.
     Agent,
     /// Fetches from the network.
     Fetch,
     /// Talks to the user.
     Communicate,
-    /// Plans.
+    /// Maintains a plan.
     Plan,
-    /// Switches the mode.
+    /// Switches the approval mode.
     SwitchMode,
     /// None of these.
     Other,
 }
 
-/// What the model is told of a tool, and what the scheduler must know of it
-/// before its arguments are read.
+/// The declaration of a tool for the model, and what the scheduler needs to know before it reads
+/// the arguments.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
-    /// The name the model calls, `[A-Za-z0-9_-]`, at most 64 characters.
+    /// The name that the model calls: `[A-Za-z0-9_-]`, at most 64 characters.
     pub name: String,
-    /// The name people see (`ReadFile`).
+    /// The name that users see (`ReadFile`).
     pub display_name: String,
-    /// Markdown for the model: as few words as serve.
+    /// Markdown description for the model, as short as possible.
     pub description: String,
     /// JSON Schema of the arguments, sent as `parametersJsonSchema`.
     pub parameters: Value,
-    /// What it is for.
+    /// The kind.
     pub kind: ToolKind,
-    /// Whether calls run alone: such a call is prepared and run only when all
-    /// calls before it are done, and holds up all behind it.
+    /// Whether calls run alone: an exclusive call is prepared and run only after all earlier calls
+    /// finished, and all later calls wait for it.
     pub sharing: Sharing,
-    /// Other names the same tool answers to (old names; class-style names of
-    /// settings such as `ReadFileTool`). A response carries the name used.
+    /// Other names of the same tool (old names; class-style names of settings such as
+    /// `ReadFileTool`). A response carries the name that the model used.
     pub aliases: Vec<String>,
 }
 
-/// Whether a call may run beside others.
+/// Whether a call may run concurrently with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Together with other shared calls.
+    /// Concurrently with other shared calls.
     Shared,
     /// Alone.
     Exclusive,
 }
 
-/// What a prepared call would touch, for policy and for the person asked.
+/// What a prepared call would access, for the policy engine and the approval request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Effects {
-    /// Files and folders read; resolved, absolute.
+    /// Files and directories that are read; resolved, absolute.
     #[serde(with = "crate::path_text::list")]
     #[schemars(with = "Vec<PathBuf>")]
     pub reads: Vec<PathBuf>,
-    /// Files written; resolved, absolute.
+    /// Files that are written; resolved, absolute.
     #[serde(with = "crate::path_text::list")]
     #[schemars(with = "Vec<PathBuf>")]
     pub writes: Vec<PathBuf>,
-    /// Those of `writes` that do not exist yet.
+    /// The paths in `writes` that do not exist yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[serde(with = "crate::path_text::list")]
     #[schemars(with = "Vec<PathBuf>")]
     pub creates: Vec<PathBuf>,
-    /// Command lines handed to a shell, as typed.
+    /// Command lines passed to a shell, as written.
     pub runs: Vec<String>,
-    /// Hosts contacted.
+    /// Hosts that are contacted.
     pub hosts: Vec<String>,
-    /// What the call asks to do beyond the sandbox.
+    /// The permissions beyond the sandbox that the call requests.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
-    /// For commands: paths that their words name, by the text, and where on this
-    /// disk links lead them.
+    /// For commands: paths that the command line names, and the targets that symbolic links resolve
+    /// them to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(with = "crate::path_text::map")]
     #[schemars(with = "BTreeMap<PathBuf, PathBuf>")]
     pub links: BTreeMap<PathBuf, PathBuf>,
-    /// For commands that call git: the aliases that git's configuration gives there.
+    /// For commands that call git: the aliases defined in the applicable git configuration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub git_aliases: BTreeMap<String, String>,
-    /// For commands: they are known to change nothing.
+    /// For commands: whether they are known to change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_reads: bool,
-    /// For commands: the folder that they run in.
+    /// For commands: the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default, with = "crate::path_text::option")]
     #[schemars(with = "Option<PathBuf>")]
     pub directory: Option<PathBuf>,
-    /// A program that is running already does the work (an MCP server), and nobody
-    /// knows which files it changes.
+    /// Whether a program that is already running (an MCP server) does the work, so that the changed
+    /// files are unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_change_files: bool,
 }
 
-/// What a person sees before a call runs.
+/// What the user sees before a call runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Preview {
@@ -142,16 +142,16 @@ pub enum Preview {
     Command {
         /// The text for the shell.
         command: String,
-        /// Where it runs.
+        /// The working directory.
         #[serde(with = "crate::path_text::one")]
         #[schemars(with = "PathBuf")]
         directory: PathBuf,
     },
-    /// Addresses to be fetched.
+    /// URLs to be fetched.
     Urls {
-        /// What is asked of them.
+        /// The prompt about their contents.
         prompt: String,
-        /// The addresses.
+        /// The URLs.
         urls: Vec<String>,
     },
     /// A tool of an MCP server.
@@ -160,41 +160,41 @@ pub enum Preview {
         server: String,
         /// The tool, by the server's own name.
         tool: String,
-        /// What the server says of it.
+        /// The server's description of the tool.
         description: String,
         /// The arguments.
         arguments: Object,
     },
-    /// A skill that would be followed.
+    /// A skill to be activated.
     Skill {
-        /// What it says of itself.
+        /// Its description.
         description: String,
-        /// Its folder, absolute.
+        /// Its directory, absolute.
         #[serde(with = "crate::path_text::one")]
         #[schemars(with = "PathBuf")]
         folder: PathBuf,
-        /// The files in it, relative to it; not all of them when they are many.
+        /// The files in the directory, with relative paths; truncated if there are many.
         files: Vec<String>,
     },
-    /// A plan that the work would follow.
+    /// A plan to be approved.
     Plan {
-        /// Its file, absolute.
+        /// The file, absolute.
         #[serde(with = "crate::path_text::one")]
         #[schemars(with = "PathBuf")]
         path: PathBuf,
-        /// Its Markdown.
+        /// The plan in Markdown.
         text: String,
     },
-    /// Questions of the model's. A call with these is always put to a person.
+    /// Questions of the model. Calls with questions always need an answer of the user.
     Questions {
-        /// One to four.
+        /// One to four questions.
         questions: Vec<UserQuestion>,
     },
-    /// A budget that is spent; about no call.
+    /// A budget that is spent; not about a tool call.
     Budget(BudgetSpent),
 }
 
-/// A change to one file, as unified diff with counts.
+/// A change to one file, as a unified diff with line counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileDiff {
@@ -202,7 +202,7 @@ pub struct FileDiff {
     #[serde(with = "crate::path_text::one")]
     #[schemars(with = "PathBuf")]
     pub file_path: PathBuf,
-    /// Unified diff, three lines of context, bounded in size.
+    /// The unified diff with three lines of context, limited in size.
     pub diff: String,
     /// Lines added.
     pub lines_added: u64,
@@ -210,19 +210,19 @@ pub struct FileDiff {
     pub lines_removed: u64,
     /// Whether the file did not exist before.
     pub is_new_file: bool,
-    /// The whole file before and after, for hooks; faces and journals have no use
-    /// for it.
+    /// The whole file before and after the change, for hooks. Front ends and journals do not use
+    /// it.
     #[serde(skip)]
     #[schemars(skip)]
     pub texts: Option<Arc<FileTexts>>,
 }
 
-/// A file before and after a change.
+/// The contents of a file before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTexts {
-    /// What it held; empty when it did not exist.
+    /// The contents before; empty if the file did not exist.
     pub old: String,
-    /// What it holds then.
+    /// The contents after.
     pub new: String,
 }
 
@@ -232,28 +232,28 @@ pub struct FileTexts {
 pub struct Todo {
     /// What is to be done.
     pub description: String,
-    /// How far it is.
+    /// The status.
     pub status: TodoStatus,
 }
 
-/// How far a [`Todo`] is.
+/// The status of a [`Todo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Being done; at most one item.
+    /// In progress; at most one item has this status.
     InProgress,
     /// Done.
     Completed,
-    /// No longer wanted.
+    /// No longer needed.
     Cancelled,
-    /// Waits for something.
+    /// Blocked by something else.
     Blocked,
 }
 
 impl TodoStatus {
-    /// The wire word.
+    /// Returns the wire name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -265,11 +265,11 @@ impl TodoStatus {
     }
 }
 
-/// What a person sees of a finished call. Bounded in size by the tool.
+/// What the user sees of a finished call. Limited in size by the tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Display {
-    /// Plain text (control sequences already made harmless by the face).
+    /// Plain text. The front end sanitizes control sequences.
     Text {
         /// The text.
         text: String,
@@ -281,28 +281,27 @@ pub enum Display {
         /// The new list.
         todos: Vec<Todo>,
     },
-    /// A sub-agent did its work.
+    /// The work of a subagent.
     Agent(AgentProgress),
-    /// A heading for what comes next.
+    /// A heading for the following items.
     Topic {
-        /// The heading; empty where only the intent is new.
+        /// The heading; empty if only the intent changed.
         title: String,
-        /// What it is about.
+        /// The summary.
         summary: String,
-        /// What is to be done next, in one sentence.
+        /// The next goal, in one sentence.
         intent: String,
     },
 }
 
 impl Display {
-    /// A text display.
+    /// Creates a text display.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 }
 
-/// The kind of a tool failure. The wire strings are matched by hooks, scripts
-/// and telemetry readers.
+/// The kind of a tool failure. Hooks, scripts, and telemetry consumers match on the wire names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the wire strings are the documentation")]
@@ -347,7 +346,7 @@ pub enum ToolErrorKind {
 }
 
 impl ToolErrorKind {
-    /// The wire string.
+    /// Returns the wire name.
     pub fn as_str(self) -> &'static str {
         use ToolErrorKind as K;
         match self {
@@ -391,94 +390,94 @@ impl ToolErrorKind {
         }
     }
 
-    /// Whether the run ends instead of telling the model (a full disk).
+    /// Whether the failure ends the run instead of being reported to the model (a full disk).
     pub fn is_fatal(self) -> bool {
         self == Self::NoSpaceLeft
     }
 }
 
-/// A failure that goes back to the model as `response.error`.
+/// A tool failure, sent to the model as `response.error`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ToolError {
     /// The kind.
     pub kind: ToolErrorKind,
-    /// What went wrong, to which thing, and what to do.
+    /// What happened, to which thing, and what to do.
     pub message: String,
 }
 
 impl ToolError {
-    /// Builds a failure.
+    /// Creates a failure.
     pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 }
 
-/// What the model reads of a finished call.
+/// The part of a tool result that the model reads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForModel {
-    /// The text of `response.output` (on success). Bounded by the tool.
+    /// The text of `response.output` on success. Limited in size by the tool.
     pub output: String,
-    /// Media parts (`inlineData`), placed by the engine as the model takes them.
+    /// Media parts (`inlineData`). The engine places them where the model accepts them.
     pub media: Vec<Part>,
-    /// A file with all of it, where the tool cut the text and kept the whole.
+    /// A file with the complete output, if the tool truncated the text and saved the rest.
     pub whole: Option<PathBuf>,
 }
 
-/// What comes out of a call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// What the model reads on success; on failure a partial output, often empty.
     pub for_model: ForModel,
-    /// What a person sees; `None` means nothing worth showing.
+    /// What the user sees; `None` if there is nothing to show.
     pub for_user: Option<Display>,
-    /// The failure, if it failed. Its message is what the model reads then.
+    /// The failure, if the call failed. The model then reads its message.
     pub error: Option<ToolError>,
-    /// Structured data for machine faces, never sent to the model.
+    /// Structured data for machine-readable output; never sent to the model.
     pub data: Option<Value>,
-    /// What the sandbox refused it: the call may be run again with that.
+    /// The permissions that the sandbox denied: the call may be run again with them.
     pub refused: Permissions,
-    /// What it changes of the session itself, when it succeeded.
+    /// How the call changes the session, if it succeeded.
     pub change: Option<SessionChange>,
-    /// What hooks read in place of the texts above.
+    /// What hooks read instead of the text for the model and the user.
     pub for_hooks: ForHooks,
-    /// What the program that it ran could have written.
+    /// What the program that the call ran could have written.
     pub reach: Reach,
 }
 
-/// Results in the forms that hooks of Gemini CLI know. Where there is none, the
-/// texts for the model and for people are what they read.
+/// Results in the formats that hooks of Gemini CLI expect. If a field is absent, hooks read the
+/// text for the model or the user.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForHooks {
-    /// In place of the text for the model: a list of parts.
+    /// Replaces the text for the model: a list of parts.
     pub content: Option<Value>,
-    /// In place of what people see.
+    /// Replaces the display for the user.
     pub display: Option<Value>,
 }
 
-/// What a call changes of the session: plan mode begins or ends.
+/// A change of the session by a tool call: entering or leaving plan mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionChange {
-    /// Plan mode begins.
+    /// Plan mode starts.
     Planning,
-    /// A plan was agreed to: plan mode ends.
+    /// A plan was approved and plan mode ends.
     PlanApproved {
         /// The plan's file, absolute.
         plan: PathBuf,
-        /// The mode that the work is done in.
+        /// The approval mode for carrying out the plan.
         mode: ApprovalMode,
     },
-    /// A person wants another plan: plan mode goes on.
+    /// The user rejected the plan and plan mode continues.
     PlanRejected {
         /// The plan's file, absolute.
         plan: PathBuf,
-        /// What the person said of it.
+        /// The user's feedback.
         feedback: Option<String>,
     },
 }
 
 impl Outcome {
-    /// A success with text for the model.
+    /// Creates a success with text for the model.
     pub fn text(output: impl Into<String>) -> Self {
         Self {
             for_model: ForModel { output: output.into(), ..ForModel::default() },
@@ -491,7 +490,7 @@ impl Outcome {
             reach: Reach::default(),
         }
     }
-    /// A failure.
+    /// Creates a failure.
     pub fn failure(error: ToolError) -> Self {
         Self {
             for_user: Some(Display::text(error.message.clone())),
@@ -504,13 +503,13 @@ impl Outcome {
             reach: Reach::default(),
         }
     }
-    /// Adds what a person sees.
+    /// Sets what the user sees.
     #[must_use]
     pub fn shown(mut self, display: Display) -> Self {
         self.for_user = Some(display);
         self
     }
-    /// Adds what hooks read in place of what a person sees.
+    /// Sets what hooks read instead of what the user sees.
     #[must_use]
     pub fn shown_to_hooks(mut self, display: Value) -> Self {
         self.for_hooks.display = Some(display);
@@ -518,59 +517,60 @@ impl Outcome {
     }
 }
 
-/// Where a running call sends its live output. Cheap to clone; never blocks
-/// (the engine merges and bounds what it takes).
+/// Receives the live output of a running call. Implementations must be cheap to clone and must not
+/// block; the engine merges and limits the output.
 pub trait Progress: Send + Sync {
-    /// A piece of output text, for people only.
+    /// Emits a piece of output text, for the user only.
     fn output(&self, text: &str);
-    /// Something that people should know, one line.
+    /// Emits a one-line notice for the user.
     fn notice(&self, _level: Level, _text: &str) {}
-    /// Something for a person who looks on that no program needs to read, one line.
+    /// Emits one line that is shown to an interactive user but omitted from machine-readable
+    /// output.
     fn aside(&self, _text: &str) {}
-    /// The process group that the call runs in, when it has one.
+    /// Reports the process group of the call.
     fn process_group(&self, _pgid: i32) {}
-    /// How far the call is. Who listens to no more than text gets it as a line.
+    /// Reports the progress of the call. The default emits it as a line of output.
     fn advance(&self, advance: &Advance) {
         self.output(&format!("{advance}\n"));
     }
-    /// What the terminal of the call's command shows now.
+    /// Reports the current terminal screen of the call's command.
     fn screen(&self, _screen: Screen) {}
-    /// The W3C `traceparent` of the call, for a process that it starts.
+    /// Returns the W3C `traceparent` of the call, for a process that it starts.
     fn traceparent(&self) -> Option<String> {
         None
     }
-    /// The same of the request that the call sends to an MCP server.
+    /// Returns the W3C `traceparent` of the request that the call sends to an MCP server.
     fn traceparent_of_mcp_request(&self) -> Option<String> {
         None
     }
-    /// The call's process can be reached so, until the call ends.
+    /// Registers the controls of the call's process. They are valid until the call ends.
     fn control(&self, _control: Arc<dyn ProcessControl>) {}
 }
 
-/// How far a call is, as its server tells it.
+/// The progress of a call as reported by its server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Advance {
-    /// How much is done; it only grows.
+    /// The amount done; never decreases.
     pub progress: f64,
-    /// How much there is to do, where that is known; more than nothing.
+    /// The total amount, if known; greater than zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is being done.
+    /// The current activity.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 impl Advance {
-    /// What is done of all, in hundredths; a hundred only when all is done.
+    /// Returns the percentage done, rounded down, so that it is 100 only when everything is done.
     pub fn percent(&self) -> Option<u8> {
         let total = self.total.filter(|total| *total > 0.0 && total.is_finite())?;
         let share = self.progress / total;
-        // Cut, not rounded.
+        // Truncated, not rounded.
         share.is_finite().then(|| (share.clamp(0.0, 1.0) * 100.0) as u8)
     }
 }
 
-/// The message and how much is done.
+/// Formats the message and the amount done.
 impl std::fmt::Display for Advance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let done = match self.percent() {
@@ -584,7 +584,7 @@ impl std::fmt::Display for Advance {
     }
 }
 
-/// A [`Progress`] that drops everything.
+/// A [`Progress`] that discards everything.
 #[derive(Debug, Clone, Copy)]
 pub struct NoProgress;
 
@@ -592,41 +592,40 @@ impl Progress for NoProgress {
     fn output(&self, _text: &str) {}
 }
 
-/// What a tool may know of the session while it prepares a call.
+/// The session information that a tool receives when it prepares a call.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// The call's id, for names of files that hold its output.
+    /// The call id, for the names of files that hold its output.
     pub call: CallId,
-    /// The name the model used.
+    /// The tool name that the model used.
     pub name: String,
     /// The approval mode in force.
     pub mode: ApprovalMode,
-    /// Whether a person (or a program in their place) can answer questions.
+    /// Whether the user (or a program acting for the user) can answer requests.
     pub interactive: bool,
 }
 
-/// What a running call is given.
+/// The context of a running call.
 #[derive(Clone)]
 pub struct Run {
-    /// Ends the call. A cancelled call returns at once with what it has.
+    /// Cancels the call. A cancelled call returns immediately with what it has.
     pub cancel: CancellationToken,
-    /// Live output.
+    /// Receives live output.
     pub progress: Arc<dyn Progress>,
-    /// What it may do beyond the sandbox.
+    /// The permissions beyond the sandbox.
     pub permissions: Permissions,
-    /// Of them what the call itself asked for; the rest comes from rules.
+    /// The permissions among them that the call itself requested; the others come from rules.
     pub asked: Permissions,
-    /// The mode in which it was let through.
+    /// The approval mode in which the call was approved.
     pub mode: ApprovalMode,
-    /// What a person answered; `None` when a rule let it through.
+    /// The approval response of the user; `None` if a rule approved the call.
     pub decided: Option<AskOutcome>,
-    /// What a person answered, for calls that ask ([`Preview::Questions`]);
-    /// `None` when they gave no answer.
+    /// The user's answers, for calls with [`Preview::Questions`]; `None` if the user gave none.
     pub answers: Option<Object>,
 }
 
 impl Run {
-    /// A run with nothing beyond the sandbox, in the default mode.
+    /// Creates a run without permissions beyond the sandbox, in the default mode.
     pub fn new(cancel: CancellationToken, progress: Arc<dyn Progress>) -> Self {
         Self {
             cancel,
@@ -640,106 +639,106 @@ impl Run {
     }
 }
 
-/// Whose a tool is that an MCP server brought.
+/// The origin of a tool of an MCP server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Served {
-    /// The server, as the user named it.
+    /// The server name in the settings.
     pub server: String,
-    /// The tool, by the server's own name.
+    /// The tool name on the server.
     pub tool: String,
-    /// What the server says of it, as sent (`readOnlyHint` and its kin).
+    /// The annotations of the server, as sent (`readOnlyHint` and similar).
     pub annotations: Object,
-    /// Where the server is: `command`, `args` and `cwd`, or `url`.
+    /// How the server is reached: `command`, `args`, and `cwd`, or `url`.
     pub endpoint: Object,
 }
 
 /// A tool: declares itself and prepares calls.
 pub trait Tool: Send + Sync {
-    /// What it declares. Stable for the life of the session.
+    /// Returns the declaration, which does not change during the session.
     fn spec(&self) -> &ToolSpec;
 
-    /// Whether the model is told of it in a mode.
+    /// Whether the tool is declared to the model in this mode.
     fn offered(&self, _mode: ApprovalMode) -> bool {
         true
     }
 
-    /// What the model is told of it in a mode.
+    /// Returns the description for the model in this mode.
     fn description(&self, _mode: ApprovalMode) -> Cow<'_, str> {
         Cow::Borrowed(&self.spec().description)
     }
 
-    /// Whose it is, when an MCP server brought it.
+    /// Returns the MCP server that provides the tool, if any.
     fn served(&self) -> Option<&Served> {
         None
     }
 
-    /// Why a person must look at the next call even where a rule allows it: the
-    /// tool is not what it was when it was let through.
+    /// Returns why the user must approve the next call even if a rule allows it: the tool changed
+    /// since it was approved.
     fn doubt(&self) -> Option<String> {
         None
     }
 
-    /// Checks the arguments and resolves every path, without changing anything.
-    /// It may read files (for a preview), so the engine calls it on a blocking
-    /// thread. `args` no longer holds `wait_for_previous`.
+    /// Checks the arguments and resolves all paths, without changing anything. It may read files
+    /// (for a preview), so the engine calls it on a blocking thread. `args` no longer contains
+    /// `wait_for_previous`.
     ///
     /// # Errors
-    /// A refusal that the model can read and act on.
+    /// Returns a message that the model can act on if the call is invalid.
     fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError>;
 }
 
-/// A prepared call: what was shown and judged is what runs.
+/// A prepared call. What was shown and evaluated is exactly what runs.
 pub trait Invocation: Send {
-    /// One line for people: what will be done, to which thing.
+    /// Returns one line for the user: what will be done, to which thing.
     fn title(&self) -> String;
-    /// What it will touch.
+    /// Returns what the call will access.
     fn effects(&self) -> &Effects;
-    /// What to show before it runs.
+    /// Returns what to show before the call runs.
     fn preview(&self) -> Option<Preview> {
         None
     }
-    /// What could be given in place of `permissions` for a command that does more
-    /// around the named files than write them: the folders that hold them. The
-    /// default when that is no more than what is asked for. It looks at the disk.
+    /// Returns broader permissions that can be granted instead of `permissions`, for a command that
+    /// does more around the named files than write them: the directories that contain them. Empty
+    /// if they would not exceed the request. Accesses the disk.
     fn wider(&self, _permissions: &Permissions) -> Permissions {
         Permissions::default()
     }
-    /// What the model reads when a person said no, where that is an answer and
-    /// no refusal; `None`: the usual words for a call that was refused.
+    /// Returns what the model reads when the user declined, for tools where that is an answer and
+    /// not a rejection; `None`: the usual text for a rejected call.
     fn declined(self: Box<Self>, _feedback: Option<&str>) -> Option<Outcome> {
         None
     }
-    /// Runs it, once. The future is polled on the async runtime: blocking work
-    /// goes to `spawn_blocking`.
+    /// Runs the call. The future is polled on the async runtime, so blocking work must use
+    /// `spawn_blocking`.
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome>;
 }
 
-/// Tools that come and go while a session runs: those of MCP servers.
+/// A source of tools that may change while a session runs, such as MCP servers.
 pub trait ToolSource: Send + Sync {
-    /// Changes whenever [`ToolSource::tools`] would give others.
+    /// Returns a version that changes whenever [`ToolSource::tools`] would return different tools.
     fn version(&self) -> u64;
-    /// The tools there are now, in a stable order.
+    /// Returns the current tools, in a stable order.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
-    /// Looks whether files that tools are made of changed; says what people should
-    /// hear of that. Blocking; called before a prompt.
+    /// Checks whether files that define tools changed, and returns notices for the user. Blocking;
+    /// called before a prompt.
     fn refresh(&self) -> Vec<(Level, String)> {
         Vec::new()
     }
-    /// Comes back when the first request need not wait any longer. Bounded.
+    /// Resolves when the first request no longer needs to wait. Limited in time.
     fn settled(&self) -> BoxFuture<'static, ()>;
-    /// Tools that are there too but not declared: the model looks for them, or a
-    /// sub-agent has them by name.
+    /// Returns tools that are available but not declared: the model searches for them, or a
+    /// subagent lists them by name.
     fn deferred(&self) -> Vec<Arc<dyn Tool>> {
         Vec::new()
     }
-    /// What people should hear of tools that are not there; told once each.
+    /// Returns a message for the user about unavailable tools; each is reported once.
     fn trouble(&self) -> Option<String> {
         None
     }
-    /// What the model should know of them besides their descriptions, for the
-    /// front of the first prompt.
+    /// Returns information for the model beyond the tool descriptions, to be placed before the
+    /// first prompt.
     fn context(&self) -> Option<String>;
-    /// Comes back when it is known whether there is a tool of that name, so
-    /// that [`ToolSource::tools`] has it then. Bounded.
+    /// Resolves when it is known whether a tool with this name exists, so that
+    /// [`ToolSource::tools`] then includes it. Limited in time.
     fn look_for(&self, name: &str) -> BoxFuture<'static, ()>;
 }
