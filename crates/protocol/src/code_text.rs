@@ -1,14 +1,14 @@
-//! Text that will be run, shown to the user before it is.
+//! Displays commands and other untrusted text without hiding characters.
 //!
-//! A terminal obeys control characters and draws others nowhere or elsewhere, so that a
-//! command can look like another one. Here nothing is removed: every such character is
-//! shown as a visible one.
+//! A terminal interprets control characters and does not draw some others, so a command could look
+//! like a different one. These functions remove nothing: every such character is shown as a visible
+//! one.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text in one line, with all that is not visible made visible: controls as their
-/// pictures (`␊` is a line feed, `␛` an escape), other characters as `\u{202e}`.
+/// Returns the text in one line with invisible characters made visible: control characters as their
+/// symbols (`␊` for a line feed, `␛` for an escape), other characters as `\u{202e}`.
 pub fn code_text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -16,9 +16,9 @@ pub fn code_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(reveal(text, is_hidden))
 }
 
-/// Prose from outside, such as a message that quotes names: controls, and characters that
-/// reorder or hide text, are shown as [`code_text`] shows them. What scripts and emoji need
-/// (joiners, variation selectors, wide and narrow spaces) stays.
+/// Returns prose from outside, such as a message that quotes names, with control characters and
+/// characters that reorder or hide text shown as by [`code_text`]. Characters that scripts and
+/// emoji need (joiners, variation selectors, wide and narrow spaces) are kept.
 pub fn prose_text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_deceptive) {
         return Cow::Borrowed(text);
@@ -26,7 +26,7 @@ pub fn prose_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(reveal(text, is_deceptive))
 }
 
-/// The text with the characters that `is_revealed` selects in a visible form.
+/// Replaces the characters that `is_revealed` selects with a visible form.
 fn reveal(text: &str, is_revealed: fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     for char in text.chars() {
@@ -34,17 +34,17 @@ fn reveal(text: &str, is_revealed: fn(char) -> bool) -> String {
             _ if !is_revealed(char) => shown.push(char),
             '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(char))),
             '\x7f' => shown.push('␡'),
-            // Writing into a string cannot fail.
+            // Writing to a string cannot fail.
             _ => drop(write!(shown, "{}", char.escape_unicode())),
         }
     }
     shown
 }
 
-/// Checks a name or an address, which has no reason to span lines.
+/// Checks a name or a URL, which must not contain any control character.
 ///
 /// # Errors
-/// The control character it contains, in words.
+/// Returns a description of the first invalid character.
 pub fn check_name(text: &str) -> Result<(), String> {
     match text.chars().find(|char| char.is_control() || is_bidi(*char)) {
         None => Ok(()),
@@ -56,12 +56,11 @@ fn refusal(char: char) -> String {
     format!("contains the control character U+{:04X}", u32::from(char))
 }
 
-/// Why a text may not be a command or an argument: it holds a character that a terminal
-/// obeys or that changes the order of what is shown. Line feeds and tabs are part of
-/// scripts.
+/// Checks a command or an argument, which must not contain characters that a terminal interprets or
+/// that reorder the displayed text. Line feeds and tabs are allowed, because they occur in scripts.
 ///
 /// # Errors
-/// The character, in words.
+/// Returns a description of the first invalid character.
 pub fn check_command(text: &str) -> Result<(), String> {
     let is_refused =
         |char: char| (char.is_control() && !matches!(char, '\n' | '\t')) || is_bidi(char);
@@ -77,8 +76,8 @@ pub fn is_bidi(char: char) -> bool {
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character is obeyed by a terminal, drawn nowhere, or drawn as a space that is
-/// none to a shell.
+/// Whether a terminal interprets this character, does not draw it, or draws it like a space that
+/// the shell does not treat as one.
 pub fn is_hidden(char: char) -> bool {
     char.is_control()
         || is_bidi(char)
@@ -91,15 +90,15 @@ pub fn is_hidden(char: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a character makes prose look like another text: controls, marks that reorder
-/// text, and characters without a shape that no script needs.
+/// Whether a character makes prose look like other text: control characters, bidirectional control
+/// characters, and invisible characters that no script needs.
 pub fn is_deceptive(char: char) -> bool {
     char.is_control()
         || is_bidi(char)
         || matches!(char,
             '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e00ff}'
-            // Between them are the selectors of ideographic variants.
+            // The range between these two contains the selectors of ideographic variants.
             | '\u{e01f0}'..='\u{e0fff}')
 }
 

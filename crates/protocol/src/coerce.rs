@@ -1,12 +1,12 @@
-//! Numbers and booleans that a model wrote as text.
+//! Conversion of numbers and booleans that a model wrote as strings.
 
 use serde_json::{Number, Value};
 
-/// Schemas nested deeper than this are not followed.
+/// Maximum depth to which a schema is followed.
 const DEEPEST: usize = 16;
 
-/// Turns `"1"` and `"true"` into the number and the boolean, but only where the
-/// schema accepts nothing else, so that the meaning is certain.
+/// Converts strings such as `"1"` and `"true"` to numbers and booleans, but only where the schema
+/// accepts no other type, so that the meaning is unambiguous.
 pub fn coerce(value: &mut Value, schema: &Value) {
     within(value, schema, 0);
 }
@@ -49,7 +49,7 @@ fn within(value: &mut Value, schema: &Value, depth: usize) {
     }
 }
 
-/// A number in the form of JSON.
+/// Parses a JSON number.
 fn number(text: &str) -> Option<Value> {
     serde_json::from_str::<Number>(text.trim()).ok().map(Value::Number)
 }

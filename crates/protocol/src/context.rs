@@ -1,5 +1,4 @@
-//! What fills the model's window: where it comes from, and what of it a person
-//! may leave out or hold on to.
+//! The contents of the context window: their sources, and what the user can drop or pin.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,45 +7,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::Sealed;
 
-/// A text of the session's beginning that a person knows by name.
+/// A named source at the beginning of the session's context, such as a memory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Its file.
+    /// The file.
     pub name: String,
-    /// About how many tokens it takes.
+    /// Estimated tokens.
     pub tokens: u64,
-    /// Whether it is in the system prompt; else it goes with the first prompt.
+    /// Whether it is part of the system prompt; otherwise it precedes the first prompt.
     pub in_system: bool,
 }
 
-/// Context files of folders, told when a tool first touches something there.
+/// Context files of directories, sent to the model when a tool first accesses a file there.
 pub trait FolderContext: Send + Sync {
-    /// What the model should know of the folders of these files, and was not
-    /// told yet. Blocking.
+    /// Returns the context for the directories of these files that was not sent yet. Blocking.
     fn discover(&self, touched: &[PathBuf]) -> Option<String>;
 
-    /// These contents are what goes out from now on: what they no longer hold
-    /// may be told again.
+    /// Marks context that is not in `contents`, the new history, as not sent.
     fn keep_what_is_in(&self, contents: &[Sealed]);
 
-    /// The same for another conversation in the same folders (a sub-agent's).
+    /// Returns a new instance for another conversation in the same directories (a subagent).
     fn anew(&self) -> Arc<dyn FolderContext>;
 
-    /// The session goes on with these contents: what they hold is known.
+    /// Marks context that is in `contents`, the resumed history, as sent.
     fn resume(&self, contents: &[Sealed]);
 }
 
-/// What the user has open in an editor, for the model to know.
+/// The files that the user has open in an editor, as context for the model.
 pub trait EditorContext: Send + Sync {
-    /// What the model should be told with the next prompt; `None`: nothing is new, or nothing is
-    /// known. Never waits for the editor.
+    /// Returns the message for the next prompt; `None` if nothing changed or nothing is known.
+    /// Never waits for the editor.
     fn message(&self) -> Option<String>;
 
-    /// The history may not contain the earlier messages any more: the next one has everything.
+    /// Makes the next message complete, because the history may no longer contain earlier messages.
     fn reset(&self);
 }
 
-/// One result of a tool in the history.
+/// The position of a tool result in the history.
 #[derive(
     Debug,
     Clone,
@@ -61,27 +58,27 @@ pub trait EditorContext: Send + Sync {
     schemars::JsonSchema,
 )]
 pub struct ResultPlace {
-    /// The content that holds it, counted from 0 over all that the session had.
+    /// The index of its content, from 0 over all contents that the session ever had.
     pub content: usize,
-    /// Its place among the parts of that content.
+    /// The index of the part in that content.
     pub part: usize,
 }
 
-/// A part of the window.
+/// A component of the context window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextBlock {
-    /// What it is.
+    /// The kind.
     pub kind: BlockKind,
-    /// Its file or tool, where it has one.
+    /// The file or tool, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// About how many tokens it takes.
+    /// Estimated tokens.
     pub tokens: u64,
-    /// How many pieces it is made of (files, prompts, results).
+    /// The number of pieces (files, prompts, results).
     pub count: u64,
 }
 
-/// Kinds of parts of the window, in the order of a request.
+/// Kinds of components of the context window, in the order of a request.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -89,24 +86,24 @@ pub struct ContextBlock {
 pub enum BlockKind {
     /// The system prompt without memory.
     System,
-    /// Declarations of tools.
+    /// Tool declarations.
     Tools,
     /// A memory file.
     Memory,
-    /// Date, folders, tree.
+    /// Date, directories, directory tree.
     Environment,
-    /// Accounts of older parts that compactions left.
+    /// Summaries of older parts, made by compactions.
     Accounts,
-    /// What people said, files in prompts included.
+    /// Messages of the user, including files in prompts.
     Prompts,
-    /// What the model said, its calls included.
+    /// Answers of the model, including tool calls.
     Answers,
     /// Results of one tool.
     Results,
 }
 
 impl BlockKind {
-    /// What people read for it; the name of what is told of may follow.
+    /// Returns the display name; the name of the component may follow.
     pub fn words(self) -> &'static str {
         match self {
             Self::System => "system prompt",
@@ -121,36 +118,36 @@ impl BlockKind {
     }
 }
 
-/// A result in the history, as a person chooses among them.
+/// A tool result in the history, as listed for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextItem {
-    /// Where it is.
+    /// The position.
     pub place: ResultPlace,
-    /// The tool.
+    /// The tool name.
     pub tool: String,
-    /// The call's arguments, short.
+    /// The arguments of the call, shortened.
     pub title: String,
-    /// About how many tokens it takes now.
+    /// Estimated tokens at present.
     pub tokens: u64,
-    /// Whether a note stands in its place already.
+    /// Whether it was already replaced with a note.
     pub dropped: bool,
-    /// Whether it stays whatever happens.
+    /// Whether it is pinned and thus never shortened.
     pub pinned: bool,
 }
 
-/// What fills the window.
+/// The components of the context window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextBreakdown {
-    /// Tokens that the next request would have, by the service's last count and
-    /// an estimate of what came since.
+    /// Tokens of the next request: the last count of the service plus an estimate of what was added
+    /// since.
     pub tokens: u64,
-    /// What the model takes.
+    /// The context window, in tokens.
     pub window: u64,
-    /// From how many tokens the history is made shorter.
+    /// The number of tokens at which the history is compacted.
     pub mark: u64,
-    /// The parts in the order of a request; their tokens are estimates, which
-    /// need not add up to the service's count.
+    /// The components in the order of a request. Their token counts are estimates and may not add
+    /// up to the count of the service.
     pub blocks: Vec<ContextBlock>,
-    /// The results in the history, the newest first.
+    /// The tool results in the history, newest first.
     pub items: Vec<ContextItem>,
 }

@@ -1,17 +1,19 @@
-//! Text files as an editor has them: with changes that are not saved.
+//! Text files as open in an editor, including unsaved changes.
 
 use std::path::Path;
 use std::sync::Arc;
 
-/// An editor that opens the files of the workspace.
+/// An editor that has files of the workspace open.
 pub trait EditorFiles: Send + Sync {
-    /// The text of a file; `None`: the editor has no such file, or cannot be asked. Blocking.
+    /// Returns the text of a file; `None` if the editor does not have the file or is unavailable.
+    /// Blocking.
     fn read(&self, path: &Path) -> Option<String>;
 
-    /// Writes a file through the editor; `None`: it cannot, so that the disk is written. Blocking.
+    /// Writes a file through the editor; `None` if that is impossible and the file must be written
+    /// to disk. Blocking.
     ///
     /// # Errors
-    /// The editor's message when it fails.
+    /// Returns the message of the editor if writing fails.
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>>;
 }
 
@@ -20,12 +22,12 @@ pub trait EditorFiles: Send + Sync {
 pub struct SessionEditor(Option<Arc<dyn EditorFiles>>);
 
 impl SessionEditor {
-    /// Files are read and written through this editor.
+    /// Reads and writes files through this editor.
     pub fn new(editor: Arc<dyn EditorFiles>) -> Self {
         Self(Some(editor))
     }
 
-    /// The editor.
+    /// Returns the editor.
     pub fn get(&self) -> Option<&dyn EditorFiles> {
         self.0.as_deref()
     }
@@ -37,7 +39,7 @@ impl std::fmt::Debug for SessionEditor {
     }
 }
 
-/// The same editor, or none.
+/// Compares whether both are the same editor, or both are none.
 impl PartialEq for SessionEditor {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

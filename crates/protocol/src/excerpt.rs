@@ -1,9 +1,9 @@
-//! Bounded excerpts of foreign text for messages.
+//! Length-limited excerpts of foreign text for messages.
 
-/// Maximum length of a line.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 2000;
 
-/// The beginning of a text: at most `most` bytes, cut between characters.
+/// Returns the beginning of a text: at most `most` bytes, cut at a character boundary.
 pub fn clipped(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -12,7 +12,7 @@ pub fn clipped(text: &str, most: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// A text on one line, without control characters, truncated.
+/// Returns the text in one line, without control characters and truncated.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()) {

@@ -1,4 +1,4 @@
-//! Identifiers, as types of their own so that they cannot be mixed up.
+//! Identifiers, as distinct types so that they cannot be confused.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ macro_rules! text_id {
         pub struct $name(pub String);
 
         impl $name {
-            /// Wraps a text as it is.
+            /// Creates an id from a text without checking it.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
-            /// The text of the id.
+            /// Returns the text of the id.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -38,30 +38,29 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// One conversation and its journal. Charset `[A-Za-z0-9_-]`.
+    /// A conversation and its journal. Allowed characters: `[A-Za-z0-9_-]`.
     SessionId
 }
 text_id! {
-    /// One function call, unique inside a session. It is the server's id where
-    /// it sent one, else ours (see [`crate::content::FunctionCall::id`]).
+    /// A function call, unique within a session. The id of the service if it sent one, otherwise
+    /// generated (see [`crate::content::FunctionCall::id`]).
     CallId
 }
 text_id! {
-    /// One visible item (a message, a tool call, a notice).
+    /// A visible item (a message, a tool call, a notice).
     ItemId
 }
 text_id! {
-    /// One message for a running turn, named by the face that sends it. A face
-    /// uses each name once in a session.
+    /// A steering message. The front end that sends it chooses an id that is unique in the session.
     SteerId
 }
 text_id! {
-    /// One open question to the user.
+    /// An open approval request.
     AskId
 }
 
 impl SessionId {
-    /// Whether the text may serve as a session id (and so as a file name).
+    /// Whether the text is a valid session id, and thus a valid file name.
     pub fn is_valid(text: &str) -> bool {
         !text.is_empty()
             && text.len() <= 128

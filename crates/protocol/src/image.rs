@@ -1,21 +1,21 @@
-//! Pictures for people: those that came with a prompt, a result or an answer.
+//! Images that are shown to the user: from prompts, tool results, or answers.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::content::{Part, PartView};
 
-/// What stands before and behind the name of a file whose content follows.
+/// The text before and after the name of a file whose content follows.
 const NAMED: (&str, &str) = ("\nContent from @", ":\n");
 
-/// A picture as it was sent or received. Nothing about it is checked.
+/// An image as sent or received. The data is not validated.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image {
-    /// What it is called, where anything says so.
+    /// The name, if known.
     pub name: Option<String>,
-    /// Its MIME type: `image/…`.
+    /// The MIME type: `image/…`.
     pub mime_type: String,
-    /// Its bytes in base64.
+    /// The bytes in base64.
     pub data: Arc<str>,
 }
 
@@ -27,8 +27,8 @@ impl fmt::Debug for Image {
 }
 
 impl Image {
-    /// The pictures among parts, and in the results among them. A line before one may
-    /// name it; the others are called `name`.
+    /// Returns the images among `parts`, including those inside tool results. A preceding text part
+    /// may name an image; others get the name `name`.
     pub fn among(parts: &[Part], name: Option<&str>) -> Vec<Self> {
         let mut images = Vec::new();
         let mut named = None;
@@ -50,7 +50,7 @@ impl Image {
     }
 }
 
-/// The media inside a response.
+/// Returns the media parts inside a function response.
 fn nested(part: &Part) -> Vec<Part> {
     let response = part.object().get("functionResponse");
     let parts = response.and_then(|response| response.get("parts")?.as_array());

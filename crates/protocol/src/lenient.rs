@@ -1,8 +1,8 @@
-//! JSON that is valid by its grammar and still refused by a strict reader.
+//! Repair of JSON that is grammatically valid but rejected by strict parsers.
 
-/// Replaces half surrogate pairs by U+FFFD and numbers that no float holds by
-/// zero with their sign lost; everything else stays as it is. For views only:
-/// the original bytes are what goes back on the wire.
+/// Replaces lone surrogates with U+FFFD and numbers outside the range of `f64` with zero;
+/// everything else is unchanged. The result is only for parsing: the original bytes are sent back
+/// to the service.
 pub(crate) fn repaired(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
@@ -22,7 +22,7 @@ pub(crate) fn repaired(json: &str) -> String {
     out
 }
 
-/// Copies an escape; a half surrogate pair is replaced. Gives the bytes taken.
+/// Copies an escape sequence, replacing a lone surrogate. Returns the number of bytes consumed.
 fn escape(text: &str, out: &mut String) -> usize {
     let Some(unit) = unicode_escape(text) else {
         let length = 1 + text.chars().nth(1).map_or(0, char::len_utf8);
@@ -46,14 +46,13 @@ fn escape(text: &str, out: &mut String) -> usize {
     6
 }
 
-/// The code unit of a `\uXXXX` at the start of the text.
+/// Returns the code unit of a `\uXXXX` at the start of the text.
 fn unicode_escape(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// Copies a number, or `0` in the place of one that is not finite. Gives the
-/// bytes taken.
+/// Copies a number, or writes `0` for one that is not finite. Returns the number of bytes consumed.
 fn number(text: &str, out: &mut String) -> usize {
     let length = text
         .bytes()

@@ -1,11 +1,11 @@
-//! Kinds of media by their content: names and declared types can be wrong, and
-//! services reject a request whose media is not what it says.
+//! Detects media types by content, because file names and declared types can be wrong and services
+//! reject media that does not match its declared type.
 
-/// Bytes of a file that are enough to find its kind.
+/// The number of leading bytes that suffice for detection.
 pub const HEAD: usize = 4096;
 
-/// The MIME type of an image, a PDF, audio or video, by its first bytes. A file that
-/// ends with its signature, as an interrupted download does, has none.
+/// Returns the MIME type of an image, a PDF, audio, or video, by its first bytes. Returns `None` if
+/// the file ends after the signature, as an interrupted download does.
 pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
     let starts = |with: &[u8]| head.starts_with(with);
     let at =
@@ -35,7 +35,7 @@ pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
         }
         _ if at(4, b"ftyp") => of_brand(head.get(8..12)?),
         [0xff, second, ..] if second & 0xf6 == 0xf0 => "audio/aac",
-        // The frame header of MPEG audio: a version, a layer and a bit rate that exist.
+        // The frame header of MPEG audio, with a valid version, layer, and bit rate.
         [0xff, second, third, ..]
             if second & 0xe0 == 0xe0
                 && second & 0x18 != 0x08
@@ -50,7 +50,7 @@ pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
     Some(found)
 }
 
-/// The kind of an ISO media file by its main brand.
+/// Returns the media type of an ISO media file by its main brand.
 fn of_brand(brand: &[u8]) -> &'static str {
     match brand {
         b"avif" | b"avis" => "image/avif",
@@ -63,7 +63,8 @@ fn of_brand(brand: &[u8]) -> &'static str {
     }
 }
 
-/// Whether the kind has a signature, so that content without one is not of it.
+/// Whether files of this type always have a signature, so that content without one is of another
+/// type.
 pub fn has_signature(mime_type: &str) -> bool {
     mime_type == "application/pdf"
         || (mime_type.starts_with("image/") && !mime_type.starts_with("image/svg"))

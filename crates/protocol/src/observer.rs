@@ -1,6 +1,6 @@
-//! Observers of a session: telemetry and inspection. They see the events of the session and its
-//! subagents, and beside them what events leave out: the contents of requests, arguments as they
-//! ran, runs of hooks. These are only gathered while an observer is active.
+//! Observers of a session: telemetry and inspection. They receive the events of the session and its
+//! subagents, and details that events omit: the contents of requests, final arguments, and hook
+//! runs. This data is collected only while an observer is active.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,16 +14,16 @@ use crate::hooks::HookEvent;
 use crate::ids::ItemId;
 use crate::model::Request;
 
-/// Where in a session something happened.
+/// The turn and subagent in which something happened.
 #[derive(Debug, Clone, Default)]
 pub struct EventScope {
     /// The turn of the session or subagent; see [`crate::event::Event::turn`].
     pub turn: u64,
-    /// The subagents that it happened in, outermost first; empty: the session itself.
+    /// The enclosing subagents, outermost first; empty: the session itself.
     pub subagents: Arc<[SubagentScope]>,
 }
 
-/// A subagent in a [`EventScope`].
+/// A subagent in an [`EventScope`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SubagentScope {
     /// The item of the call that started it.
@@ -32,18 +32,18 @@ pub struct SubagentScope {
     pub name: String,
 }
 
-/// What an observer sees.
+/// What an observer receives.
 #[derive(Debug)]
 pub enum Observation<'a> {
-    /// An event, as front ends get it.
+    /// An event, as front ends receive it.
     Event(&'a EventBody),
-    /// A request is sent to the model.
+    /// A request was sent to the model.
     RequestStarted {
-        /// Its number in the session.
+        /// The request number in the session.
         id: u64,
         /// When it was sent.
         time: SystemTime,
-        /// What was sent.
+        /// The request.
         request: &'a Request,
     },
     /// A request ended.
@@ -54,27 +54,27 @@ pub enum Observation<'a> {
     HookEnded(&'a HookRun),
 }
 
-/// The end of a request.
+/// The end of a model request.
 #[derive(Debug)]
 pub struct RequestEnd<'a> {
-    /// The number of [`Observation::RequestStarted`].
+    /// The number from [`Observation::RequestStarted`].
     pub id: u64,
-    /// Usage, cost, duration, error class.
+    /// Usage, cost, duration, and error class.
     pub call: &'a ModelCall,
-    /// What was received; of a failed attempt nothing.
+    /// The response; `None` for a failed attempt.
     pub response: Option<ResponseFacts<'a>>,
     /// The HTTP status of a failure, if there was one.
     pub status: Option<u16>,
 }
 
-/// A response.
+/// A model response.
 #[derive(Debug, Default)]
 pub struct ResponseFacts<'a> {
     /// The parts, merged as in the history.
     pub parts: &'a [Part],
-    /// Why it ended, in the provider's words.
+    /// The finish reason, as the provider names it.
     pub finish: Option<String>,
-    /// The service's id of it.
+    /// The response id of the service.
     pub id: Option<&'a str>,
     /// Milliseconds from sending the request to the first chunk.
     pub first_chunk_ms: Option<u64>,
@@ -85,67 +85,67 @@ pub struct ResponseFacts<'a> {
 pub struct CallEnd<'a> {
     /// The item of the call.
     pub item: &'a ItemId,
-    /// As front ends get it.
+    /// The result, as front ends receive it.
     pub done: &'a ToolDone,
-    /// The tool that ran: another than the model called when a hook replaced the call.
+    /// The tool that ran. It differs from the requested tool if a hook replaced the call.
     pub tool: &'a str,
-    /// The arguments as they ran, changed by hooks or the user.
+    /// The final arguments, including changes by hooks or the user.
     pub arguments: Option<&'a Object>,
-    /// The MCP server, if the tool is from one.
+    /// The MCP server, if it provides the tool.
     pub server: Option<&'a str>,
 }
 
-/// A run of a hook.
+/// One run of a hook.
 #[derive(Debug, Clone)]
 pub struct HookRun {
-    /// The event it ran for.
+    /// The event that triggered it.
     pub event: HookEvent,
     /// Its kind in settings: `command`, `process`, `log`, or `notify`.
     pub kind: &'static str,
-    /// Its command; of other kinds its name.
+    /// The command, or the name for other kinds.
     pub name: String,
     /// When it started.
     pub started: SystemTime,
     /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// Whether it ran to its end and did not fail.
+    /// Whether it finished successfully.
     pub success: bool,
-    /// Its exit code, if it ended by itself.
+    /// The exit code, if it exited.
     pub exit_code: Option<i32>,
     /// The beginning of its standard output.
     pub stdout: String,
     /// The beginning of its standard error.
     pub stderr: String,
-    /// What it read.
+    /// The input of the hook.
     pub input: Object,
-    /// The JSON that it printed.
+    /// The JSON output of the hook.
     pub output: Option<Value>,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<String>,
 }
 
-/// Sees what happens in a session.
+/// Observes a session.
 pub trait Observer: Send + Sync {
-    /// Whether it wants to see anything now. Cheap: asked often.
+    /// Whether the observer is active at present. Called often, so it must be cheap.
     fn is_active(&self) -> bool {
         true
     }
-    /// Called on the session's own task: it must return at once.
+    /// Observes something. Called on the task of the session, so it must return immediately.
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>);
-    /// The W3C `traceparent` that names a span, for a process or a server that works for it;
-    /// `None` where nothing is traced.
+    /// Returns the W3C `traceparent` of a span, for a process or server that works on its behalf;
+    /// `None` if tracing is off.
     fn traceparent(&self, _scope: &EventScope, _span: SpanOf<'_>) -> Option<String> {
         None
     }
 }
 
-/// What a span describes.
+/// The subject of a span.
 #[derive(Debug, Clone, Copy)]
 pub enum SpanOf<'a> {
     /// The turn.
     Turn,
-    /// The call of this item.
+    /// The tool call of this item.
     Call(&'a ItemId),
-    /// The request to an MCP server that the call of this item sends.
+    /// The request to an MCP server that the tool call of this item sends.
     McpRequest(&'a ItemId),
 }

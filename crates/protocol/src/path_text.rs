@@ -1,20 +1,20 @@
-//! Paths as JSON text. Names on disk are bytes: what is not UTF-8 is escaped, so
-//! that every path can be written and read back.
+//! Paths as JSON text. File names are bytes, so bytes that are not UTF-8 are escaped and every path
+//! round-trips.
 //!
-//! A byte that is not part of valid UTF-8 becomes the private-use character
-//! `U+F700` plus that byte; such characters in valid names are escaped likewise.
+//! A byte that is not part of valid UTF-8 becomes the private-use character `U+F700` plus that
+//! byte. If a valid name contains such characters, their bytes are escaped the same way.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// What is added to a byte.
+/// The base of the escape characters; the byte is added to it.
 const BASE: u32 = 0xF700;
 
 fn is_escape(character: char) -> bool {
     (BASE + 0x80..=BASE + 0xFF).contains(&u32::from(character))
 }
 
-/// The text of a path.
+/// Returns the text of a path.
 pub fn to_text(path: &Path) -> Cow<'_, str> {
     let bytes = path.as_os_str().as_encoded_bytes();
     match std::str::from_utf8(bytes) {
@@ -42,7 +42,7 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// The path of a text.
+/// Returns the path for a text.
 #[cfg(unix)]
 pub fn from_text(text: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt as _;
@@ -60,34 +60,34 @@ pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// The path of a text.
+/// Returns the path for a text.
 #[cfg(not(unix))]
 pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(text)
 }
 
-/// For `#[serde(with)]` on a path.
+/// Serde functions for a path, for `#[serde(with)]`.
 pub mod one {
     use super::{Path, PathBuf, from_text, to_text};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes it.
+    /// Serializes the path.
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&to_text(path))
     }
 
-    /// Reads it.
+    /// Deserializes the path.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         Ok(from_text(&String::deserialize(deserializer)?))
     }
 }
 
-/// For `#[serde(with)]` on an optional path.
+/// Serde functions for an optional path, for `#[serde(with)]`.
 pub mod option {
     use super::{PathBuf, from_text, to_text};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes it.
+    /// Serializes the path.
     pub fn serialize<S: Serializer>(
         path: &Option<PathBuf>,
         serializer: S,
@@ -95,7 +95,7 @@ pub mod option {
         path.as_deref().map(to_text).serialize(serializer)
     }
 
-    /// Reads it.
+    /// Deserializes the path.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<PathBuf>, D::Error> {
@@ -103,17 +103,17 @@ pub mod option {
     }
 }
 
-/// For `#[serde(with)]` on a list of paths.
+/// Serde functions for a list of paths, for `#[serde(with)]`.
 pub mod list {
     use super::{PathBuf, from_text, to_text};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes it.
+    /// Serializes the paths.
     pub fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(paths.iter().map(|path| to_text(path)))
     }
 
-    /// Reads it.
+    /// Deserializes the paths.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<PathBuf>, D::Error> {
@@ -122,14 +122,14 @@ pub mod list {
     }
 }
 
-/// For `#[serde(with)]` on a map from paths to paths.
+/// Serde functions for a map from paths to paths, for `#[serde(with)]`.
 pub mod map {
     use std::collections::BTreeMap;
 
     use super::{PathBuf, from_text, to_text};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes it.
+    /// Serializes the map.
     pub fn serialize<S: Serializer>(
         paths: &BTreeMap<PathBuf, PathBuf>,
         serializer: S,
@@ -137,7 +137,7 @@ pub mod map {
         serializer.collect_map(paths.iter().map(|(from, to)| (to_text(from), to_text(to))))
     }
 
-    /// Reads it.
+    /// Deserializes the map.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<PathBuf, PathBuf>, D::Error> {
@@ -146,12 +146,12 @@ pub mod map {
     }
 }
 
-/// For `#[serde(serialize_with)]` on paths with a remark each.
+/// A serializer for paths with a remark each, for `#[serde(serialize_with)]`.
 pub mod remarks {
     use super::{PathBuf, to_text};
     use serde::Serializer;
 
-    /// Writes them.
+    /// Serializes the paths and remarks.
     pub fn serialize<S: Serializer>(
         paths: &[(PathBuf, String)],
         serializer: S,

@@ -1,9 +1,9 @@
-//! Paths by their text alone. No disk: where links lead is for `files` to say.
+//! Lexical path operations. They do not access the disk; `files` resolves links.
 
 use std::path::{Component, Path, PathBuf};
 
-/// `path` below `base` (or `path` itself when it is absolute), with `.` and `..`
-/// worked out. A `..` at the root stays there, as it does on a disk.
+/// Joins `path` to `base` (or uses `path` alone if it is absolute) and resolves `.` and `..`
+/// lexically. A `..` at the root stays at the root, as on disk.
 pub fn lexical(base: &Path, path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in base.join(path).components() {

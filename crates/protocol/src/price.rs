@@ -1,43 +1,43 @@
-//! What tokens cost.
+//! Prices of tokens.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
 
-/// What the tokens of a model cost, in US dollars for a million of them.
+/// The price of a model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
-    /// Of any prompt.
+    /// The rates for prompts that are not long.
     pub short: Rates,
-    /// Of long prompts: the tokens from which they are long, and the rates then.
+    /// The token count above which a prompt is long, and the rates for long prompts.
     pub long: Option<(u64, Rates)>,
 }
 
-/// Rates of one kind of prompt, in US dollars for a million tokens.
+/// Rates for one prompt size, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
-    /// Tokens of the prompt that were not cached.
+    /// For prompt tokens that were not cached.
     pub input: f64,
-    /// Those that were.
+    /// For prompt tokens that were read from the cache.
     pub cached: f64,
-    /// Those that were stored for later prompts.
+    /// For prompt tokens that were written to the cache.
     pub cache_write: f64,
-    /// Tokens of the answer, thinking included.
+    /// For output tokens, including thinking.
     pub output: f64,
 }
 
 impl Rates {
-    /// Rates where storing tokens for later prompts costs nothing more.
+    /// Creates rates without a surcharge for writing to the cache.
     pub const fn new(input: f64, cached: f64, output: f64) -> Self {
         Self { input, cached, cache_write: input, output }
     }
 }
 
 impl Price {
-    /// Costs nothing: the answers come from no service.
+    /// A price of zero, for responses that do not come from a service.
     pub const FREE: Self = Self { short: Rates::new(0.0, 0.0, 0.0), long: None };
 
-    /// What a request cost.
+    /// Returns the cost of a request.
     #[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
     pub fn of(&self, usage: &Usage) -> Cost {
         let rates = match self.long {
@@ -57,21 +57,21 @@ impl Price {
     }
 }
 
-/// What was spent, in US dollars.
+/// A cost, in US dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
-    /// For tokens of prompts that were not cached.
+    /// For prompt tokens that were not cached.
     pub input: f64,
-    /// For those that were.
+    /// For cached prompt tokens.
     pub cached: f64,
-    /// For answers.
+    /// For output.
     pub output: f64,
 }
 
 impl Cost {
-    /// A total that the service stated, in billionths of a US dollar. The shares are those of
-    /// the list price, if there is one.
+    /// Creates a cost from a total that the service reported, in billionths of a US dollar. It is
+    /// divided in the proportions of the list price, if there is one.
     #[expect(clippy::cast_precision_loss, reason = "no request costs 2^52 billionths")]
     pub fn charged(billionths: u64, by_price: Option<Self>) -> Self {
         let total = billionths as f64 / 1e9;
@@ -88,12 +88,12 @@ impl Cost {
         }
     }
 
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> f64 {
         self.input + self.cached + self.output
     }
 
-    /// Adds another.
+    /// Adds another cost.
     pub fn add(&mut self, other: &Self) {
         self.input += other.input;
         self.cached += other.cached;
@@ -126,7 +126,7 @@ mod tests {
         let stated = Cost::charged(1_000_000_000, Some(cost));
         assert!(near(stated.total(), 1.0) && near(stated.output * 22.800_004, 18.0));
         assert!(near(Cost::charged(5, None).output, 5e-9));
-        // A service that counts wrong.
+        // A service that reports inconsistent counts.
         assert!(near(price.of(&usage(1_000_000, 2_000_000)).cached, 0.4));
 
         let rates = Rates { cache_write: 2.5, ..Rates::new(2.0, 0.2, 12.0) };

@@ -1,5 +1,5 @@
-//! Names of files and directories that other programs run or obey: one table for the
-//! policy engine, the sandbox, checkpoints and the documentation.
+//! Names of files and directories that other programs execute or read as configuration: one table
+//! for the policy engine, the sandbox, checkpoints, and the documentation.
 //!
 //! Names are in lower case; compare them after [`fold`].
 
@@ -11,25 +11,25 @@ use std::sync::LazyLock;
 /// How strongly a name is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
-    /// Instructions for agents: creating them needs approval, commands may change them.
+    /// Instructions for agents: creating them needs approval, but commands may change them.
     Instructions,
-    /// Programs are started from it: every change needs approval.
+    /// Configuration from which programs are started: every change needs approval.
     Closed,
 }
 
-/// Names that the same kind of program reads.
+/// Names that one kind of program reads.
 #[derive(Debug)]
 pub struct ProtectedNames {
-    /// What reads them, as the documentation says it.
+    /// The programs that read them, as the documentation names them.
     pub read_by: &'static str,
     /// How strongly they are protected.
     pub protection: Protection,
-    /// The last names of a path, at any depth, with everything below. A `*` at the
-    /// beginning is any text.
+    /// The last names of a path, at any depth, including everything below. A leading `*` matches
+    /// any text.
     pub patterns: &'static [&'static str],
 }
 
-/// Read by shells and by git in every directory: protected in the home too.
+/// Read by shells and by git in every directory; also protected in the home directory.
 pub const START_UP: &ProtectedNames = &ProtectedNames {
     read_by: "shells, sessions, ssh and git when they start",
     protection: Protection::Closed,
@@ -66,7 +66,7 @@ pub const START_UP: &ProtectedNames = &ProtectedNames {
     ],
 };
 
-/// The table. `.git` is not in it: what of it is protected depends on who writes.
+/// The table. It does not contain `.git`, because the protected parts of it depend on the writer.
 pub const TABLE: &[&ProtectedNames] = &[
     &ProtectedNames {
         read_by: "Parallax and Gemini CLI",
@@ -233,18 +233,18 @@ pub const TABLE: &[&ProtectedNames] = &[
     },
 ];
 
-/// A pattern of the table, ready to be compared.
+/// A pattern of the table, prepared for comparison.
 struct IndexedPattern {
-    /// The names above the last one, the nearest first.
+    /// The names of the parent directories, nearest first.
     above: Vec<&'static str>,
     protection: Protection,
 }
 
-/// The table by the last name of each pattern.
+/// The table, indexed by the last name of each pattern.
 struct Index {
     names: HashMap<&'static str, Vec<IndexedPattern>>,
     endings: Vec<(&'static str, Protection)>,
-    /// By the first byte of names: a bit for each length that names in `names` have.
+    /// By the first byte of a name: one bit for each length of the names in `names`.
     lengths: [u64; 256],
 }
 
@@ -271,12 +271,12 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     index
 });
 
-/// All names that are longer share one bit.
+/// Returns the bit for a length. All lengths of 63 and above share one bit.
 fn length_bit(length: usize) -> u64 {
     1 << length.min(63)
 }
 
-/// All patterns of the table.
+/// Returns all patterns of the table.
 pub fn patterns() -> impl Iterator<Item = (&'static str, Protection)> {
     let of = |names: &&'static ProtectedNames| {
         let protection = names.protection;
@@ -285,14 +285,14 @@ pub fn patterns() -> impl Iterator<Item = (&'static str, Protection)> {
     TABLE.iter().flat_map(of)
 }
 
-/// The paths that the table closes below a directory, patterns with `*` aside.
+/// Returns the paths that the table closes below a directory, without patterns that contain `*`.
 pub fn closed_paths() -> impl Iterator<Item = &'static str> {
     let closed = patterns().filter(|(_, protection)| *protection == Protection::Closed);
     closed.map(|(pattern, _)| pattern).filter(|pattern| !pattern.contains('*'))
 }
 
-/// How the last name of a path is protected by itself, whatever is above it there.
-/// `above`: the names above it, the nearest first. All are folded.
+/// Returns the protection of the last name of a path, regardless of the protection of its parents.
+/// `above` contains the names of the parents, nearest first. All names are folded.
 pub fn protection_of<'a>(
     name: &str,
     above: impl Iterator<Item = Cow<'a, str>> + Clone,
@@ -306,7 +306,7 @@ pub fn protection_of<'a>(
     named.map(|row| row.protection).chain(ending.map(|(_, protection)| *protection)).max()
 }
 
-/// How a path is protected, by its names from the top down, folded.
+/// Returns the protection of a path, given its folded names from the root down.
 pub fn protection(folded: &[String]) -> Option<Protection> {
     (0..folded.len()).filter_map(|at| protection_at(folded, at)).max()
 }
@@ -317,7 +317,7 @@ fn protection_at(folded: &[String], at: usize) -> Option<Protection> {
     protection_of(rest.first()?, above)
 }
 
-/// The names of a path, folded.
+/// Returns the folded names of a path.
 pub fn folded_names(path: &Path) -> Vec<String> {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(fold(&name.to_string_lossy())),
@@ -326,13 +326,12 @@ pub fn folded_names(path: &Path) -> Vec<String> {
     names.collect()
 }
 
-/// Whether a directory of this name, folded, may hold protected names that are not
-/// protected elsewhere.
+/// Whether a directory with this folded name may contain names that are protected only there.
 pub fn may_hold_protected(folded: &str) -> bool {
     patterns().any(|(pattern, _)| pattern.rsplit('/').skip(1).any(|name| name == folded))
 }
 
-/// Whether the name, not folded, can be ruled out at a glance: most can.
+/// Whether a name (not folded) is certainly unprotected, by a fast check that rules out most names.
 pub fn is_plain(name: &[u8]) -> bool {
     let first = name.first().copied().unwrap_or_default();
     let lengths = INDEX.lengths.get(usize::from(first)).copied().unwrap_or_default();
@@ -343,29 +342,28 @@ pub fn is_plain(name: &[u8]) -> bool {
     };
     name.is_ascii()
         && lengths & length_bit(name.len()) == 0
-        // Such characters at the end are not compared.
+        // Folding removes trailing dots and spaces.
         && !name.ends_with(b".")
         && !name.ends_with(b" ")
         && !INDEX.endings.iter().any(|(ending, _)| ends(ending))
 }
 
-/// Whether a file of this name, folded, holds the secrets of a project: `.env` and
-/// whatever begins so, but for what is there to be read.
+/// Whether a file with this folded name contains secrets of a project: `.env` and names that start
+/// with it, except templates.
 pub fn is_secret_environment(folded: &str) -> bool {
     const HARMLESS: [&str; 5] = ["example", "sample", "template", "dist", "defaults"];
     let Some(kinds) = folded.strip_prefix(".env") else { return false };
-    // `.env.example.local` is somebody's own again.
+    // `.env.example.local` is a private file again.
     !kinds.rsplit(['.', '-', '_']).next().is_some_and(|kind| HARMLESS.contains(&kind))
 }
 
-/// A name as disks compare it that know no case, and that leave some characters
-/// out of account.
+/// Folds a name like file systems that ignore case and some characters.
 pub fn fold(name: &str) -> String {
     let ignored = |character: &char| {
         matches!(character,
             '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
     };
-    // By way of the capitals: `ſ` is an `s` to such disks, and `ﬁ` two letters.
+    // Converts to upper case first: such file systems treat `ſ` as `s` and `ﬁ` as two letters.
     let folded: String = name
         .chars()
         .filter(|c| !ignored(c))
@@ -375,7 +373,7 @@ pub fn fold(name: &str) -> String {
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Files and folders of the home that hold keys, tokens or conversations.
+/// Files and directories in the home directory that contain keys, tokens, or conversations.
 pub const SECRETS_OF_HOME: &[&str] = &[
     ".ssh",
     ".aws",
@@ -435,7 +433,7 @@ pub const SECRETS_OF_HOME: &[&str] = &[
     ".env",
 ];
 
-/// Names of files with keys or passwords, wherever they are.
+/// Names of files that contain keys or passwords, in any directory.
 const SECRET_NAMES: [&str; 14] = [
     ".netrc",
     ".pgpass",
@@ -454,8 +452,8 @@ const SECRET_NAMES: [&str; 14] = [
 ];
 const SECRET_ENDINGS: [&str; 8] = ["pem", "key", "p12", "pfx", "kdbx", "jks", "keystore", "ppk"];
 
-/// Whether a path leads to keys, tokens or passwords: by its name, or by its place
-/// in the home.
+/// Whether a path contains keys, tokens, or passwords, judged by its name or its location in the
+/// home directory.
 pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> bool {
     let of_home = home.and_then(|home| path.strip_prefix(home).ok());
     if of_home.is_some_and(|below| SECRETS_OF_HOME.iter().any(|name| below.starts_with(name))) {

@@ -1,4 +1,4 @@
-//! Questions of the model's to the person.
+//! Questions that the model asks the user.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,45 +6,45 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserQuestion {
-    /// What is asked.
+    /// The text of the question.
     pub question: String,
-    /// A word or two for it.
+    /// A short title of one or two words.
     pub header: String,
-    /// What is an answer.
+    /// The kind of answer.
     #[serde(rename = "type", default)]
     pub kind: QuestionKind,
-    /// What can be chosen; only for [`QuestionKind::Choice`].
+    /// The options; only for [`QuestionKind::Choice`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<QuestionOption>,
-    /// Whether more than one can be chosen.
+    /// Whether several options can be selected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub multi_select: bool,
-    /// What stands in an empty field.
+    /// The placeholder of an empty input field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
 }
 
-/// What is an answer to a question.
+/// The kind of answer that a question expects.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum QuestionKind {
-    /// One of the options, some of them, or other words.
+    /// One or more of the options, or free text.
     #[default]
     Choice,
-    /// Words.
+    /// Free text.
     Text,
-    /// Yes, no, or other words.
+    /// Yes, no, or free text.
     YesNo,
 }
 
-/// Something that can be chosen.
+/// An option of a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct QuestionOption {
-    /// What it is called, and what the model reads when it is chosen.
+    /// The label, which the model receives when the option is selected.
     pub label: String,
-    /// What it means.
+    /// A description of the option.
     #[serde(default)]
     pub description: String,
 }

@@ -1,4 +1,4 @@
-//! Requests to models, added up by model and purpose.
+//! Statistics of model requests by model and purpose.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use crate::event::ModelCall;
 use crate::model::Usage;
 use crate::price::Cost;
 
-/// What one model was asked for one purpose.
+/// The requests to one model for one purpose.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requests {
-    /// The model that answered (or was asked).
+    /// The model that answered or was requested.
     pub model: String,
-    /// What for (`main`, `web_search`, …).
+    /// The purpose (`main`, `web_search`, …).
     pub role: String,
-    /// How many.
+    /// The number of requests.
     pub count: u64,
-    /// How many of them left no time.
+    /// The number of requests without a recorded duration.
     #[serde(skip_serializing_if = "is_none")]
     pub untimed: u64,
-    /// How long the others took together, in milliseconds.
+    /// The total duration of the others, in milliseconds.
     pub latency_ms: u64,
-    /// Their tokens.
+    /// The token counts.
     pub usage: Usage,
-    /// What they cost, as far as prices are known.
+    /// The cost, as far as prices are known.
     pub cost: Cost,
-    /// Whether tokens of one have no known price.
+    /// Whether the price is unknown for some of the tokens.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unpriced: bool,
-    /// The failed ones by class.
+    /// The number of failed requests by error class.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
 }

@@ -1,22 +1,22 @@
-//! A text that no log, error or journal ever shows.
+//! Secret text that never appears in logs, errors, or journals.
 
 use std::borrow::Cow;
 
-/// An API key or token. `Debug` and `Display` print a fixed mark; the text is
-/// reached only through [`Secret::expose`].
+/// An API key or token. `Debug` and `Display` print a fixed placeholder; the text is accessible
+/// only through [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret text.
+    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
-    /// The text itself, for the one place that puts it on the wire.
+    /// Returns the text, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
-    /// Whether there is no text at all (a gateway may need no key).
+    /// Whether the text is empty (a gateway may not need a key).
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,9 +34,8 @@ impl std::fmt::Display for Secret {
     }
 }
 
-/// What takes secrets out of texts before they are written to a file of the
-/// session.
+/// Redacts secrets in texts before they are written to a file of the session.
 pub trait Redact: Send + Sync + std::fmt::Debug {
-    /// The text without its secrets; borrowed when there is none.
+    /// Returns the text without secrets; borrowed if it contains none.
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;
 }

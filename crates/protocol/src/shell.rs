@@ -1,5 +1,4 @@
-//! Commands that a person runs, and what every face needs of processes: their
-//! screens, their input, and those that run on in the background.
+//! Shell commands of the user, and the screens, input, and background state of processes.
 
 use std::path::PathBuf;
 
@@ -8,158 +7,157 @@ use serde::{Deserialize, Serialize};
 use crate::tool::Run;
 use crate::{BoxFuture, BoxStream};
 
-/// The size of a terminal, in characters. 0 counts as 1.
+/// The size of a terminal, in characters. 0 is treated as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TerminalSize {
-    /// Characters in a row.
+    /// The number of columns.
     pub columns: u16,
-    /// Rows.
+    /// The number of rows.
     pub rows: u16,
 }
 
-/// A command of the person's.
+/// A shell command that the user entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// The text for the shell, as typed.
+    /// The command line as typed.
     pub command: String,
-    /// Whether it goes to the background at once.
+    /// Whether it starts in the background.
     pub background: bool,
-    /// The size of its terminal; `None` = the usual one.
+    /// The size of its terminal; `None`: the default size.
     pub size: Option<TerminalSize>,
 }
 
-/// How a command of the person's ended.
+/// How a shell command of the user ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ShellEnding {
-    /// By itself.
+    /// The process exited.
     Exited {
         /// The exit code.
         code: i32,
     },
-    /// By a signal that was not ours.
+    /// A signal that Parallax did not send ended the process.
     Signalled {
-        /// The signal's number.
+        /// The signal number.
         signal: i32,
     },
-    /// The person ended it.
+    /// The user cancelled it.
     Cancelled,
-    /// It runs on in the background.
+    /// It continues in the background.
     Background {
-        /// Its process, as [`BackgroundProcess::pid`].
+        /// The process id; see [`BackgroundProcess::pid`].
         pid: i32,
     },
-    /// It did not start.
+    /// It could not be started.
     Failed {
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
 
-/// What a command of the person's came to.
+/// The result of a shell command of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellOutcome {
     /// How it ended.
     pub ending: ShellEnding,
-    /// Its output as plain text, bounded.
+    /// The output as plain text, limited in size.
     pub output: String,
-    /// The end of its output with its colours, for people, bounded.
+    /// The end of the output with its colors, for the user; limited in size.
     pub display: String,
-    /// Where the shell stood in the end, when that is not where it began. The
-    /// next command begins in the project's folder again.
+    /// The final working directory of the shell if it differs from the first. The next command
+    /// starts in the project directory again.
     pub directory: Option<PathBuf>,
 }
 
-/// The rows of a command's terminal.
+/// The screen of a command's terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Screen {
-    /// From the top, without blank rows at the end. Text with colour sequences
-    /// (`ESC [ … m`) and no others; a row ends with its colours reset.
+    /// The rows from the top, without empty rows at the end. They contain color sequences (`ESC [ …
+    /// m`) and no other control sequences; each row ends with its colors reset.
     pub rows: Vec<String>,
-    /// How many rows left it at the top.
+    /// The number of rows that scrolled off the top.
     pub scrolled: u64,
-    /// Row and column of the cursor from 0, when it is shown.
+    /// The row and column of the cursor from 0, if it is visible.
     pub cursor: Option<(u16, u16)>,
-    /// Whether a full-screen program (an editor, a pager) draws it. Else the
-    /// last rows are what a person would see of an ordinary output.
+    /// Whether a full-screen program (an editor, a pager) draws the screen. Otherwise the last rows
+    /// show the end of ordinary output.
     pub full_screen: bool,
-    /// Whether the program wants cursor keys as `ESC O A` and not `ESC [ A`.
+    /// Whether the program expects cursor keys as `ESC O A` instead of `ESC [ A`.
     pub application_cursor: bool,
 }
 
-/// A process that runs, or ran, in the background.
+/// A running or ended background process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BackgroundProcess {
-    /// The process.
+    /// The process id.
     pub pid: i32,
     /// The command that started it, as typed.
     pub command: String,
-    /// Whether it runs.
+    /// Whether it is running or how it ended.
     pub state: BackgroundState,
-    /// Its log; it need not be there.
+    /// The log file; may not exist.
     #[serde(with = "crate::path_text::one")]
     #[schemars(with = "PathBuf")]
     pub log: PathBuf,
-    /// The last lines of the log, as many as asked for.
+    /// The last lines of the log, as many as requested.
     pub last_lines: Vec<String>,
 }
 
-/// Whether a process in the background runs.
+/// The state of a background process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum BackgroundState {
-    /// It does.
+    /// It is running.
     Running,
-    /// It ended by itself, or nobody knows how (`code` is `None`).
+    /// It exited, or its end is unknown (`code` is `None`).
     Exited {
-        /// The exit code, where it is known.
+        /// The exit code, if known.
         code: Option<i32>,
     },
     /// A signal ended it.
     Signalled {
-        /// The signal's number.
+        /// The signal number.
         signal: i32,
     },
 }
 
-/// What follows when a process in the background ends.
+/// What happens when a background process ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackgroundCompletion {
-    /// Nothing: who wants to know looks.
+    /// Nothing is reported.
     #[default]
     Silent,
-    /// The person and the model are told, with the place of its log.
+    /// The user and the model are notified, with the path of the log.
     Notify,
-    /// The model gets the end of its output too.
+    /// Like [`Self::Notify`], and the model also receives the end of the output.
     Inject,
 }
 
-/// Reaches the process of a running call from elsewhere. Never blocks; after
-/// the end of the process nothing happens.
+/// Controls the process of a running call. The methods never block, and do nothing after the
+/// process ended.
 pub trait ProcessControl: Send + Sync {
-    /// Types into its terminal. Without one nothing happens.
+    /// Types bytes into the terminal. Does nothing without a terminal.
     fn input(&self, bytes: Vec<u8>);
-    /// Its terminal has another size.
+    /// Changes the size of the terminal.
     fn resize(&self, size: TerminalSize);
-    /// Lets it run on in the background: the call ends with what there is.
+    /// Moves the process to the background: the call ends with the results so far.
     fn to_background(&self);
 }
 
-/// The person's shell and the processes of the session.
+/// The user's shell and the processes of the session.
 pub trait Shell: Send + Sync {
-    /// Runs a command as the person's own: nobody judges it, no sandbox
-    /// confines it. Cancelled, it ends with all that it started.
+    /// Runs a shell command of the user, without policy evaluation and without the sandbox.
+    /// Cancelling it kills the process and all its descendants.
     fn run(&self, command: ShellCommand, run: Run) -> BoxFuture<'static, ShellOutcome>;
-    /// The processes in the background, oldest first, each with the last lines
-    /// of its log. Blocking.
+    /// Returns the background processes, oldest first, each with the last lines of its log.
+    /// Blocking.
     fn background(&self, lines: usize) -> Vec<BackgroundProcess>;
-    /// Ends one of them with all that it started; `false` when no such process
-    /// runs. Blocking: half a second at most.
+    /// Kills a background process and all its descendants. Returns `false` if no such process is
+    /// running. Blocking, for at most half a second.
     fn end_background(&self, pid: i32) -> bool;
-    /// Yields each time one was added or has ended. Several changes may be told
-    /// as one.
+    /// Yields whenever a background process starts or ends. Several changes may be merged into one.
     fn changes(&self) -> BoxStream<'static, ()>;
-    /// What follows when one of them ends.
+    /// Returns what happens when a background process ends.
     fn completion(&self) -> BackgroundCompletion {
         BackgroundCompletion::Silent
     }

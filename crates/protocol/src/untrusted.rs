@@ -1,14 +1,13 @@
-//! Marks text from outside (pages, search answers, command output) as passive
-//! data. The system prompt tells the model never to obey what stands inside.
+//! Marks text from outside (web pages, search results, command output) as passive data. The system
+//! prompt instructs the model never to follow instructions inside the markers.
 
 use std::borrow::Cow;
 
-/// The name of the element.
+/// The name of the XML element.
 const TAG: &str = "untrusted_context";
 
-/// Wraps `text` in `<untrusted_context>`. A closing (or opening) tag inside the
-/// text, in whatever case and spacing, is escaped, so that the text cannot end
-/// the element by itself.
+/// Wraps `text` in `<untrusted_context>`. Closing and opening tags of this element inside the text
+/// are escaped, regardless of case and spacing, so that the text cannot end the element.
 pub fn wrap(text: &str) -> String {
     let text = &*sanitize(text);
     let mut wrapped = String::with_capacity(text.len() + 2 * TAG.len() + 8);
@@ -25,9 +24,9 @@ pub fn wrap(text: &str) -> String {
     wrapped
 }
 
-/// Removes what a reader cannot see and a model reads: control sequences of
-/// terminals, control characters, tag characters, marks that turn the direction of
-/// text, and the variation selectors that can hide data.
+/// Removes text that is invisible to users but read by models: terminal control sequences, control
+/// characters, tag characters, bidirectional control characters, and variation selectors that can
+/// hide data.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
@@ -49,7 +48,7 @@ fn is_hidden(letter: char) -> bool {
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e01ef}')
 }
 
-/// The bytes of the control sequence or the hidden character that a text begins with.
+/// Returns the length in bytes of the control sequence or hidden character at the start of `text`.
 fn hidden_length(text: &str) -> usize {
     let mut letters = text.char_indices();
     let Some((_, first)) = letters.next() else { return 0 };
@@ -66,7 +65,8 @@ fn hidden_length(text: &str) -> usize {
     match introducer {
         Some('[') => behind(letters.find(|(_, letter)| !matches!(letter, ' '..='?'))),
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            // A string that never ends would take all that follows with it.
+            // An unterminated string ends at the line break, so that it does not swallow the
+            // remaining text.
             let end =
                 letters.find(|(_, letter)| matches!(letter, '\u{7}' | '\u{1b}' | '\u{9c}' | '\n'));
             match end {
@@ -83,8 +83,8 @@ fn hidden_length(text: &str) -> usize {
     }
 }
 
-/// A message for people: the same without the marks, which say something to
-/// models only.
+/// Returns a message without the element's tags, for the user. The tags are meaningful only for
+/// models.
 pub fn without_marks(message: &str) -> String {
     let is_mark = |line: &str| {
         let inside = line.trim().strip_prefix('<').and_then(|line| line.strip_suffix('>'));
@@ -96,8 +96,8 @@ pub fn without_marks(message: &str) -> String {
     message.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether `text` begins with `<`, perhaps a `/`, and our tag's name; blanks
-/// and characters without a width may stand between.
+/// Whether `text` starts with `<`, optionally `/`, and the tag name, ignoring whitespace and
+/// zero-width characters in between.
 fn opens_our_tag(text: &str) -> bool {
     let mut letters = text.chars().skip(1).filter(|letter| {
         !letter.is_whitespace()
