@@ -1,4 +1,4 @@
-//! The client's file system: text files with changes that the user has not saved.
+//! The client's file system, which includes changes that the user has not saved.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -12,22 +12,22 @@ use crate::connection::ClientConnection;
 use crate::rpc::RpcError;
 use crate::updates::ClientOffers;
 
-/// How long the client may take.
+/// Timeout of a request to the client.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The files of a session in the client.
+/// The files of a session, as the client sees them.
 pub(crate) struct ClientFiles {
     connection: ClientConnection,
     offers: ClientOffers,
     runtime: tokio::runtime::Handle,
-    /// Known once the session is open; nothing is asked before.
+    /// Set when the session is open; no requests are sent before.
     pub(crate) session: OnceLock<String>,
-    /// The prompt was cancelled: nothing is awaited.
+    /// Notified when the prompt is cancelled, which abandons requests.
     pub(crate) cancelled: Arc<Notify>,
 }
 
 impl ClientFiles {
-    /// For a client that connects on this runtime.
+    /// Creates it for a client connected on this runtime.
     pub(crate) fn new(connection: ClientConnection, offers: ClientOffers) -> Self {
         Self {
             connection,
@@ -50,7 +50,7 @@ impl ClientFiles {
                 }
             }
         };
-        // Tools read on threads that may block, and now and then on one of the runtime.
+        // Tools usually read on blocking threads, but sometimes on a runtime thread.
         Some(tokio::task::block_in_place(|| self.runtime.block_on(asking)))
     }
 }
@@ -61,7 +61,7 @@ impl EditorFiles for ClientFiles {
             return None;
         }
         let answer = self.ask("fs/read_text_file", json!({"path": path}))?;
-        // What the client does not have may still be on disk.
+        // A file that the client does not have may still be on disk.
         answer.ok()?.get("content")?.as_str().map(str::to_owned)
     }
 

@@ -1,4 +1,4 @@
-//! The clients of a session: all get its updates, and any of them can answer its questions.
+//! The clients of a session. All receive its updates, and any of them can answer its questions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 use crate::connection::ClientConnection;
 use crate::rpc::RpcError;
 
-/// How long one of several clients may hold up the others; then it is no longer one of them.
+/// How long one of several clients may delay the others before it is removed.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// The clients. Cheap to clone.
+/// The clients of a session. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SessionClients {
     all: Arc<Mutex<Vec<ClientConnection>>>,
@@ -27,7 +27,7 @@ impl SessionClients {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is one of them.
+    /// Returns whether a client is connected to the session.
     pub(crate) fn has(&self, client: &ClientConnection) -> bool {
         self.lock().iter().any(|known| known.is(client))
     }
@@ -37,7 +37,7 @@ impl SessionClients {
         self.lock().push(client);
     }
 
-    /// Removes a client; returns how many are left.
+    /// Removes a client and returns the number of remaining ones.
     pub(crate) fn remove(&self, client: &ClientConnection) -> usize {
         let mut all = self.lock();
         all.retain(|known| !known.is(client));
@@ -48,8 +48,7 @@ impl SessionClients {
         self.lock().clone()
     }
 
-    /// Sends a change of the session to all of them. A single client may be slow: the session
-    /// waits for it.
+    /// Sends an update to all clients. If there is only one, the session waits for it.
     pub(crate) async fn update(&self, session: &str, update: Value) {
         let all = self.all();
         if let [only] = all.as_slice() {
@@ -64,11 +63,11 @@ impl SessionClients {
         }
     }
 
-    /// Asks all of them, for as long as it takes; the first answer counts. The others see in the
-    /// updates what became of it.
+    /// Sends a request to all clients, without a time limit, and returns the first answer. The
+    /// others learn the result from updates.
     ///
     /// # Errors
-    /// When none can answer: the error of the last.
+    /// Returns the error of the last client if none can answer.
     pub(crate) async fn request(
         &self,
         method: &'static str,

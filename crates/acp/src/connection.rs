@@ -1,4 +1,4 @@
-//! The client's end of the line: messages to it, and requests that wait for its answer.
+//! The connection to a client: messages to it, and pending requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use crate::rpc::RpcError;
 
 /// Maximum bytes of a message.
 const MAX_LINE: usize = 64 * 1024 * 1024;
-/// Messages that may wait for a slow client. More make the sessions wait.
+/// Maximum number of messages queued for a slow client. After that, sessions wait.
 const WAITING: usize = 256;
 
 type AnswerSender = oneshot::Sender<Result<Value, RpcError>>;
 
-/// Where messages to the client go. Cheap to clone.
+/// Sends messages to a client. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ClientConnection {
     lines: mpsc::Sender<Vec<u8>>,
@@ -27,7 +27,7 @@ pub(crate) struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// Writes messages to `output` on a task, which ends when the last clone is gone.
+    /// Writes messages to `output` in a task, which ends when the last clone is dropped.
     pub(crate) fn new(
         mut output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> (Self, JoinHandle<()>) {
@@ -35,13 +35,13 @@ impl ClientConnection {
         let writer = tokio::spawn(async move {
             while let Some(line) = waiting.recv().await {
                 let written = output.write_all(&line).await;
-                // Several that wait are flushed once.
+                // Flush once for several queued messages.
                 let flushed = match waiting.is_empty() {
                     true => output.flush().await,
                     false => Ok(()),
                 };
                 if written.and(flushed).is_err() {
-                    // The client is gone, which the end of its input also says.
+                    // The client is gone; the end of its input is handled elsewhere.
                     return;
                 }
             }
@@ -50,12 +50,12 @@ impl ClientConnection {
         (connection, writer)
     }
 
-    /// Whether both are the same client.
+    /// Returns whether both are the same client.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.pending, &other.pending)
     }
 
-    /// Sends a message; `false`: the client is gone.
+    /// Sends a message. Returns `false` if the client is gone.
     async fn send(&self, message: &Value) -> bool {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
@@ -74,15 +74,15 @@ impl ClientConnection {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// A change of a session.
+    /// Sends an update of a session.
     pub(crate) async fn update(&self, session: &str, update: Value) {
         self.notify("session/update", json!({"sessionId": session, "update": update})).await;
     }
 
-    /// Asks the client and waits for its answer, for as long as it takes.
+    /// Sends a request and waits for the answer without a time limit.
     ///
     /// # Errors
-    /// The client's error, or that it is gone.
+    /// Returns the client's error, or an error if the client is gone.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answered, answer) = oneshot::channel();
@@ -95,35 +95,35 @@ impl ClientConnection {
         answer.await.unwrap_or_else(|_| Err(RpcError::internal("the client is gone")))
     }
 
-    /// The client answered a request. Answers to requests that do not wait are ignored.
+    /// Handles the answer to a request. Unexpected answers are ignored.
     pub(crate) fn answered(&self, id: u64, result: Result<Value, RpcError>) {
         let waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(waiting) = waiting {
-            // The session may have given up.
+            // Fails only if the session stopped waiting.
             let _ = waiting.send(result);
         }
     }
 
-    /// Ends all requests that wait: no answer will come.
+    /// Ends all pending requests, because no answers will come.
     pub(crate) fn hang_up(&self) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// A line of the client.
+/// A line from the client.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line {
     Text(Vec<u8>),
-    /// It was longer than a message may be, and was skipped.
+    /// The line was too long and was skipped.
     TooLong,
 }
 
-/// Reads a line; `None` at the end of the input. Empty lines are skipped.
+/// Reads a line. Returns `None` at the end of the input. Empty lines are skipped.
 pub(crate) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Line> {
     let mut line = Vec::new();
     let mut is_too_long = false;
     loop {
-        // An unreadable input is one that has ended.
+        // Unreadable input counts as ended.
         let buffer = input.fill_buf().await.ok()?;
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let taken = end.unwrap_or(buffer.len());

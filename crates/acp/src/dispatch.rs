@@ -25,45 +25,46 @@ use crate::rpc::{self, Incoming, RpcError, text};
 use crate::session::{EditorSession, Order, Requester};
 use crate::updates::ClientOffers;
 
-/// Orders that may wait for a session.
+/// Maximum number of queued operations per session.
 const ORDERS: usize = 64;
-/// Sessions of a page of `session/list`.
+/// Number of sessions per page of `session/list`.
 const PAGE: usize = 50;
-/// How long all sessions may take to end when the client is gone.
+/// How long all sessions may take to end after the client is gone.
 const FAREWELL: Duration = Duration::from_millis(1700);
 
-/// A session to be opened.
+/// A request to open a session.
 #[derive(Debug)]
 pub struct OpenRequest {
-    /// The working directory, absolute.
+    /// Absolute path of the working directory.
     pub directory: PathBuf,
-    /// More directories of the workspace.
+    /// Additional workspace directories.
     pub additional: Vec<PathBuf>,
-    /// Which session.
+    /// Which session to open.
     pub session: SessionChoice,
     /// MCP servers of the client, as entries of the setting `mcpServers`.
     pub mcp_servers: Object,
-    /// Whether the client can ask its user the questions of the model.
+    /// Whether the client can show the model's questions to its user.
     pub asks_user: bool,
     /// The client's files.
     pub editor: SessionEditor,
 }
 
-/// The text that a slash command replies with; `None`: it is a prompt.
+/// The reply of a slash command; `None` if the text is a prompt.
 pub type SlashReply<'a> = BoxFuture<'a, Result<Option<String>, Failure>>;
 
-/// What the program supplies.
+/// What the embedding program provides.
 pub trait Host: Send + Sync + 'static {
-    /// The version of the program.
+    /// Returns the version of the program.
     fn version(&self) -> &str;
 
     /// Reads the settings for a session. Blocking.
     ///
     /// # Errors
-    /// Settings that cannot be used.
+    /// Returns an error if settings are invalid.
     fn prepare(&self, request: OpenRequest) -> Result<Launch, Failure>;
 
-    /// Makes a prompt of a text: reads files that it names, expands custom commands.
+    /// Returns a function that converts a text to a prompt: it reads referenced files and expands
+    /// custom commands.
     fn expand(
         &self,
         session: &OpenSession,
@@ -77,11 +78,11 @@ pub trait Host: Send + Sync + 'static {
         text: &'a str,
     ) -> SlashReply<'a>;
 
-    /// The built-in slash commands: names, descriptions, argument hints.
+    /// Returns the built-in slash commands: names, descriptions, and argument hints.
     fn commands(&self) -> &'static [(&'static str, &'static str, &'static str)];
 }
 
-/// A session that runs.
+/// A running session.
 struct Handle {
     clients: SessionClients,
     orders: mpsc::Sender<Order>,
@@ -90,11 +91,11 @@ struct Handle {
 
 type Sessions = Arc<Mutex<HashMap<String, Handle>>>;
 
-/// The open sessions of several clients: one that loads an open session joins it.
+/// The open sessions of several clients. A client that loads an open session joins it.
 #[derive(Clone, Default)]
 pub struct SharedSessions(Sessions);
 
-/// Serves a client until its input ends; then all sessions are saved and closed.
+/// Serves a client until its input ends, then saves and closes all sessions.
 pub async fn serve(
     host: Arc<dyn Host>,
     input: impl AsyncBufRead + Unpin,
@@ -104,7 +105,7 @@ pub async fn serve(
     serve_shared(host, &SharedSessions::default(), input, output, stopped).await;
 }
 
-/// The same for one of several clients, which share their sessions. A session ends with its last
+/// Like [`serve`], for one of several clients that share sessions. A session ends with its last
 /// client.
 pub async fn serve_shared(
     host: Arc<dyn Host>,
@@ -137,7 +138,7 @@ pub async fn serve_shared(
         }
     }
     agent.close().await;
-    // What was written last may wait for a client that reads no more.
+    // The last output may wait for a client that no longer reads.
     let _ = tokio::time::timeout(Duration::from_millis(200), writer).await;
 }
 
@@ -145,7 +146,7 @@ struct AcpDispatcher {
     host: Arc<dyn Host>,
     connection: ClientConnection,
     sessions: Sessions,
-    /// Sessions that are being opened, and requests that look something up.
+    /// Tasks that open sessions or look something up.
     opening: Vec<JoinHandle<()>>,
     /// Set by `initialize`.
     offers: Option<ClientOffers>,
@@ -194,7 +195,7 @@ impl AcpDispatcher {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles a request; what takes time goes on behind it.
+    /// Handles a request. Slow work continues in a task.
     async fn request(&mut self, id: Value, method: &str, params: Object) -> Result<(), RpcError> {
         if method == "initialize" {
             let result = self.initialize(&params)?;
@@ -277,7 +278,7 @@ impl AcpDispatcher {
         }
     }
 
-    /// Opens a session and answers behind the history of it.
+    /// Opens a session and responds after sending its history.
     fn open(
         &mut self,
         id: Value,
@@ -334,7 +335,7 @@ impl AcpDispatcher {
             let clients = SessionClients::new(connection.clone());
             let session = EditorSession::new(opened, host, clients.clone(), offers, &files);
             let name = session.id().to_owned();
-            // Set once.
+            // Set only here.
             let _ = files.session.set(name.clone());
             if with_history {
                 for update in session.history() {
@@ -346,7 +347,7 @@ impl AcpDispatcher {
                 result["sessionId"] = json!(name);
             }
             let (orders, waiting) = mpsc::channel(ORDERS);
-            // Known before the client can name it.
+            // Register the session before the client can refer to it.
             let begin = {
                 let (begin, begun) = oneshot::channel::<()>();
                 let task = tokio::spawn(async move {
@@ -359,7 +360,7 @@ impl AcpDispatcher {
                 begin
             };
             connection.respond(id, Ok(result)).await;
-            // The task waits for it.
+            // Fails only if the task has ended.
             let _ = begin.send(());
         }));
         Ok(())
@@ -372,7 +373,7 @@ impl AcpDispatcher {
         let connection = self.connection.clone();
         self.opening.push(tokio::spawn(async move {
             let (done, is_done) = oneshot::channel();
-            // Fails only if the session has ended, which is what is wanted.
+            // Fails only if the session has ended already.
             let _ = handle.orders.send(Order::Close { done }).await;
             let _ = is_done.await;
             connection.respond(id, Ok(json!({}))).await;
@@ -452,7 +453,7 @@ impl AcpDispatcher {
         Ok(())
     }
 
-    /// Answers a request with what the settings of a directory say. Reading them is blocking.
+    /// Answers a request from the settings of a directory. Reading them blocks.
     fn look_up(
         &mut self,
         id: Value,
@@ -481,7 +482,7 @@ impl AcpDispatcher {
         }));
     }
 
-    /// Leaves all sessions, and takes those that no other client uses.
+    /// Leaves all sessions, and removes and returns those without other clients.
     fn sessions_left_alone(&self) -> Vec<Handle> {
         let left = |handle: &Handle| {
             handle.clients.has(&self.connection) && handle.clients.remove(&self.connection) == 0
@@ -490,7 +491,7 @@ impl AcpDispatcher {
         sessions.extract_if(|_, handle| left(handle)).map(|(_, handle)| handle).collect()
     }
 
-    /// Ends everything: the client is gone.
+    /// Closes everything, because the client is gone.
     async fn close(self) {
         self.connection.hang_up();
         for task in &self.opening {
@@ -499,7 +500,7 @@ impl AcpDispatcher {
         let handles = self.sessions_left_alone();
         let ending = async {
             for Handle { orders, task, .. } in handles {
-                // The session ends with the last sender.
+                // Dropping the last sender ends the session.
                 drop(orders);
                 let _ = task.await;
             }
@@ -508,7 +509,7 @@ impl AcpDispatcher {
     }
 }
 
-/// Gives an order to a session; `false`: it has ended, or too many wait.
+/// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
 fn order(handle: &Handle, order: Order) -> bool {
     handle.orders.try_send(order).is_ok()
 }

@@ -1,4 +1,4 @@
-//! The past of a session as updates, for `session/load`.
+//! The history of a session as updates, for `session/load`.
 
 use parallax_sdk::past::PastItem;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::tool_updates;
 use crate::updates::chunk;
 
-/// The update for an item; `None` for what clients have no place for. `number` is the item's place,
-/// which names calls.
+/// Returns the update for an item; `None` if the protocol has no equivalent. `number` is the item's
+/// index, used as the id of tool calls.
 pub(crate) fn update(item: &PastItem, number: usize) -> Option<Value> {
     Some(match item {
         PastItem::User { text, .. } | PastItem::Steer { text } => chunk("user_message_chunk", text),

@@ -1,8 +1,8 @@
 //! The Agent Client Protocol, version 1: editors run Parallax as their agent over stdin and stdout.
 //!
 //! Messages are JSON-RPC 2.0, one per line. [`serve`] answers `initialize` before it reads any
-//! settings; each session is a task with its own directory, settings, and MCP servers. Format:
-//! <https://agentclientprotocol.com>.
+//! settings. Each session is a task with its own directory, settings, and MCP servers.
+//! Specification: <https://agentclientprotocol.com>.
 
 mod client_files;
 mod clients;

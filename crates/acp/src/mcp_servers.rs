@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::rpc::{self, RpcError};
 
-/// The entries by name.
+/// Returns the entries by name.
 ///
 /// # Errors
-/// When a server has no name or no usable transport.
+/// Returns an error if a server has no name or no usable transport.
 pub(crate) fn read(params: &Object) -> Result<Object, RpcError> {
     let mut servers = Object::new();
     for server in rpc::list(params, "mcpServers")? {
@@ -36,7 +36,7 @@ fn entry(server: &Object) -> Result<Value, RpcError> {
     }
 }
 
-/// A list of `{name, value}` as an object.
+/// Converts a list of `{name, value}` to an object.
 fn pairs(server: &Object, name: &str) -> Result<Object, RpcError> {
     let pair = |pair: &Value| {
         let Value::Object(pair) = pair else {

@@ -4,7 +4,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::Launch;
 use serde_json::{Value, json};
 
-/// A mode as clients see it.
+/// An approval mode as shown by clients.
 struct ModeEntry {
     mode: ApprovalMode,
     name: &'static str,
@@ -30,14 +30,14 @@ const MODES: &[ModeEntry] = &[
     ModeEntry { mode: ApprovalMode::Plan, name: "Plan", description: "Reads and plans only" },
 ];
 
-/// What can be chosen in a session.
+/// The modes and models that a session offers.
 pub(crate) struct Choices {
     modes: Vec<&'static ModeEntry>,
     /// Names and descriptions.
     models: Vec<(String, String)>,
 }
 
-/// The id of a mode. Clients know these names.
+/// Returns the id of a mode, as clients know it.
 pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::AutoEdit => "autoEdit",
@@ -52,9 +52,9 @@ impl Choices {
         Self { modes: MODES.iter().filter(is_offered).collect(), models: models.collect() }
     }
 
-    /// The mode of an id, if it is offered.
+    /// Returns the mode with an id, if it is offered.
     pub(crate) fn mode(&self, id: &str) -> Option<ApprovalMode> {
-        // Some clients send the name of the setting.
+        // Some clients send the value of the setting.
         let id = if id == "auto_edit" { "autoEdit" } else { id };
         self.modes.iter().map(|entry| entry.mode).find(|mode| mode_id(*mode) == id)
     }
@@ -67,7 +67,7 @@ impl Choices {
         json!({"availableModes": modes.collect::<Vec<_>>(), "currentModeId": mode_id(current)})
     }
 
-    /// The models, with the current one even if it is not in the list.
+    /// Returns the models, including the current one even if it is not in the list.
     fn models<'a>(&'a self, current: &'a str) -> Vec<(&'a str, &'a str)> {
         let known = self.models.iter().map(|(name, doc)| (name.as_str(), doc.as_str()));
         let mut models: Vec<_> = known.collect();
@@ -84,7 +84,7 @@ impl Choices {
         json!({"availableModels": models.collect::<Vec<_>>(), "currentModelId": current})
     }
 
-    /// The full list of configuration options.
+    /// Returns all configuration options.
     pub(crate) fn config_json(&self, mode: ApprovalMode, model: &str) -> Value {
         let modes = self.modes.iter().map(|entry| {
             json!({"value": mode_id(entry.mode), "name": entry.name,

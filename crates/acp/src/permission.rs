@@ -1,4 +1,4 @@
-//! Questions to the user as `session/request_permission` and `elicitation/create`.
+//! Approval requests and questions as `session/request_permission` and `elicitation/create`.
 
 use parallax_protocol::Object;
 use parallax_protocol::event::{Ask, Question};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::rpc::RpcError;
 use crate::tool_updates;
 
-/// The always-options, in the order in which clients show them.
+/// The "always allow" options in display order.
 const ALWAYS: &[(AskOutcome, &str, &str)] = &[
     (AskOutcome::ProceedAlways, "proceed_always", "Allow for this session"),
     (AskOutcome::ProceedAlwaysServer, "proceed_always_server", "Allow all tools of this server"),
@@ -18,7 +18,7 @@ const ALWAYS: &[(AskOutcome, &str, &str)] = &[
     (AskOutcome::ProceedAlwaysAndSave, "proceed_always_and_save", "Allow always"),
 ];
 
-/// The parameters of a request for permission.
+/// Returns the parameters of a permission request.
 pub(crate) fn request(session: &str, ask: &Ask, call: &str, locations: &Value) -> Value {
     let mut options: Vec<Value> = Vec::new();
     for (outcome, id, name) in ALWAYS {
@@ -48,7 +48,7 @@ pub(crate) fn request(session: &str, ask: &Ask, call: &str, locations: &Value) -
     })
 }
 
-/// What the client's answer means. Whatever is not a known option of this question refuses.
+/// Converts the client's answer to an approval response. Anything but a known option denies.
 pub(crate) fn decision(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
     let option = answer.as_ref().ok().and_then(|answer| {
         let outcome = answer.get("outcome")?;
@@ -66,7 +66,8 @@ pub(crate) fn decision(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
     Decide::new(ask.id.clone(), outcome)
 }
 
-/// The parameters of `elicitation/create` for questions of the model's; `None` for others.
+/// Returns the parameters of `elicitation/create` for a question of the model; `None` for approval
+/// requests.
 pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
     let Some(Preview::Questions { questions }) = &ask.preview else { return None };
     if ask.question != Question::AskUser {
@@ -95,10 +96,10 @@ pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
         "requestedSchema": {"type": "object", "properties": properties, "required": required}}))
 }
 
-/// What the client's answer to an elicitation means.
+/// Converts the client's answer to an elicitation.
 pub(crate) fn answers(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
     let content = answer.as_ref().ok().and_then(|answer| {
-        // The action is a field of the answer, or an object with its content.
+        // The action is a field of the answer, or an object that also contains the content.
         let action = answer.get("action")?;
         let name = action.as_str().or_else(|| action.get("action")?.as_str())?;
         let content = answer.get("content").or_else(|| action.get("content"));

@@ -1,4 +1,4 @@
-//! Content blocks of a prompt as the text and attachments of a turn.
+//! Converts the content blocks of a prompt to text and attachments.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,19 @@ use url::Url;
 
 use crate::rpc::RpcError;
 
-/// A prompt as the session takes it.
+/// A converted prompt.
 #[derive(Debug, Default)]
 pub(crate) struct ReadPrompt {
-    /// With files as `@path`.
+    /// Text with files as `@path`.
     pub(crate) text: String,
-    /// What the expansion of the text must not see: embedded files, images, audio.
+    /// Embedded files, images, and audio, which must not be expanded as text.
     pub(crate) attachments: Vec<Part>,
 }
 
-/// Reads the blocks of a prompt.
+/// Converts the blocks of a prompt.
 ///
 /// # Errors
-/// When one is malformed.
+/// Returns an error if a block is malformed.
 pub(crate) fn read(blocks: &[Value]) -> Result<ReadPrompt, RpcError> {
     let mut prompt = ReadPrompt::default();
     for block in blocks {
@@ -50,7 +50,7 @@ pub(crate) fn read(blocks: &[Value]) -> Result<ReadPrompt, RpcError> {
 }
 
 impl ReadPrompt {
-    /// Adds text; spaces separate a mention.
+    /// Appends text, separating a mention with a space.
     fn push(&mut self, text: &str, is_mention: bool) {
         let is_apart = self.text.is_empty() || self.text.ends_with(char::is_whitespace);
         if is_mention && !is_apart {
@@ -89,7 +89,7 @@ impl ReadPrompt {
     }
 }
 
-/// The mention of a linked file or another resource.
+/// Returns the mention of a linked file or another resource.
 fn mention(uri: &str) -> String {
     let file = Url::parse(uri).ok().filter(|it| it.scheme() == "file");
     let Some(path) = file.and_then(|it| it.to_file_path().ok()) else { return format!("@{uri}") };

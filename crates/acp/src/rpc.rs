@@ -1,19 +1,19 @@
-//! JSON-RPC 2.0: the messages that arrive, and the errors that are sent.
+//! JSON-RPC 2.0: parsing incoming messages, and errors.
 
 use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::{Value, json};
 
-/// The client sent something that is not JSON.
+/// The client sent invalid JSON.
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL: i64 = -32603;
-/// The protocol's own code: the user has to authenticate first.
+/// Error code of the Agent Client Protocol: the user must authenticate first.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// A message of the client.
+/// A message from the client.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Incoming {
     Request {
@@ -25,7 +25,7 @@ pub(crate) enum Incoming {
         method: String,
         params: Object,
     },
-    /// The answer to a request of ours.
+    /// The answer to a request from Parallax.
     Response {
         id: u64,
         result: Result<Value, RpcError>,
@@ -69,7 +69,7 @@ impl From<Failure> for RpcError {
     fn from(failure: Failure) -> Self {
         let code = match (failure.kind, failure.status) {
             (FailureKind::Auth, _) => AUTH_REQUIRED,
-            // Clients show the status of the model's service.
+            // Clients show the HTTP status of the model provider.
             (_, Some(status)) => i64::from(status),
             (FailureKind::Input | FailureKind::Config | FailureKind::Untrusted, None) => {
                 INVALID_PARAMS
@@ -80,7 +80,7 @@ impl From<Failure> for RpcError {
     }
 }
 
-/// Reads a line. An unusable one yields the id to answer to and the error.
+/// Parses a line. For an invalid line, returns the id to respond to and the error.
 pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let message = format!("invalid JSON: {error}");
@@ -111,7 +111,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
                 (None, Some(result)) => Ok(result),
                 (None, None) => return refused(id, "`method`, `result`, and `error` are missing"),
             };
-            // A response without an id of ours belongs to no request.
+            // A response without a known id belongs to no request.
             let id = id.and_then(|id| id.as_u64()).unwrap_or(u64::MAX);
             return Ok(Incoming::Response { id, result });
         }
@@ -130,10 +130,10 @@ pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
     })
 }
 
-/// A text parameter.
+/// Returns a string parameter.
 ///
 /// # Errors
-/// When it is missing or has another type.
+/// Returns an error if it is missing or has another type.
 pub(crate) fn text<'a>(params: &'a Object, name: &str) -> Result<&'a str, RpcError> {
     match params.get(name) {
         Some(Value::String(text)) => Ok(text),
@@ -142,10 +142,10 @@ pub(crate) fn text<'a>(params: &'a Object, name: &str) -> Result<&'a str, RpcErr
     }
 }
 
-/// A list parameter; missing: empty.
+/// Returns a list parameter, which is empty if missing.
 ///
 /// # Errors
-/// When it has another type.
+/// Returns an error if it has another type.
 pub(crate) fn list<'a>(params: &'a Object, name: &str) -> Result<&'a [Value], RpcError> {
     match params.get(name) {
         None | Some(Value::Null) => Ok(&[]),

@@ -1,4 +1,4 @@
-//! A session: a task that takes orders of the client and passes on what happens.
+//! A session: a task that handles operations of the client and forwards events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::updates::{ClientOffers, Updates, chunk};
 
 /// How long a session may take to end.
 const FAREWELL: Duration = Duration::from_millis(1200);
-/// Decisions of the client that may wait.
+/// Maximum number of queued approval responses.
 const DECISIONS: usize = 32;
 /// Maximum characters of a title.
 const MAX_TITLE: usize = 80;
 
-/// An order of the client.
+/// An operation of the client.
 pub(crate) enum Order {
     Prompt {
         from: Requester,
         blocks: Vec<Value>,
     },
-    /// Cancels the running prompt: all, or the one of this request.
+    /// Cancels the running prompt, or only the prompt of this request.
     Cancel {
         request: Option<Requester>,
     },
@@ -62,7 +62,7 @@ pub(crate) enum Order {
     },
 }
 
-/// A request, and the client that sent it.
+/// A request and the client that sent it.
 #[derive(Clone)]
 pub(crate) struct Requester {
     pub(crate) id: Value,
@@ -86,7 +86,7 @@ struct Running {
     usage: BTreeMap<String, Usage>,
 }
 
-/// A prompt whose files and commands are being read.
+/// A prompt whose files and commands are being expanded.
 type Preparing = JoinHandle<Result<Prompt, Failure>>;
 
 pub(crate) struct EditorSession {
@@ -100,12 +100,12 @@ pub(crate) struct EditorSession {
     updates: Updates,
     running: Option<Running>,
     preparing: Option<Preparing>,
-    /// The prompt that follows the one being cancelled.
+    /// The prompt that replaces the one being cancelled.
     queued: Option<(Requester, Vec<Value>)>,
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
-    /// Ends requests for files that the client does not answer.
+    /// Abandons file requests that the client does not answer.
     files_cancelled: Arc<Notify>,
 }
 
@@ -144,14 +144,14 @@ impl EditorSession {
         &self.id
     }
 
-    /// The session's records so far, as updates.
+    /// Returns the session's records as updates.
     pub(crate) fn history(&self) -> Vec<Value> {
         let items = parallax_sdk::past::items(&self.open.past());
         let numbered = items.iter().enumerate();
         numbered.filter_map(|(number, item)| crate::history::update(item, number)).collect()
     }
 
-    /// Modes, models, and options, as the results of opening have them.
+    /// Returns modes, models, and options for the result of opening the session.
     pub(crate) fn state_json(&self) -> Value {
         let (mode, model) = (self.updates.mode, &self.updates.model);
         json!({"modes": self.choices.modes_json(mode), "models": self.choices.models_json(model),
@@ -195,7 +195,7 @@ impl EditorSession {
             tracing::warn!("{told}");
         }
         if let Some(done) = closed {
-            // The request may be cancelled.
+            // Fails only if the request was cancelled.
             let _ = done.send(());
         }
     }
@@ -260,12 +260,12 @@ impl EditorSession {
                 from.respond(result).await;
             }
             Order::Join { from, with_history } => self.join(from, with_history).await,
-            // The loop ends at it.
+            // Ends the loop in `run`.
             Order::Close { .. } => {}
         }
     }
 
-    /// Another client joins: it gets what was said, and from then on all updates.
+    /// Adds another client: it receives the history and then all updates.
     async fn join(&mut self, from: Requester, with_history: bool) {
         if with_history {
             let reading = tokio::task::spawn_blocking(self.open.journal_reader());
@@ -329,7 +329,7 @@ impl EditorSession {
         self.preparing = Some(self.prepare(read));
     }
 
-    /// A command or a file that cannot be used is answered in words.
+    /// Reports an invalid command or file as text.
     async fn refuse(&mut self, failure: Failure) {
         if failure.kind == FailureKind::Input {
             let text = failure.message;
@@ -339,7 +339,8 @@ impl EditorSession {
         self.answer(Err(failure.into())).await;
     }
 
-    /// Reads the files that a prompt names. Those outside of the workspace need the user's consent.
+    /// Expands the files that a prompt references. Files outside the workspace require the user's
+    /// consent.
     fn prepare(&self, read: ReadPrompt) -> Preparing {
         let (clients, id) = (self.clients.clone(), self.id.clone());
         let expander = self.open.expander.clone();
@@ -459,7 +460,7 @@ impl EditorSession {
         }
     }
 
-    /// Asks the client on a task of its own, so that the session goes on meanwhile.
+    /// Sends the request to the client in a task, so that the session continues meanwhile.
     fn ask(&self, ask: Ask) {
         let (clients, decided) = (self.clients.clone(), self.decided.clone());
         let form = permission::elicitation(&self.id, &ask);
@@ -476,14 +477,14 @@ impl EditorSession {
                     let answer = clients.request("elicitation/create", form).await;
                     permission::answers(&ask, &answer)
                 }
-                // The client has no way to answer.
+                // The client cannot show questions.
                 Some(_) => Decide::new(ask.id.clone(), AskOutcome::Cancel),
                 None => {
                     let answer = clients.request("session/request_permission", request).await;
                     permission::decision(&ask, &answer)
                 }
             };
-            // The session may have ended.
+            // Fails only if the session has ended.
             let _ = decided.send(decide).await;
         });
     }

@@ -7,12 +7,12 @@ use parallax_protocol::event::{ToolDone, ToolStatus};
 use parallax_protocol::tool::{Display, FileDiff, Preview, Todo, TodoStatus, ToolKind};
 use serde_json::{Value, json};
 
-/// Maximum bytes of text in a call's content; the end is kept.
+/// Maximum bytes of text in a call's content. The end of longer text is kept.
 const MAX_TEXT: usize = 64 * 1024;
-/// Names of arguments that are paths.
+/// Names of path arguments.
 const PATH_ARGUMENTS: &[&str] = &["file_path", "absolute_path", "path", "dir_path"];
 
-/// The kind of a tool.
+/// Returns the ACP kind of a tool.
 pub(crate) fn kind(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Read => "read",
@@ -28,7 +28,7 @@ pub(crate) fn kind(kind: ToolKind) -> &'static str {
     }
 }
 
-/// The files that a call is about.
+/// Returns the files that a tool call refers to.
 pub(crate) fn locations(arguments: &Object, directory: &Path) -> Value {
     let paths = PATH_ARGUMENTS.iter().filter_map(|name| arguments.get(*name)?.as_str());
     let line = arguments.get("start_line").or_else(|| arguments.get("offset"));
@@ -43,7 +43,7 @@ pub(crate) fn locations(arguments: &Object, directory: &Path) -> Value {
     Value::Array(locations.collect())
 }
 
-/// The fields of a finished call.
+/// Returns the fields of a finished call.
 pub(crate) fn finished(done: &ToolDone) -> Value {
     let mut update = json!({
         "status": if done.status == ToolStatus::Success { "completed" } else { "failed" },
@@ -71,7 +71,7 @@ pub(crate) fn finished(done: &ToolDone) -> Value {
     update
 }
 
-/// What a request for approval shows.
+/// Returns the preview of an approval request.
 pub(crate) fn preview(preview: &Preview) -> Vec<Value> {
     match preview {
         Preview::Diff(diff) => vec![diff_content(diff)],
@@ -90,17 +90,17 @@ pub(crate) fn preview(preview: &Preview) -> Vec<Value> {
     }
 }
 
-/// A title is never empty.
+/// Returns the title, or the name if the title is empty.
 pub(crate) fn title<'a>(title: &'a str, name: &'a str) -> &'a str {
     if title.trim().is_empty() { name } else { title }
 }
 
-/// Text in the content of a call.
+/// Returns text content of a call.
 pub(crate) fn text_content(text: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": last_bytes(text)}})
 }
 
-/// The end of a text that is too long.
+/// Returns the end of a text that is too long.
 pub(crate) fn last_bytes(text: &str) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT));
     text.get(start..).unwrap_or(text)
@@ -115,7 +115,7 @@ fn diff_content(diff: &FileDiff) -> Value {
         "_meta": {"kind": change}})
 }
 
-/// The todo list as a plan.
+/// Converts the todo list to a plan.
 pub(crate) fn plan(todos: &[Todo]) -> Value {
     let entries = todos.iter().map(|todo| {
         let status = match todo.status {

@@ -1,4 +1,4 @@
-//! Events of a session as `session/update`s.
+//! Converts events of a session to `session/update` notifications.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::options::mode_id;
 use crate::tool_updates;
 
-/// How often the output of a running command is sent.
+/// Minimum interval between output updates of a running command.
 const OUTPUT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the client offered beyond the basics.
+/// The client's optional capabilities.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClientOffers {
     pub(crate) config_options: bool,
@@ -41,14 +41,14 @@ impl ClientOffers {
     }
 }
 
-/// An item that is in progress.
+/// An item in progress.
 enum OpenItem {
     Text { has_deltas: bool },
     Thought { has_deltas: bool },
     Call(CallId),
 }
 
-/// A call that is in progress.
+/// A tool call in progress.
 struct Call {
     name: String,
     arguments: Object,
@@ -57,7 +57,7 @@ struct Call {
     sent_at: Option<Instant>,
 }
 
-/// The fold over the events of a session.
+/// Accumulates events of a session and converts them to updates.
 pub(crate) struct Updates {
     directory: PathBuf,
     offers: ClientOffers,
@@ -69,7 +69,7 @@ pub(crate) struct Updates {
     cost: Option<f64>,
 }
 
-/// A piece of a message.
+/// Returns the update for a piece of a message.
 pub(crate) fn chunk(kind: &str, text: &str) -> Value {
     json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 }
@@ -92,7 +92,7 @@ impl Updates {
         }
     }
 
-    /// The files that a call is about.
+    /// Returns the files that a tool call refers to.
     pub(crate) fn locations(&self, call: &CallId) -> Value {
         let call = self.calls.get(call);
         call.map_or_else(
@@ -101,7 +101,7 @@ impl Updates {
         )
     }
 
-    /// The updates for an event.
+    /// Returns the updates for an event.
     pub(crate) fn of(&mut self, event: &Event) -> Vec<Value> {
         match &event.body {
             EventBody::ItemStarted { item, start } => self.started(item, start),
@@ -148,7 +148,7 @@ impl Updates {
                 self.calls.insert(tool.call.clone(), call);
                 OpenItem::Call(tool.call.clone())
             }
-            // The client shows what its user typed.
+            // The client already shows what its user typed.
             ItemStart::User { .. } | ItemStart::Shell(_) => return Vec::new(),
         };
         self.items.insert(item.clone(), entry);
@@ -213,7 +213,7 @@ impl Updates {
         }
     }
 
-    /// The first message about a call.
+    /// Returns the first update about a call, if it was not sent yet.
     fn announce(
         &mut self,
         id: &CallId,
@@ -244,7 +244,7 @@ impl Updates {
             CallPhase::Validating | CallPhase::AwaitingApproval => "pending",
             CallPhase::Executing => "in_progress",
         };
-        // The title is known once the arguments are checked.
+        // The title is known only after the arguments are checked.
         if phase == CallPhase::Validating && title.is_none() {
             return Vec::new();
         }
@@ -256,7 +256,7 @@ impl Updates {
             "status": status})]
     }
 
-    /// Clients without notices show it among the thoughts.
+    /// Sends a notice, as a thought if the client does not support notices.
     fn notice(&self, level: Level, text: &str) -> Vec<Value> {
         if self.offers.notices {
             let severity = match level {

@@ -1,4 +1,4 @@
-//! A 5 MB answer in 50,000 pieces through each format.
+//! A 5 MB answer in 50,000 pieces in each format.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -41,7 +41,7 @@ async fn run(format: OutputFormat) {
         hub.send(EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text });
         for number in 0..PIECES {
             hub.send(EventBody::ItemDelta { item: item.clone(), text: PIECE.into() });
-            // Before the hub would merge pieces for a lagging reader.
+            // Before the event bus would merge pieces for a slow reader.
             if number % 200 == 0 {
                 tokio::task::yield_now().await;
             }

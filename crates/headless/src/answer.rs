@@ -1,43 +1,43 @@
-//! The model's answer text, out of the events.
+//! Extracts the model's answer from the events.
 
 use std::sync::Arc;
 
 use parallax_protocol::event::{Event, EventBody, ItemDone, ItemStart};
 use parallax_protocol::ids::ItemId;
 
-/// What an event means for the answer text.
+/// Meaning of an event for the answer text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TextStep<'a> {
-    /// Nothing.
+    /// The event does not affect the answer.
     Other,
-    /// A tool runs or a user message arrives: later text is another message.
+    /// A tool call or user message; later text belongs to a new message.
     Boundary,
-    /// A text begins.
+    /// A text item begins.
     Begin,
-    /// It grows.
+    /// The text continues.
     More(&'a str),
-    /// It is final.
+    /// The text is complete.
     End {
-        /// Text behind the last delta.
+        /// Text after the last delta.
         rest: &'a str,
-        /// All of it.
+        /// The whole text.
         whole: &'a Arc<String>,
     },
-    /// The text is invalid: what it contributed will be sent again.
+    /// The text is invalid and will be sent again.
     Dropped {
-        /// What it contributed.
+        /// What was sent of it.
         text: &'a str,
     },
 }
 
-/// Follows the text items. One is open at a time.
+/// Tracks text items. One is open at a time.
 #[derive(Debug, Default)]
 pub(crate) struct TextItems {
     open: Option<(ItemId, usize)>,
 }
 
 impl TextItems {
-    /// Reads the next event.
+    /// Interprets the next event.
     pub(crate) fn read<'a>(&mut self, event: &'a Event) -> TextStep<'a> {
         match &event.body {
             EventBody::ItemStarted { item, start: ItemStart::Text } => {
@@ -74,8 +74,8 @@ impl TextItems {
     }
 }
 
-/// The text of the last message of the model. It is taken when it is final,
-/// and shared with the event: an answer is never copied for it.
+/// The text of the model's last message. It is stored when complete and shared with the event, so
+/// that an answer is never copied.
 #[derive(Debug, Default)]
 pub(crate) struct LastAnswer {
     items: TextItems,
@@ -84,11 +84,11 @@ pub(crate) struct LastAnswer {
 }
 
 impl LastAnswer {
-    /// Takes the next event.
+    /// Processes the next event.
     pub(crate) fn event(&mut self, event: &Event) {
         match self.items.read(event) {
             TextStep::Other | TextStep::More(_) | TextStep::Dropped { .. } => {}
-            // Cleared only by the next text: a run that ends here keeps it.
+            // Cleared only when a new text begins, so that a run ending here keeps its answer.
             TextStep::Boundary => self.over = true,
             TextStep::Begin => {
                 if std::mem::take(&mut self.over) {
@@ -100,7 +100,7 @@ impl LastAnswer {
         }
     }
 
-    /// The text so far.
+    /// Returns the text so far.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

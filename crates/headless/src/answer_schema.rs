@@ -1,4 +1,4 @@
-//! Answers that must match a schema: what the model must know, and what follows from an answer.
+//! Answers that must match a schema: instructs the model and checks its answers.
 
 use parallax_protocol::content::Part;
 use parallax_protocol::op::{Op, Prompt};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::failure::Outcome;
 use crate::schema::OutputSchema;
 
-/// How often the model is asked again for an answer that fits the schema.
+/// How often the model is asked to correct an answer.
 const SCHEMA_RETRIES: u32 = 2;
 
 /// The schema of the final answers of a run.
@@ -16,9 +16,9 @@ pub(crate) struct AnswerSchema {
     retries: u32,
 }
 
-/// What follows from the answer of a turn.
+/// Result of checking the answer of a turn.
 pub(crate) enum AnswerCheck {
-    /// The turn is over, with the answer as JSON if it matches.
+    /// The turn is over. Contains the answer as JSON if it matches.
     Over(Outcome, Option<Value>),
     /// The model must correct its answer.
     AskAgain(Op),
@@ -29,12 +29,12 @@ impl AnswerSchema {
         Self { schema, retries: 0 }
     }
 
-    /// Tells the model with its prompt what is required.
+    /// Adds the required format to the prompt.
     pub(crate) fn instruct(&self, prompt: &mut Prompt) {
         prompt.attachments.push(Part::text(self.schema.instruction()));
     }
 
-    /// Checks the answer of a turn that ended so.
+    /// Checks the answer of a turn with this outcome.
     pub(crate) fn check(&mut self, outcome: Outcome, answer: &str) -> AnswerCheck {
         if outcome.error.is_some() {
             self.retries = 0;

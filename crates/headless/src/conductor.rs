@@ -1,5 +1,5 @@
-//! Moves events through a face to the streams, and watches for signals and
-//! broken pipes while it does.
+//! Passes events through an output format to the streams, while watching for signals and broken
+//! pipes.
 
 use std::io;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::options::{Io, OutputFormat, RunOptions};
 use crate::output::{Output, Tone};
 use crate::signals::Signals;
 
-/// Bytes after which a batch of events is written.
+/// Pending bytes above which a batch of events is written.
 const BATCH: usize = 64 * 1024;
 /// How long an interrupted turn may take to end.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long the last words may take once interrupted.
+/// How long writing the final output may take after an interruption.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// When a user who waits for a cancelled turn sees that it is being cancelled.
+/// Delay before the user is told that the turn is being cancelled.
 const HINT: Duration = Duration::from_millis(200);
-/// How long an order may wait for the session to take it.
+/// Timeout of sending an operation to the session.
 const SEND: Duration = Duration::from_millis(200);
 
 /// Why the run is being ended from outside.
@@ -33,7 +33,7 @@ pub(crate) enum Cause {
     Signal(u8),
     /// The reader of stdout is gone.
     ReaderGone,
-    /// Stdout cannot be written.
+    /// Writing to stdout failed.
     WriteFailed(io::Error),
 }
 
@@ -43,12 +43,12 @@ struct Interruption {
     hint_at: Option<Instant>,
 }
 
-/// What the conductor woke up for.
+/// Why [`Conductor::next`] returned.
 pub(crate) enum Step {
     Event(Box<Event>),
-    /// No event will come any more.
+    /// There will be no more events.
     Closed,
-    /// Something was handled; look again.
+    /// Something was handled; call again.
     Again,
     /// The interrupted turn did not end in time.
     GiveUp,
@@ -70,9 +70,9 @@ pub(crate) struct Conductor {
     stdin_is_terminal: bool,
     ends_session: bool,
     finishes_tool_calls: bool,
-    /// Tool calls that run.
+    /// Number of running tool calls.
     open_calls: usize,
-    /// A signal that waits for their end.
+    /// A signal deferred until the tool calls end.
     deferred: Option<u8>,
 }
 
@@ -107,18 +107,18 @@ impl Conductor {
         }
     }
 
-    /// Prints what comes before the first event.
+    /// Writes the output that comes before the first event.
     pub(crate) async fn begin(&mut self) {
         self.face.begin(&self.summary, &mut self.output.pending);
         self.flush().await;
     }
 
-    /// Whether the run is being ended from outside.
+    /// Returns whether the run is being ended from outside.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interruption.is_some()
     }
 
-    /// Waits for the next event, a signal or the end of patience.
+    /// Waits for the next event, a signal, or the end of the grace period.
     pub(crate) async fn next(&mut self, events: &mut EventReader) -> Step {
         if self.open_calls == 0
             && let Some(number) = self.deferred.take()
@@ -137,7 +137,7 @@ impl Conductor {
         }
     }
 
-    /// Ends the turn, at once or when the tool calls that run have ended.
+    /// Ends the turn, immediately or when the running tool calls have ended.
     async fn signal(&mut self, number: u8) {
         let waits = self.finishes_tool_calls && self.open_calls > 0 && matches!(number, 2 | 15);
         if waits && self.deferred.is_none() && !self.is_interrupted() {
@@ -161,8 +161,8 @@ impl Conductor {
         }
     }
 
-    /// Hands an event to the face, and those that are already there behind it,
-    /// until enough is to be written or `stop` says that one needs a reaction.
+    /// Processes an event and those already waiting behind it, until there is enough output to
+    /// write or `stop` returns `true` for an event.
     pub(crate) fn take(
         &mut self,
         mut event: Event,
@@ -186,7 +186,7 @@ impl Conductor {
                     OutputFormat::Text => {
                         self.output.pending.say(Tone::Warning, self.colour, text);
                     }
-                    // Standard error is for failures then.
+                    // In these formats, stderr is reserved for failures.
                     _ => self.face.notice(Level::Warning, text, &mut self.output.pending),
                 }
             }
@@ -201,17 +201,17 @@ impl Conductor {
         }
     }
 
-    /// Says something that no event tells.
+    /// Shows a notice that is not an event.
     pub(crate) fn notice(&mut self, level: Level, text: &str) {
         self.face.notice(level, text, &mut self.output.pending);
     }
 
-    /// Sends an order to the session; `false` when it takes none any more.
+    /// Sends an operation to the session. Returns `false` if the session does not accept it.
     pub(crate) async fn send(&self, op: Op) -> bool {
         matches!(timeout(SEND, self.ops.send(op)).await, Ok(Ok(())))
     }
 
-    /// Ends the running turn. A second signal ends the patience with it.
+    /// Ends the running turn. A second signal ends the grace period.
     pub(crate) async fn interrupt(&mut self, cause: Cause) {
         let now = Instant::now();
         if let Some(interruption) = &mut self.interruption {
@@ -227,12 +227,12 @@ impl Conductor {
             give_up_at: now + GRACE,
             hint_at: hint.then(|| now + HINT),
         });
-        // A session that takes no order is given up like one that does not end.
-        // Not an interrupt alone: prompts that wait must not begin either.
+        // A session that does not accept this is treated like one that does not end. An interrupt
+        // alone would let queued prompts begin.
         self.send(Op::Shutdown).await;
     }
 
-    /// Writes what is pending. Gives up when interrupted and out of time.
+    /// Writes pending output. Gives up when interrupted and out of time.
     pub(crate) async fn flush(&mut self) {
         loop {
             if let Some(Interruption { cause: Cause::ReaderGone | Cause::WriteFailed(_), .. }) =
@@ -264,11 +264,11 @@ impl Conductor {
         }
     }
 
-    /// The outcome that the interruption, if any, forces.
+    /// Returns the outcome that the interruption determines, if there is one.
     pub(crate) fn forced_outcome(&self) -> Option<Outcome> {
         Some(match &self.interruption.as_ref()?.cause {
             Cause::Signal(number) => {
-                // Ctrl-C at a terminal was 130 before as well.
+                // Ctrl+C at a terminal exits with 130 in compatible mode, too.
                 let compatible =
                     self.compatible_signals && !(*number == 2 && self.stdin_is_terminal);
                 Outcome::signal(*number, compatible)
@@ -280,9 +280,9 @@ impl Conductor {
         })
     }
 
-    /// Ends the session before the output ends, where what its `SessionEnd` hooks
-    /// report belongs in the output. The answer is complete, so a signal only ends
-    /// the hooks; an interrupted run does not wait for them.
+    /// Ends the session before the output ends, if the output should include reports of
+    /// `SessionEnd` hooks. The answer is complete, so a signal only ends the hooks. An interrupted
+    /// run does not wait for them.
     pub(crate) async fn end_session(&mut self, events: &mut EventReader) {
         if !self.ends_session || self.is_interrupted() || !self.send(Op::Shutdown).await {
             return;
@@ -310,7 +310,7 @@ impl Conductor {
         }
     }
 
-    /// Prints the end of a run or turn.
+    /// Writes the end of a run or turn.
     pub(crate) async fn end(&mut self, outcome: &Outcome) {
         if let Some(interruption) = &mut self.interruption {
             interruption.give_up_at = Instant::now() + LAST_WORDS;
@@ -322,8 +322,8 @@ impl Conductor {
         self.flush().await;
     }
 
-    /// Prints the error document where the format wants one, and gives the exit
-    /// code of the process. What came up while the end was printed counts.
+    /// Writes the error document if the format requires it, and returns the exit code. Failures
+    /// while writing the end are taken into account.
     pub(crate) async fn exit(mut self, outcome: Outcome) -> ExitCode {
         let told = outcome.error.is_some();
         let outcome = self.forced_outcome().unwrap_or(outcome);

@@ -1,22 +1,20 @@
-//! What still has to be printed of a message when an earlier attempt at it is
-//! already out and cannot be taken back.
+//! Continues printing a message whose earlier attempt was printed already and became invalid.
 
-/// Follows one message. Nothing is kept of it while no attempt was taken back:
-/// then the text of that attempt is what the next one is held against.
+/// Tracks one message. Nothing is stored until an attempt becomes invalid; the text of that attempt
+/// is then compared with the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Continuation {
-    /// What is out, once something was taken back.
+    /// The printed text, after an attempt became invalid.
     printed: String,
-    /// Bytes of `printed` that the current attempt agrees with.
+    /// Number of bytes of `printed` that match the current attempt.
     said: usize,
-    /// Whether an attempt was taken back.
+    /// Whether an attempt became invalid.
     retried: bool,
 }
 
 impl Continuation {
-    /// Takes the next piece of the message and appends to `out` what must be printed for
-    /// it: nothing while it repeats, the rest when it is longer, and the whole line again
-    /// when it differs.
+    /// Processes the next piece of the message and appends to `out` what has to be printed: nothing
+    /// while the text repeats, the rest if it is longer, and the current line again if it differs.
     pub(crate) fn push(&mut self, mut text: &str, out: &mut String) {
         if !self.retried {
             out.push_str(text);
@@ -39,7 +37,7 @@ impl Continuation {
         self.said = self.printed.len();
     }
 
-    /// The attempt that said `attempt` is void and will come again.
+    /// Marks the attempt with the text `attempt` as invalid; another one follows.
     pub(crate) fn take_back(&mut self, attempt: &str) {
         if !std::mem::replace(&mut self.retried, true) {
             attempt.clone_into(&mut self.printed);
@@ -47,13 +45,12 @@ impl Continuation {
         self.said = 0;
     }
 
-    /// The message is complete. An attempt shorter than what is out has nothing
-    /// that goes beyond it, so nothing is printed.
+    /// Ends the message. If the attempt is shorter than the printed text, nothing more is printed.
     pub(crate) fn finish(&mut self) {
         *self = Self::default();
     }
 
-    /// Begins a new line with what the attempt has said of the current one.
+    /// Starts a new line with the current line of the attempt.
     fn restart_line(&mut self, out: &mut String) {
         if !self.printed.ends_with('\n') {
             out.push('\n');
@@ -64,7 +61,7 @@ impl Continuation {
     }
 }
 
-/// The length of the common start of two texts, at a character border of both.
+/// Returns the length of the common prefix of two texts, at a character boundary of both.
 fn common_prefix(a: &str, b: &str) -> usize {
     let mut same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     while !a.is_char_boundary(same) || !b.is_char_boundary(same) {
@@ -78,7 +75,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Prints a first attempt, takes it back, prints a second one in pieces.
+    /// Prints a first attempt, invalidates it, and prints a second one in pieces.
     fn retried(first: &str, second: &[&str]) -> String {
         let (mut message, mut out) = (Continuation::default(), String::new());
         message.push(first, &mut out);
@@ -118,7 +115,7 @@ mod tests {
         ) {
             let cut = (0..=cut.min(second.len())).rev().find(|&at| second.is_char_boundary(at)).unwrap_or(0);
             let out = retried(&first, &[&second[..cut], &second[cut..]]);
-            // Every line of the answer from the divergence on is there in whole.
+            // The second answer is complete from the line where it diverges.
             let last = second.rsplit('\n').next().unwrap_or("");
             prop_assert!(out.ends_with(last) || first.starts_with(&second), "{out:?}");
             let again = retried(&second, &[&second]);

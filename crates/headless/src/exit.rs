@@ -1,63 +1,64 @@
-//! The one table of exit codes.
+//! The exit codes.
 //!
 //! | code | meaning |
 //! | --- | --- |
-//! | 0 | an answer is there; also: stopped by a tool or hook, reader of stdout gone |
-//! | 1 | anything not named below: bad arguments, the service failed, no valid answer |
-//! | 41 | no or wrong credentials |
-//! | 42 | bad input: no prompt, unknown session, unreadable schema |
-//! | 52 | settings that cannot be used |
-//! | 53 | the limit of model requests is reached |
-//! | 54 | a tool failed for good (disk full) |
-//! | 55 | the folder is not trusted |
-//! | 56 | the loop guard stopped the run |
-//! | 57 | a budget of money, tokens or time is spent |
-//! | 75 | a quota or rate limit of the service is spent; later it may work |
-//! | 128 + n | ended by signal n (130: Ctrl-C) |
+//! | 0 | success; also if a tool or hook stopped the run or the reader of stdout is gone |
+//! | 1 | any other failure: invalid arguments, provider failure, no valid answer |
+//! | 41 | missing or invalid credentials |
+//! | 42 | invalid input: no prompt, unknown session, unreadable schema |
+//! | 44 | the requested sandbox is not available |
+//! | 52 | invalid settings |
+//! | 53 | the limit of model requests was reached |
+//! | 54 | a tool failed permanently (disk full) |
+//! | 55 | the directory is not trusted |
+//! | 56 | loop detection stopped the run |
+//! | 57 | a budget for cost, tokens, or time is used up |
+//! | 75 | a quota or rate limit of the provider is used up; may work later |
+//! | 128 + n | ended by signal n (130: Ctrl+C) |
 
 use parallax_protocol::event::{Failure, FailureKind};
 
-/// A process's exit code.
+/// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExitCode(pub u8);
 
 impl ExitCode {
-    /// An answer is there.
+    /// The run produced an answer.
     pub const SUCCESS: Self = Self(0);
-    /// Anything without a code of its own.
+    /// A failure without a code of its own.
     pub const GENERAL: Self = Self(1);
-    /// No or wrong credentials.
+    /// Missing or invalid credentials.
     pub const AUTH: Self = Self(41);
-    /// Bad input.
+    /// Invalid input.
     pub const INPUT: Self = Self(42);
-    /// The sandbox that was asked for cannot be had.
+    /// The requested sandbox is not available.
     pub const SANDBOX: Self = Self(44);
-    /// Settings that cannot be used.
+    /// Invalid settings.
     pub const CONFIG: Self = Self(52);
-    /// The limit of model requests is reached.
+    /// The limit of model requests was reached.
     pub const TURN_LIMIT: Self = Self(53);
-    /// A tool failed for good.
+    /// A tool failed permanently.
     pub const TOOL: Self = Self(54);
-    /// The folder is not trusted.
+    /// The directory is not trusted.
     pub const UNTRUSTED: Self = Self(55);
-    /// The loop guard stopped the run.
+    /// Loop detection stopped the run.
     pub const LOOP: Self = Self(56);
-    /// A budget is spent.
+    /// A budget is used up.
     pub const BUDGET: Self = Self(57);
-    /// A quota or rate limit is spent.
+    /// A quota or rate limit is used up.
     pub const QUOTA: Self = Self(75);
-    /// Cancelled with Ctrl-C, or by an order.
+    /// Cancelled with Ctrl+C or by an operation.
     pub const CANCELLED: Self = Self(130);
 
-    /// The code of a run that the given signal ended.
+    /// Returns the exit code of a run ended by a signal.
     pub fn signal(number: u8) -> Self {
         Self(number.saturating_add(128))
     }
 
-    /// The code of a failure.
+    /// Returns the exit code of a failure.
     pub fn of(failure: &Failure) -> Self {
         match failure.kind {
-            // The key is one; what it asks for is not for it.
+            // The key is valid but lacks a permission.
             FailureKind::Auth if failure.status == Some(403) => Self::GENERAL,
             FailureKind::Auth => Self::AUTH,
             FailureKind::Input => Self::INPUT,

@@ -1,4 +1,4 @@
-//! What every output format does, and the facts they share.
+//! The interface of output formats, and the data they share.
 
 use parallax_protocol::event::{Event, EventBody, Level};
 use serde_json::Value;
@@ -12,13 +12,13 @@ use crate::stream_json::StreamFace;
 use crate::text::TextFace;
 use parallax_sdk::stats::Stats;
 
-/// Facts about the run that its end prints.
+/// Data about the run for the end of the output.
 #[derive(Default)]
 pub(crate) struct Summary {
     pub(crate) stats: Stats,
-    /// Stored only if it is printed at the end: a copy of the answer costs memory.
+    /// Stored only if it is printed at the end, because a copy of the answer takes memory.
     pub(crate) answer: Option<LastAnswer>,
-    /// The answer as checked against the schema.
+    /// The answer as parsed with the schema.
     pub(crate) structured: Option<Value>,
     pub(crate) scripted: bool,
     /// Time spent in turns, in milliseconds.
@@ -35,7 +35,7 @@ impl Summary {
         }
     }
 
-    /// Takes the next event.
+    /// Processes the next event.
     pub(crate) fn event(&mut self, event: &Event) {
         self.stats.event(event);
         match &event.body {
@@ -48,33 +48,33 @@ impl Summary {
         }
     }
 
-    /// The last message's text, where it is kept.
+    /// Returns the text of the last message, if it is stored.
     pub(crate) fn answer_text(&self) -> &str {
         self.answer.as_ref().map_or("", LastAnswer::text)
     }
 }
 
-/// Whether an end has more to write once this much is out.
+/// Whether there is more to write after the pending output is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Yes,
     No,
 }
 
-/// One output format: turns events into bytes.
+/// An output format, which converts events to bytes.
 pub(crate) trait Face: Send {
-    /// Before the first event.
+    /// Called before the first event.
     fn begin(&mut self, summary: &Summary, pending: &mut Pending);
-    /// The next event.
+    /// Called for each event.
     fn event(&mut self, event: &Event, pending: &mut Pending);
-    /// Something to know that no event tells.
+    /// Called for a notice that is not an event.
     fn notice(&mut self, level: Level, text: &str, pending: &mut Pending);
-    /// The end of the run (in a conversation: of a turn). Called again while it
-    /// has more to write, so that a long answer is never twice in memory.
+    /// Called at the end of the run, or of a turn of a conversation. Called again while it returns
+    /// [`More::Yes`], so that a long answer is never in memory twice.
     fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More;
 }
 
-/// The formatter for the options. `display_prompt` is shown instead of the first prompt.
+/// Returns the output format of the options. `display_prompt` is shown instead of the first prompt.
 pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> Box<dyn Face> {
     match options.format {
         OutputFormat::Text => Box::new(TextFace::new(options)),
@@ -83,7 +83,7 @@ pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> 
     }
 }
 
-/// A wait before another attempt, in words.
+/// Describes a retry.
 pub(crate) fn retry_words(retry: &parallax_protocol::model::Retry) -> String {
     let status = retry.status.map(|status| format!(" {status}")).unwrap_or_default();
     let seconds = retry.delay_ms / 1000;
@@ -97,6 +97,6 @@ pub(crate) fn retry_words(retry: &parallax_protocol::model::Retry) -> String {
     )
 }
 
-/// What to tell when the model's words are not a model's.
+/// Notice that responses are scripted.
 pub(crate) const SCRIPTED: &str = "the responses come from a script or a recording, not from a \
                                    model";

@@ -1,4 +1,4 @@
-//! What a failed run says: the error object, and where it is printed.
+//! The error object of a failed run, and writing it.
 
 use std::io::{self, Write};
 
@@ -13,16 +13,16 @@ use crate::timestamp::Clock;
 use crate::wire;
 use parallax_sdk::stats::Stats;
 
-/// `error` of the json formats.
+/// The field `error` of the JSON formats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ErrorObject {
     /// The class (`FatalInputError`, `ApiError`, …).
     pub r#type: &'static str,
     /// What happened, to which thing, and what to do.
     pub message: String,
-    /// The exit code; for an error of the service its HTTP status.
+    /// The exit code, or the HTTP status of an API error.
     pub code: u16,
-    /// The service's HTTP status, if there was one.
+    /// The HTTP status of the provider's response, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
@@ -54,14 +54,14 @@ impl From<&Failure> for ErrorObject {
     }
 }
 
-/// How a run (or one turn of a conversation) ended.
+/// How a run, or one turn of a conversation, ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) exit: ExitCode,
-    /// One word for machines.
+    /// One word for programs.
     pub(crate) reason: &'static str,
     pub(crate) error: Option<ErrorObject>,
-    /// A note on an end that is not a failure.
+    /// A warning about an end that is not a failure.
     pub(crate) warning: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Outcome {
         })
     }
 
-    /// Ended by a signal. In compatible mode the process still exits with 0.
+    /// The outcome of a signal. In compatible mode the process exits with 0.
     pub(crate) fn signal(number: u8, compatible: bool) -> Self {
         let name = match number {
             1 => "SIGHUP",
@@ -161,21 +161,21 @@ impl From<&EndReason> for Outcome {
     }
 }
 
-/// What is said of a spent budget, as a sentence.
+/// Describes a used-up budget as a sentence.
 fn sentence(spent: &BudgetSpent) -> String {
     let text = spent.to_string();
     text.replacen("the budget", "The budget", 1)
 }
 
-/// The error object as stderr carries it in the json formats.
+/// The error object on stderr in the JSON formats.
 #[derive(Serialize)]
 pub(crate) struct ErrorDocument<'a> {
     pub(crate) session_id: &'a str,
     pub(crate) error: &'a ErrorObject,
 }
 
-/// Prints a failure that came before the run began, in the given format, and
-/// gives the exit code. Broken streams are ignored.
+/// Reports a failure before the run began, in the given format, and returns the exit code. Write
+/// errors are ignored.
 pub fn report_failure(
     format: OutputFormat,
     session_id: Option<&SessionId>,
@@ -188,8 +188,8 @@ pub fn report_failure(
     ExitCode::of(failure)
 }
 
-/// Prints that a budget was spent before there was a prompt, in the given
-/// format, and gives the exit code. Broken streams are ignored.
+/// Reports that a budget was used up before the first prompt, in the given format, and returns the
+/// exit code. Write errors are ignored.
 pub fn report_spent(
     format: OutputFormat,
     session_id: Option<&SessionId>,
@@ -204,7 +204,7 @@ pub fn report_spent(
     outcome.exit
 }
 
-/// Prints an error object where the format wants it.
+/// Writes an error object to the stream that the format requires.
 pub fn report_error(
     format: OutputFormat,
     session_id: Option<&SessionId>,
@@ -216,7 +216,7 @@ pub fn report_error(
     let mut pending = Pending::default();
     match format {
         OutputFormat::Text => {
-            // The message may hold a hint on a line of its own.
+            // The message may have a hint on a separate line.
             for (index, line) in error.message.lines().enumerate() {
                 let tone = if index == 0 { Tone::Error } else { Tone::Note };
                 pending.say(tone, false, line);
@@ -264,7 +264,7 @@ pub fn report_error(
     let _ = write(stderr, &pending.stderr);
 }
 
-/// Puts the error document on stderr.
+/// Appends the error document to stderr.
 pub(crate) fn push_error_document(
     pending: &mut Pending,
     session_id: &str,

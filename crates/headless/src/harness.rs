@@ -1,4 +1,4 @@
-//! A scripted session for the tests of the faces.
+//! A scripted session for tests of the output formats.
 
 use std::io;
 use std::pin::Pin;
@@ -29,7 +29,7 @@ pub(crate) enum Stdout {
 
 enum Act {
     Send(Box<EventBody>),
-    /// Waits for an answer to this question.
+    /// Waits for the response to this approval request.
     AwaitDecision(String),
     /// Waits for an interrupt, then ends the turn as cancelled.
     EndOnInterrupt,
@@ -37,7 +37,7 @@ enum Act {
     Die,
 }
 
-/// What the session does, one list of acts per prompt.
+/// The scripted behavior of the session, one list of actions per prompt.
 pub(crate) struct Script {
     pub(crate) options: RunOptions,
     pub(crate) signals: Vec<u8>,
@@ -273,7 +273,7 @@ impl Script {
     }
 }
 
-/// What the session was told.
+/// What the session received.
 #[derive(Default)]
 struct Heard {
     prompts: Vec<String>,
@@ -281,7 +281,7 @@ struct Heard {
     steered: Vec<String>,
 }
 
-/// Plays the script as a session would.
+/// Runs the script as a session would.
 async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op>) -> Heard {
     let mut heard = Heard::default();
     for acts in turns {
@@ -338,7 +338,7 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op
     heard
 }
 
-/// A stream that a test reads afterwards.
+/// A stream whose contents a test reads afterwards.
 #[derive(Clone, Default)]
 pub(crate) struct Buffer(Arc<Mutex<Vec<u8>>>);
 
@@ -354,7 +354,7 @@ impl AsyncWrite for Buffer {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // Short writes, as pipes do.
+        // Short writes, as with pipes.
         let count = bytes.len().min(4096);
         self.0.lock().unwrap().extend_from_slice(&bytes[..count]);
         Poll::Ready(Ok(count))
@@ -367,7 +367,7 @@ impl AsyncWrite for Buffer {
     }
 }
 
-/// A stream that fails or never takes anything.
+/// A stream that fails or never accepts anything.
 struct Bad(Option<io::ErrorKind>);
 
 impl AsyncWrite for Bad {
@@ -382,12 +382,12 @@ impl AsyncWrite for Bad {
     }
 }
 
-/// Runs the prompt `sent`, shown as `typed`, against the script.
+/// Runs the prompt `sent`, displayed as `typed`, with the script.
 pub(crate) fn run(script: Script) -> Done {
     play(script, None)
 }
 
-/// Runs a conversation over the given input.
+/// Runs a conversation with this input.
 pub(crate) fn converse(script: Script, input: &str) -> Done {
     play(script, Some(input.to_owned()))
 }
@@ -419,7 +419,7 @@ fn play(script: Script, input: Option<String>) -> Done {
         let signals = Signals::scripted(receiver);
         let keeper = tokio::spawn(async move {
             for number in numbers {
-                // The paused clock moves on when nothing else can happen.
+                // The paused clock advances when nothing else can happen.
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 sender.send(number).unwrap();
             }

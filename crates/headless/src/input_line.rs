@@ -1,4 +1,4 @@
-//! What a line of the input stream asks for.
+//! The lines of the input stream.
 
 use parallax_protocol::Object;
 use parallax_protocol::context::ResultPlace;
@@ -7,69 +7,69 @@ use parallax_protocol::policy::{RuleDraft, RuleScope};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One order from the program at the other end.
+/// One operation from the client.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum InputLine {
-    /// A prompt.
+    /// Sends a prompt.
     Message {
-        /// Its text.
+        /// Text of the prompt.
         content: String,
     },
-    /// Words for the running turn.
+    /// Sends a message to the running turn.
     Steer {
-        /// Its text.
+        /// Text of the message.
         content: String,
     },
-    /// Ends the running turn.
+    /// Interrupts the running turn.
     Interrupt,
-    /// Continues an interrupted turn.
+    /// Resumes an interrupted turn.
     Continue,
-    /// Answers a question whether a call may run.
+    /// Responds to an approval request.
     Decide(Box<DecideLine>),
-    /// Gives files back what they were before a turn.
+    /// Undoes the file changes of a turn.
     Undo {
-        /// The turn; the last that changed anything when absent.
+        /// The turn. If absent, the last turn that changed files.
         #[serde(default)]
         turn: Option<u64>,
-        /// Also files that changed since.
+        /// Also reverts files that have changed since.
         #[serde(default)]
         force: bool,
     },
-    /// Makes the history shorter.
+    /// Compacts the history.
     Compact {
-        /// What matters most.
+        /// What the summary should focus on.
         #[serde(default)]
         focus: Option<String>,
     },
-    /// Takes the newest compaction back.
+    /// Undoes the latest compaction.
     UndoCompaction,
-    /// Asks what fills the model's context.
+    /// Requests the context breakdown.
     Context,
-    /// Puts notes in the place of results.
+    /// Replaces tool results in the context by short notes.
     LeaveOut {
-        /// Their places, as a `context` line tells them.
+        /// Places of the results, as in a `context` line.
         places: Vec<ResultPlace>,
     },
-    /// Holds on to a result, or lets go of it.
+    /// Pins or unpins a tool result, so that it stays in the context.
     Pin {
-        /// Its place.
+        /// Place of the result.
         place: ResultPlace,
-        /// Whether it is to stay.
+        /// Whether to pin it.
         #[serde(default = "yes")]
         on: bool,
     },
-    /// Answers any other question.
+    /// Answers a question of the model.
     Answer {
-        /// The question.
+        /// Id of the question.
         id: String,
-        /// The answers by the places of the questions (`{"0": "…"}`), or the
-        /// answer to the only one; `null`: none is given.
+        /// The answers by question index (`{"0": "…"}`), or the answer to a single question; `null`
+        /// cancels.
         value: Value,
     },
     /// Changes the model of the session.
     SetModel {
-        /// A name or an alias.
+        /// A model name or an alias.
         model: String,
     },
     /// Changes the approval mode of the session.
@@ -77,9 +77,9 @@ pub(crate) enum InputLine {
         /// `default`, `auto_edit`, `plan`, or `yolo`.
         mode: String,
     },
-    /// A slash command.
+    /// Runs a slash command.
     Command {
-        /// As typed, slash included.
+        /// The command as typed, including the slash.
         text: String,
     },
 }
@@ -88,34 +88,34 @@ fn yes() -> bool {
     true
 }
 
-/// An answer to a question.
+/// Response to an approval request.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 pub(crate) struct DecideLine {
-    /// The question.
+    /// Id of the approval request.
     pub(crate) id: String,
-    /// The answer.
+    /// The response.
     pub(crate) outcome: AskOutcome,
-    /// Words for the model, on a refusal.
+    /// Message for the model if the call is denied.
     #[serde(default)]
     pub(crate) feedback: Option<String>,
-    /// The rule to keep, when not the first one offered.
+    /// The rule to save, if not the first suggested rule.
     #[serde(default)]
     pub(crate) rule: Option<RuleDraft>,
-    /// How long the rule holds.
+    /// Scope of the rule.
     #[serde(default)]
     pub(crate) scope: Option<RuleScope>,
-    /// Changed arguments (`modify_with_editor`).
+    /// Modified arguments (`modify_with_editor`).
     #[serde(default)]
     pub(crate) arguments: Option<Object>,
-    /// The call gets what the question names as `wider`.
+    /// Whether to grant the broader permissions that the approval request names as `wider`.
     #[serde(default)]
     pub(crate) wider: bool,
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// What is wrong with it and what was expected.
+/// Returns what is wrong and what was expected.
 pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
     let line = line.trim_start_matches('\u{feff}');
     if !line.trim_start().starts_with('{') {
@@ -124,7 +124,7 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
     serde_json::from_str(line).map_err(|error| format!("{error}; {EXPECTED}"))
 }
 
-/// What a line should be.
+/// Description of a valid line.
 const EXPECTED: &str = "expected one JSON object such as \
                         {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, \
                         interrupt, continue, decide, undo, compact, undo_compaction, context, \

@@ -1,4 +1,4 @@
-//! One JSON object at the end.
+//! The json format: a single JSON object at the end.
 
 use parallax_protocol::event::{
     Compaction, Event, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStatus,
@@ -15,11 +15,11 @@ use crate::output::Pending;
 use crate::wire;
 use parallax_sdk::stats::Stats;
 
-/// Warnings kept; a run that retries all day must not grow without end.
+/// Maximum number of warnings, so that a long run with many retries stays bounded.
 const MAX_WARNINGS: usize = 100;
-/// Compactions told; the first of a run matter most.
+/// Maximum number of reported compactions; later ones are dropped.
 const MAX_COMPACTIONS: usize = 1_000;
-/// Bytes of the answer written at once.
+/// Number of bytes of the answer written at once.
 const PIECE: usize = 64 * 1024;
 
 pub(crate) struct JsonFace {
@@ -27,7 +27,7 @@ pub(crate) struct JsonFace {
     warnings: Vec<String>,
     compactions: Vec<Compaction>,
     transcript: Option<Transcript>,
-    /// How far the answer is written, while the end is being written.
+    /// Number of written bytes of the answer, while the end is being written.
     written: Option<usize>,
 }
 
@@ -142,7 +142,7 @@ impl Face for JsonFace {
                 exit_reason: outcome.reason,
             }),
         };
-        // The tail is an object of its own; its brace becomes our comma.
+        // The tail is a separate object; its opening brace is replaced by a comma.
         let brace = pending.stdout.len();
         wire::push_pretty(&mut pending.stdout, &tail);
         if let Some(byte) = pending.stdout.get_mut(brace) {

@@ -1,9 +1,8 @@
-//! The machine faces: one prompt answered as text, json or stream-json, and a
+//! The non-interactive front ends: answers one prompt as text, json, or stream-json, or holds a
 //! conversation over stdin and stdout in stream-json.
 //!
-//! Each face is a fold over the session's events that writes bytes; it sends
-//! orders and knows neither the engine nor a tool. Reading arguments, settings
-//! and sessions is not done here.
+//! Each output format converts the session's events to bytes. This crate sends operations and does
+//! not depend on the engine or on tools; arguments, settings, and sessions are read elsewhere.
 
 mod answer;
 mod answer_schema;

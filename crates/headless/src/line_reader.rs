@@ -1,17 +1,17 @@
-//! Lines of bounded length from a stream.
+//! Reads lines of bounded length from a stream.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes of one line.
+/// Maximum bytes of a line.
 pub(crate) const MAX_LINE: usize = 8 * 1024 * 1024;
 
-/// One line, or why it cannot be used.
+/// A line, or why it is invalid.
 pub(crate) type Line = Result<String, String>;
 
-/// Reads the next line without its end; blank lines are skipped. A line that is
-/// too long or not UTF-8 is read to its end and refused. `number` counts lines.
+/// Reads the next line without its line end. Blank lines are skipped. A line that is too long or
+/// not UTF-8 is read to its end and rejected. `number` counts lines.
 pub(crate) async fn next_line(
     input: &mut (impl AsyncBufRead + Unpin),
     number: &mut u64,

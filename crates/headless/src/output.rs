@@ -1,4 +1,4 @@
-//! Bytes on their way to stdout and stderr.
+//! Buffers and writes the output to stdout and stderr.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use crate::options::Io;
 use crate::sanitize::one_line;
 
-/// What the faces have written and the streams have not taken yet.
+/// Output that the formats have produced and that is not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// For stdout.
@@ -16,7 +16,7 @@ pub(crate) struct Pending {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// The style of a message line.
+/// Style of a message line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Note,
@@ -48,7 +48,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Writes all of it. Safe to cancel: goes on where it was.
+    /// Writes all bytes. Safe to cancel: a later call continues at the same position.
     async fn flush(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         while let Some(rest) = bytes.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.writer.write(rest).await? {
@@ -62,24 +62,24 @@ impl Stream {
     }
 }
 
-/// The two streams and what waits for them.
+/// The two streams and their pending output.
 pub(crate) struct Output {
     pub(crate) pending: Pending,
     stdout: Stream,
     stderr: Stream,
-    /// Both are the same terminal.
+    /// Whether both are the same terminal.
     shared: bool,
     line: LineState,
 }
 
-/// Where a terminal that shows both streams is.
+/// Cursor position of a terminal that shows both streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineState {
     /// At the beginning of a line.
     Start,
-    /// Behind text of stdout that no line end follows.
+    /// After text of stdout without a line end.
     Open,
-    /// At the beginning of a line, as stderr ended a line that stdout had left open.
+    /// At the beginning of a line, because stderr ended a line of stdout.
     Ended,
 }
 
@@ -95,8 +95,8 @@ impl Output {
         }
     }
 
-    /// Writes what is pending. Safe to cancel. A failing stderr is nobody's
-    /// problem: there is no place left to say so.
+    /// Writes pending output. Safe to cancel. Errors of stderr are ignored, because there is
+    /// nowhere to report them.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         self.follow_stdout();
         if !self.pending.stdout.is_empty() {
@@ -106,8 +106,8 @@ impl Output {
         Ok(())
     }
 
-    /// Notes how what is pending for stdout leaves the terminal's line. A line end that
-    /// stderr has written already is left out.
+    /// Tracks the cursor position after the pending stdout. Skips a line end that stderr has
+    /// already written.
     fn follow_stdout(&mut self) {
         let stdout = &mut self.pending.stdout;
         if !self.shared || self.stdout.written > 0 {
@@ -130,7 +130,7 @@ impl Output {
         self.stdout.written = 0;
     }
 
-    /// Writes what is pending for stderr alone.
+    /// Writes pending output for stderr only.
     pub(crate) async fn flush_stderr(&mut self) {
         let stderr = &mut self.pending.stderr;
         if self.line == LineState::Open && !stderr.is_empty() && self.stderr.written == 0 {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::harness::Buffer;
 
-    /// What the two streams get of pieces that are flushed one after another.
+    /// Returns what the two streams receive for pieces flushed one after another.
     async fn written(shared: bool, pieces: &[(&str, &str)]) -> (String, String) {
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let io = Io { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()) };
@@ -172,11 +172,11 @@ mod tests {
             (stdout.as_str(), stderr.as_str()),
             ("Half a line", "\nwarning: odd\nwarning: more\n")
         );
-        // Text that goes on begins in a line of its own.
+        // Text that continues starts on its own line.
         let pieces = [("Half", "a\n"), (" and half", ""), ("\n", "b\n")];
         let (stdout, stderr) = written(true, &pieces).await;
         assert_eq!((stdout.as_str(), stderr.as_str()), ("Half and half\n", "\na\nb\n"));
-        // A file gets the answer as it is, and a log no empty line.
+        // A file receives the answer unchanged, and a log no empty line.
         let (stdout, stderr) = written(false, &pieces).await;
         assert_eq!((stdout.as_str(), stderr.as_str()), ("Half and half\n", "a\nb\n"));
     }

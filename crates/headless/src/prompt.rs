@@ -1,4 +1,4 @@
-//! One prompt, answered.
+//! Runs a single prompt.
 
 use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
@@ -11,12 +11,12 @@ use crate::failure::Outcome;
 use crate::options::{Io, RunOptions};
 use crate::signals::Signals;
 
-/// Sends the prompt, prints the events of its turn in the format of the options, and
-/// returns the exit code. `display_prompt` is the prompt as the user typed it.
+/// Sends the prompt, prints the events of its turn in the format of the options, and returns the
+/// exit code. `display_prompt` is the prompt as the user typed it.
 ///
-/// On SIGINT, SIGQUIT, SIGTERM or SIGHUP the turn is interrupted and given one second
-/// to end; what the format requires is still printed. When the reader of stdout
-/// goes away, the turn is interrupted and the exit code is 0.
+/// On SIGINT, SIGQUIT, SIGTERM, or SIGHUP the turn is interrupted and has one second to end; the
+/// output that the format requires is still printed. If the reader of stdout goes away, the turn is
+/// interrupted and the exit code is 0.
 pub async fn run_prompt(
     io: Io,
     ops: OpSender,
@@ -28,7 +28,7 @@ pub async fn run_prompt(
     run_with(Signals::listen(), io, ops, events, prompt, display_prompt, options).await
 }
 
-/// Like [`run_prompt`], but continues an interrupted turn.
+/// Like [`run_prompt`], but resumes an interrupted turn.
 pub async fn run_on(
     io: Io,
     ops: OpSender,
@@ -70,7 +70,7 @@ async fn run_first(
     conductor.exit(outcome).await
 }
 
-/// Runs the prompt's turn, and more while the answer does not fit the schema.
+/// Runs the prompt's turn, and further turns while the answer does not match the schema.
 async fn turns(
     conductor: &mut Conductor,
     events: &mut EventReader,
@@ -96,7 +96,7 @@ async fn turns(
     }
 }
 
-/// Folds events until the turn ends.
+/// Processes events until the turn ends.
 async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
     loop {
         let ended = match conductor.next(events).await {
@@ -113,7 +113,7 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
                 match conductor.take(*event, events, needs_reaction).body {
                     EventBody::TurnEnded(end) => Some(end.reason),
                     EventBody::Ask(ask) => {
-                        // Without a user to answer, the request would wait forever.
+                        // Without a user to respond, the approval request would wait forever.
                         conductor
                             .send(Op::Decide(Box::new(Decide {
                                 feedback: Some(

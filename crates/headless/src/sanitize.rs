@@ -1,54 +1,53 @@
-//! Keeps foreign text from controlling the terminal: removes control sequences from the
-//! model's prose, and makes them visible in messages.
+//! Prevents untrusted text from controlling the terminal: removes control sequences from the
+//! model's text, and makes them visible in messages.
 
 use parallax_protocol::code_text::{is_deceptive, prose_text};
 
-/// Characters after which an unfinished control string (OSC, DCS, …) is taken
-/// for an accident and the text counts again. Without an end, one stray
-/// introducer would swallow the rest of an answer.
+/// Maximum characters of a control string (OSC, DCS, …) without an end. Text after that is shown,
+/// so that a stray introducer does not hide the rest of an answer.
 const MAX_SEQUENCE: u32 = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
     #[default]
     Ground,
-    /// Behind an ESC.
+    /// After an ESC.
     Escape,
-    /// Behind an ESC and intermediates: one final character follows.
+    /// After an ESC and intermediate characters; one final character follows.
     EscapeIntermediate,
-    /// Inside CSI parameters.
+    /// In CSI parameters.
     Csi,
-    /// Inside OSC, DCS, APC, SOS or PM, until ST or BEL.
+    /// In an OSC, DCS, APC, SOS, or PM string, until ST or BEL.
     ControlString,
-    /// Behind an ESC inside such a string.
+    /// After an ESC in such a string.
     ControlStringEscape,
 }
 
-/// Removes escape sequences (CSI, OSC, DCS, APC, SOS, PM and the short ones),
-/// C0 controls but newline and tab, DEL, C1 controls and the characters that
-/// reorder text (bidi embeddings, overrides and isolates). It keeps its state
-/// between pieces, so the result does not depend on where a stream was cut.
+/// Removes escape sequences (CSI, OSC, DCS, APC, SOS, PM, and short ones), C0 controls except
+/// newline and tab, DEL, C1 controls, and characters that reorder text (bidirectional embeddings,
+/// overrides, and isolates). The state is kept between pieces, so the result does not depend on how
+/// a stream is split.
 #[derive(Debug, Default)]
 pub struct Sanitizer {
     state: State,
-    /// Characters seen in the running sequence.
+    /// Number of characters in the current sequence.
     length: u32,
 }
 
 impl Sanitizer {
-    /// One at the beginning of a text.
+    /// Creates a sanitizer for a new text.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cleans a whole text.
+    /// Sanitizes a whole text.
     pub fn clean(text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         Self::new().push(text, &mut out);
         out
     }
 
-    /// Appends to `out` what is harmless of the next piece.
+    /// Appends the harmless part of the next piece to `out`.
     pub fn push(&mut self, mut text: &str, out: &mut String) {
         while !text.is_empty() {
             if self.state == State::Ground {
@@ -93,7 +92,7 @@ impl Sanitizer {
                 _ => self.abort(char, out),
             },
             State::ControlStringEscape => {
-                // ESC ends the string whatever follows; `\` belongs to it.
+                // ESC always ends the string; a following `\` belongs to it.
                 self.state = State::Escape;
                 if char == '\\' {
                     self.state = State::Ground;
@@ -125,15 +124,15 @@ impl Sanitizer {
         self.length < MAX_SEQUENCE
     }
 
-    /// The sequence is broken off; the character counts by itself.
+    /// Aborts the sequence and handles the character by itself.
     fn abort(&mut self, char: char, out: &mut String) {
         self.state = State::Ground;
         self.ground(char, out);
     }
 }
 
-/// How many bytes from the start are surely harmless. Stops at a character border: at
-/// controls and at the lead bytes of all characters that are removed.
+/// Returns the number of bytes at the start that are certainly harmless. Stops at controls and at
+/// the lead bytes of all characters that are removed, which are character boundaries.
 fn plain_prefix(bytes: &[u8]) -> usize {
     bytes
         .iter()
@@ -144,15 +143,15 @@ fn plain_prefix(bytes: &[u8]) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// A foreign text as one line of bounded length, for messages. Whitespace is joined;
-/// nothing else is removed, so that no name in it passes for another one.
+/// Formats untrusted text as one line of bounded length for messages. Whitespace is collapsed, but
+/// nothing else is removed, so that a name cannot look like another one.
 pub fn one_line(text: &str) -> String {
     const MAX_CHARS: usize = 2000;
-    // The input is limited, too: a message of megabytes is of no use.
+    // Limit the input, too, because a message may have megabytes.
     let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(at, _)| at);
     let text = text.get(..end).unwrap_or(text);
     let mut line = String::with_capacity(text.len().min(256));
-    // U+0085 is whitespace, and a control character that is shown.
+    // U+0085 is whitespace, but also a control character that must be shown.
     for word in text.split(|char: char| char.is_whitespace() && char != '\u{85}') {
         if word.is_empty() {
             continue;

@@ -1,4 +1,4 @@
-//! A schema for the final answer: read, compiled once, and the answer checked.
+//! The schema of the final answer: loading it, and validating answers.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -7,9 +7,9 @@ use std::path::Path;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
-/// Bytes of a schema file that are read.
+/// Maximum bytes of a schema file.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// Problems told at once.
+/// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 10;
 
 /// A compiled JSON Schema.
@@ -29,16 +29,15 @@ fn refuse(message: String) -> Failure {
 }
 
 impl OutputSchema {
-    /// Reads and compiles a schema file. References to other files or addresses
-    /// are not followed.
+    /// Loads and compiles a schema file. References to other files or URLs are not followed.
     ///
     /// # Errors
-    /// [`FailureKind::Input`] when the file cannot be read, is not a regular file, is
-    /// larger than 1 MiB, or is not a JSON Schema.
+    /// [`FailureKind::Input`] if the file cannot be read, is not a regular file, is larger than 1
+    /// MiB, or is not a JSON Schema.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let unreadable =
             |why: String| refuse(format!("Invalid output schema `{}`: {why}", path.display()));
-        // Asked before opening: opening a pipe would wait for its writer.
+        // Checked first, because opening a pipe would wait for its writer.
         let metadata = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
         if !metadata.is_file() {
             return Err(unreadable("not a regular file".to_owned()));
@@ -56,7 +55,7 @@ impl OutputSchema {
     /// Compiles a schema from JSON text.
     ///
     /// # Errors
-    /// Why the text is not a JSON Schema.
+    /// Returns why the text is not a JSON Schema.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let source: Value =
@@ -70,12 +69,12 @@ impl OutputSchema {
         Ok(Self { source, validator })
     }
 
-    /// The schema as written.
+    /// Returns the schema as written.
     pub fn source(&self) -> &Value {
         &self.source
     }
 
-    /// What to add to the prompt so that the model knows what is asked.
+    /// Returns the instruction about the schema for the prompt.
     pub fn instruction(&self) -> String {
         format!(
             "Give your final answer as one JSON document that matches this JSON Schema, with no \
@@ -84,11 +83,10 @@ impl OutputSchema {
         )
     }
 
-    /// Parses an answer and checks it. A Markdown code fence around the whole
-    /// is taken off.
+    /// Parses and validates an answer. A Markdown code fence around it is ignored.
     ///
     /// # Errors
-    /// What is wrong with it, at most ten problems, one a line.
+    /// Returns at most ten problems, one per line.
     pub fn validate(&self, answer: &str) -> Result<Value, String> {
         let value: Value = serde_json::from_str(without_fence(answer))
             .or_else(|error| match last_fence(answer) {
@@ -113,7 +111,7 @@ impl OutputSchema {
     }
 }
 
-/// The inside of a Markdown code fence around the whole text.
+/// Returns the content of a Markdown code fence around the whole text.
 fn without_fence(answer: &str) -> &str {
     let text = answer.trim();
     let Some((first, rest)) = text.split_once('\n') else { return text };
@@ -126,8 +124,8 @@ fn without_fence(answer: &str) -> &str {
     }
 }
 
-/// The inside of the last Markdown code fence of the text: models like to say a
-/// sentence before it.
+/// Returns the content of the last Markdown code fence, because models often write a sentence
+/// before it.
 fn last_fence(answer: &str) -> Option<&str> {
     let (before, _) = answer.trim_end().rsplit_once("```")?;
     let (_, inside) = before.rsplit_once("```")?;

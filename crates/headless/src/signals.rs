@@ -1,6 +1,6 @@
 //! The signals that end a run.
 
-/// Yields the numbers of SIGHUP, SIGINT, SIGQUIT and SIGTERM as they come.
+/// Receives SIGHUP, SIGINT, SIGQUIT, and SIGTERM as signal numbers.
 pub struct Signals {
     #[cfg(unix)]
     sources: Vec<(u8, tokio::signal::unix::Signal)>,
@@ -10,9 +10,8 @@ pub struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Starts listening. A SIGHUP that the parent process ignores (`nohup`) stays ignored.
-    /// A SIGINT does not: shells ignore it for every background job of a script, but a run
-    /// must be stoppable.
+    /// Starts listening. A SIGHUP that the parent process ignores (`nohup`) stays ignored. A SIGINT
+    /// does not: shells ignore it for background jobs of scripts, but a run must be stoppable.
     pub fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let ignored = ignored_signals();
@@ -31,7 +30,7 @@ impl Signals {
         }
     }
 
-    /// The next signal. Safe to cancel.
+    /// Waits for the next signal. Safe to cancel.
     pub async fn next(&mut self) -> u8 {
         #[cfg(test)]
         if let Some(scripted) = &mut self.scripted {
@@ -54,7 +53,7 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Listens from now on.
+    /// Starts listening.
     pub fn listen() -> Self {
         Self {
             #[cfg(test)]
@@ -62,7 +61,7 @@ impl Signals {
         }
     }
 
-    /// The next signal. Safe to cancel.
+    /// Waits for the next signal. Safe to cancel.
     pub async fn next(&mut self) -> u8 {
         match tokio::signal::ctrl_c().await {
             Ok(()) => 2,
@@ -73,7 +72,7 @@ impl Signals {
 
 #[cfg(test)]
 impl Signals {
-    /// Signals that a test sends.
+    /// Creates a source of signals that a test sends.
     pub(crate) fn scripted(receiver: tokio::sync::mpsc::UnboundedReceiver<u8>) -> Self {
         Self {
             #[cfg(unix)]
@@ -83,8 +82,8 @@ impl Signals {
     }
 }
 
-/// The mask of signals ignored when the process was started. Only Linux tells
-/// without asking for each in a way that would change it.
+/// Returns the mask of signals that were ignored when the process started. Only Linux reports it
+/// without changing signal handlers.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,21 +1,21 @@
-//! Whether a prompt is a command.
+//! Distinguishes slash commands from prompts.
 
-/// What a prompt that may begin with `/` is.
+/// Classification of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slash<'a> {
     /// A text for the model.
     Text,
-    /// A command: its name without the slash, and the rest of the line.
+    /// A slash command.
     Command {
-        /// The name.
+        /// Name without the slash.
         name: &'a str,
-        /// The text after it, without leading spaces.
+        /// Text after the name, without leading spaces.
         arguments: &'a str,
     },
 }
 
-/// Reads the start of a prompt. `//`, `/*`, a single `/`, a space before the `/`, and a
-/// first word with a second `/` in it (a path) are text.
+/// Classifies a prompt. `//`, `/*`, a single `/`, a space before the `/`, and a first word with a
+/// second `/` in it (a path) are text.
 pub fn classify(prompt: &str) -> Slash<'_> {
     let Some(rest) = prompt.strip_prefix('/') else { return Slash::Text };
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());

@@ -1,5 +1,5 @@
-//! A conversation over one process: orders come as JSON lines on stdin, events
-//! go out as stream-json.
+//! A conversation over one process: reads operations as JSON lines from stdin and writes events as
+//! stream-json.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,31 +31,29 @@ use crate::signals::Signals;
 use crate::slash::{Slash, classify};
 use crate::telling::print_between_turns;
 
-/// How long the session may take to make a prompt of a late steering message.
+/// How long the session may take to turn a late steering message into a prompt.
 const STEER_GRACE: Duration = Duration::from_secs(1);
-/// How often it is checked, after the end of the input, whether stdout is still read.
+/// How often to check, after the end of the input, whether stdout still has a reader.
 const READER_CHECK: Duration = Duration::from_millis(250);
 
-/// Turns the text of a message into a prompt: reads the files that it names, expands the
-/// custom command that it is.
+/// Converts the text of a message to a prompt: reads referenced files and expands custom commands.
 pub type Expand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
 
-/// The session of a conversation, for the lines that are not for the model.
+/// The session of a conversation, for input that is not sent to the model.
 pub struct ConversationSession<'a> {
-    /// Answers commands.
+    /// Runs commands.
     pub session: &'a OpenSession,
     /// Prepares prompts.
     pub expand: Expand,
 }
 
-/// Lines that may wait for the running turn.
+/// Maximum number of lines waiting for the running turn.
 const MAX_QUEUED: usize = 256;
 
-/// Takes orders from `input` and prints events until the input has ended and
-/// the last turn is over. The format is always stream-json, with a `result`
-/// line per turn; the exit code is that of the last turn. A line that cannot be
-/// used becomes an `error` event. Questions still open when the input ends are
-/// refused.
+/// Reads operations from `input` and prints events until the input has ended and the last turn is
+/// over. The format is always stream-json, with a `result` line per turn; the exit code is that of
+/// the last turn. An invalid line results in an `error` event. Approval requests and questions that
+/// are open when the input ends are denied.
 pub async fn run_stream_input(
     io: Io,
     ops: OpSender,
@@ -85,22 +83,22 @@ pub(crate) async fn run_with(
     let outcome = conversation.run(&mut conductor, events, &ops).await;
     conversation.reader.abort();
     drop(ops);
-    // Each turn has its `result` line already; a warning follows the last one.
+    // Each turn already has its `result` line; a warning follows the last one.
     conductor.end_session(events).await;
     conductor.flush().await;
     conductor.exit(outcome).await
 }
 
-/// A line read, with its number.
+/// A parsed line with its number.
 struct Incoming {
     number: u64,
     order: Result<InputLine, String>,
 }
 
-/// What waits for its turn, in the order of the lines.
+/// A queued line, in input order.
 enum QueuedLine {
     Prompt(Prompt),
-    /// A command with its answer.
+    /// A command with its output.
     Told {
         typed: String,
         told: Told,
@@ -112,7 +110,7 @@ enum QueuedLine {
     },
 }
 
-/// A prompt that is being prepared, from the line of that number.
+/// A prompt that is being prepared, with its line number.
 struct Preparing {
     number: u64,
     prompt: BoxFuture<'static, Result<Prompt, Failure>>,
@@ -123,7 +121,7 @@ struct Lines {
     task: JoinHandle<()>,
 }
 
-/// Reads lines on a task of its own, one ahead at most.
+/// Reads lines in a task, at most one ahead.
 fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> Lines {
     let (sender, receiver) = mpsc::channel(1);
     let task = tokio::spawn(async move {
@@ -133,7 +131,7 @@ fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> Lines {
             let order = match next_line(&mut input, &mut number).await {
                 Ok(Some(Ok(line))) => parse(&line),
                 Ok(Some(Err(problem))) => Err(problem),
-                // An unreadable input is one that has ended.
+                // Unreadable input counts as ended.
                 Ok(None) | Err(_) => return,
             };
             if sender.send(Incoming { number, order }).await.is_err() {
@@ -149,28 +147,28 @@ struct Conversation<'a> {
     lines: mpsc::Receiver<Incoming>,
     reader: JoinHandle<()>,
     input_ended: bool,
-    /// While it is there, no further line is read: prompts keep the order of their lines.
+    /// While this is set, no further line is read, so that prompts keep the order of their lines.
     preparing: Option<Preparing>,
     queued: VecDeque<QueuedLine>,
-    /// The command whose answer the engine owes.
+    /// The command that the engine has not answered yet.
     requested: Option<String>,
-    /// Orders that the session has not taken yet.
+    /// Operations that the session has not accepted yet.
     outbox: VecDeque<Op>,
     running: bool,
-    /// Prompts handed over whose turn has not begun.
+    /// Number of sent prompts whose turns have not begun.
     expected_turns: usize,
-    /// Undos handed over that no event has told yet.
+    /// Number of sent undo operations without a result yet.
     expected_undos: usize,
-    /// Orders about the context handed over whose answer has not come.
+    /// Number of sent context operations without an answer yet.
     expected_answers: usize,
-    /// Steering messages that no event has shown yet: one that came too late
-    /// becomes a prompt of its own.
+    /// Steering messages that no event has confirmed yet. One that arrives too late becomes a
+    /// prompt.
     steers: Vec<String>,
     steer_deadline: Option<Instant>,
-    /// An interrupt came behind a prompt whose turn has not begun: it ends that turn.
+    /// Whether an interrupt came after a prompt whose turn has not begun; it ends that turn.
     interrupts_next_turn: bool,
     is_reader_gone: Option<fn() -> bool>,
-    /// What the answers to prompts must look like.
+    /// Schema of the answers.
     schema: Option<AnswerSchema>,
     asks: Vec<Ask>,
     last: Outcome,
@@ -205,18 +203,18 @@ impl<'a> Conversation<'a> {
         self.is_between_turns() && self.queued.is_empty() && self.preparing.is_none()
     }
 
-    /// Whether the session has nothing to do.
+    /// Returns whether the session is idle.
     fn is_between_turns(&self) -> bool {
         let expected = self.expected_turns + self.expected_undos + self.expected_answers;
         !self.running && expected == 0 && self.outbox.is_empty()
     }
 
-    /// Hands over what waits, as far as its turn has come: the session queues prompts
-    /// itself, answers to commands come between two turns.
+    /// Sends queued lines whose turn has come. The session queues prompts itself; answers to
+    /// commands are printed between turns.
     async fn hand_over(&mut self, conductor: &mut Conductor, events: &mut EventReader) {
         while let Some(next) = self.queued.pop_front() {
             match next {
-                // With a schema, a correction of an answer must come before the next prompt.
+                // With a schema, the correction of an answer must come before the next prompt.
                 next if !self.is_between_turns()
                     && (self.schema.is_some() || !matches!(next, QueuedLine::Prompt(_))) =>
                 {
@@ -247,7 +245,7 @@ impl<'a> Conversation<'a> {
     ) -> Outcome {
         loop {
             if conductor.is_interrupted() {
-                // What waits does not begin any more.
+                // Drop queued lines.
                 self.queued.clear();
                 self.preparing = None;
             }
@@ -267,8 +265,7 @@ impl<'a> Conversation<'a> {
                 && self.preparing.is_none()
                 && !self.input_ended
                 && !conductor.is_interrupted();
-            // Not biased: neither a flood of events nor one of lines may keep
-            // the other waiting.
+            // Not biased, so that a flood of events or of lines cannot block the other.
             let step = tokio::select! {
                 step = conductor.next(events) => step,
                 permit = ops.reserve(), if !self.outbox.is_empty() => {
@@ -335,7 +332,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The last words after a signal or a broken pipe.
+    /// Writes the final output after a signal or a broken pipe.
     async fn forced_end(&mut self, conductor: &mut Conductor) -> Outcome {
         let outcome = conductor.forced_outcome().unwrap_or_else(|| self.last.clone());
         if outcome.error.is_some() {
@@ -344,7 +341,7 @@ impl<'a> Conversation<'a> {
         outcome
     }
 
-    /// Does what an event asks for; `true` when its output is written already.
+    /// Reacts to an event. Returns whether its output is written already.
     async fn react(&mut self, event: Event, conductor: &mut Conductor) -> bool {
         match event.body {
             EventBody::TurnStarted { prompt } => {
@@ -425,7 +422,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Carries out one line.
+    /// Handles one line.
     fn order(&mut self, incoming: Incoming, conductor: &mut Conductor) {
         let number = incoming.number;
         if let Err(problem) = incoming.order.and_then(|line| self.other(line, number)) {
@@ -433,7 +430,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Queues a prompt behind what came before it.
+    /// Queues a prompt after earlier lines.
     fn prompt(&mut self, mut prompt: Prompt) {
         if let Some(schema) = &self.schema {
             schema.instruct(&mut prompt);
@@ -441,7 +438,7 @@ impl<'a> Conversation<'a> {
         self.queued.push_back(QueuedLine::Prompt(prompt));
     }
 
-    /// Answers a typed text if it is a command of the program, and else prepares a prompt.
+    /// Runs a typed text if it is a built-in command; otherwise prepares a prompt.
     fn typed(&mut self, text: String, number: u64) -> Result<(), String> {
         if text.trim().is_empty() {
             return Err("the message is empty".to_owned());
@@ -462,7 +459,7 @@ impl<'a> Conversation<'a> {
                 self.queued.push_back(QueuedLine::Request { typed: text, op });
                 return Ok(());
             }
-            // Reads files and queries the kernel, which takes a few milliseconds.
+            // Reads files and probes the kernel, which takes a few milliseconds.
             let told = tokio::task::block_in_place(|| session.tell(name, arguments));
             if let Some(told) = told.transpose().map_err(|failure| failure.message)? {
                 self.queued.push_back(QueuedLine::Told { typed: text, told });
@@ -473,7 +470,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// An order that an event answers.
+    /// Sends an operation that an event answers.
     fn about_context(&mut self, op: Op) {
         self.expected_answers += 1;
         self.outbox.push_back(op);
@@ -514,7 +511,7 @@ impl<'a> Conversation<'a> {
             InputLine::UndoCompaction => self.about_context(Op::UndoCompaction),
             InputLine::Context => self.about_context(Op::DescribeContext),
             InputLine::LeaveOut { places } => self.about_context(Op::DropResults(places)),
-            // Nothing answers it.
+            // Has no answer.
             InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
             InputLine::Decide(line) => {
                 let DecideLine { id, outcome, feedback, rule, scope, arguments, wider } = *line;
@@ -585,7 +582,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The prepared prompt, once it is there.
+/// Waits for the prepared prompt.
 async fn prepared(preparing: &mut Option<Preparing>) -> (u64, Result<Prompt, Failure>) {
     match preparing {
         Some(Preparing { number, prompt }) => (*number, prompt.await),
@@ -593,7 +590,7 @@ async fn prepared(preparing: &mut Option<Preparing>) -> (u64, Result<Prompt, Fai
     }
 }
 
-/// Reports a line that cannot be used.
+/// Reports an invalid line.
 fn refuse(conductor: &mut Conductor, number: u64, problem: &str) {
     conductor.notice(Level::Error, &format!("line {number}: {problem}"));
 }
@@ -605,7 +602,7 @@ fn unknown_command(name: &str) -> String {
     )
 }
 
-/// The answers of a line, by the places of the questions.
+/// Returns the answers of a line by question index.
 fn answers_of(value: Value) -> Option<Object> {
     match value {
         Value::Null => None,
@@ -617,7 +614,7 @@ fn answers_of(value: Value) -> Option<Object> {
     }
 }
 
-/// Events that this loop must look at itself.
+/// Returns whether this loop must handle the event itself.
 fn needs_reaction(body: &EventBody) -> bool {
     matches!(
         body,

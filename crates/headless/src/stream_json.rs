@@ -1,10 +1,10 @@
-//! One JSON object a line, as things happen.
+//! The stream-json format: one JSON object per line for each event.
 //!
-//! Version 1 has the fields and the order that scripts know: results of a batch
-//! of calls come together, in the order of the calls, and text once sent stands.
-//! Version 2 tells more and sooner: thoughts, live output, usage, results as
-//! each call ends (`seq` numbers the calls), and `retry` with the number of
-//! characters (Unicode scalar values) of the answer to drop.
+//! Version 1 has the fields and order that existing scripts expect: results of a batch of tool
+//! calls are printed together, in the order of the calls, and printed text is never revoked.
+//! Version 2 prints more events, earlier: thoughts, live output, usage, each result as soon as its
+//! call ends (`seq` numbers the calls), and `retry` with the number of characters (Unicode scalar
+//! values) of the answer to drop.
 
 use parallax_protocol::event::{
     Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, Question, SessionReady, ToolDone,
@@ -36,17 +36,17 @@ pub(crate) struct StreamFace {
     warnings: Vec<String>,
     display_prompt: Option<String>,
     version_2: bool,
-    /// The prompt of the running turn, until its own user item has come by.
+    /// The prompt of the running turn, until its own user item is received.
     prompt_item: Option<String>,
     items: TextItems,
     message: Continuation,
     surplus: String,
-    /// Characters sent of the open text item (version 2).
+    /// Number of characters sent of the open text item (version 2).
     sent_chars: usize,
     tools: Tools,
 }
 
-/// Calls of the running batch.
+/// Tool calls of the running batch.
 #[derive(Default)]
 struct Tools {
     /// Number of the next call.
@@ -62,7 +62,7 @@ struct OpenTool {
     seq: u64,
 }
 
-/// Writes lines, each with its type and time first.
+/// Writes lines, each starting with its type and time.
 #[derive(Default)]
 struct Lines {
     clock: Clock,
@@ -109,7 +109,7 @@ impl StreamFace {
         self.lines.push(pending, "message", Message { role: "user", content, delta: false });
     }
 
-    /// The prompt's own item says nothing new; a steering message does.
+    /// Skips the item of the prompt itself, but not of steering messages.
     fn user_item(&mut self, text: &str, pending: &mut Pending) {
         if self.prompt_item.take().is_none_or(|prompt| prompt != text) {
             self.user(text, pending);
@@ -235,7 +235,7 @@ impl StreamFace {
     fn ask(&mut self, ask: &Ask, pending: &mut Pending) {
         let line = AskLine {
             id: ask.id.as_str(),
-            // What is answered with a line of type `answer`, and what with `decide`.
+            // Determines whether the response is a line of type `answer` or `decide`.
             kind: if ask.question == Question::AskUser { "question" } else { "approval" },
             agent: ask.agent.as_deref(),
             tool_id: ask.call.as_str(),
@@ -255,7 +255,7 @@ impl StreamFace {
         self.lines.push(pending, "ask", line);
     }
 
-    /// What only version 2 tells.
+    /// Handles events that only version 2 prints.
     fn version_2(&mut self, event: &Event, pending: &mut Pending) {
         match &event.body {
             EventBody::SessionReady(ready) => self.session(ready, pending),
@@ -405,7 +405,7 @@ fn tool_failure(done: &ToolDone) -> Option<ToolFailure> {
     }
 }
 
-/// The first bold span of a thought, and the rest.
+/// Splits a thought into its first bold text and the rest.
 fn split_thought(text: &str) -> (&str, String) {
     let Some((before, rest)) = text.split_once("**") else { return ("", text.trim().to_owned()) };
     let Some((subject, after)) = rest.split_once("**") else { return ("", text.trim().to_owned()) };
@@ -430,7 +430,7 @@ mod tests {
         script
     }
 
-    /// The lines with their times checked and taken off.
+    /// Parses the lines, after checking and removing their times.
     fn lines(stdout: &str) -> Vec<Value> {
         stdout
             .lines()

@@ -1,4 +1,4 @@
-//! The bodies of the lines of stream-json, beside `type` and `timestamp`.
+//! The lines of stream-json without `type` and `timestamp`.
 
 use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::Question;
@@ -118,7 +118,7 @@ pub(crate) struct SessionLine<'a> {
     pub(crate) resumed: Option<bool>,
 }
 
-/// A retry (version 2): so many characters of the answer are void.
+/// A retry (version 2). The last `dropChars` characters of the answer are invalid.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RetryLine<'a> {
@@ -127,7 +127,7 @@ pub(crate) struct RetryLine<'a> {
     pub(crate) wait: Option<&'a parallax_protocol::model::Retry>,
 }
 
-/// A request for approval, or a question of the model.
+/// An approval request, or a question of the model.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AskLine<'a> {
     pub(crate) id: &'a str,
@@ -162,7 +162,7 @@ pub(crate) struct AgentLine<'a> {
     pub(crate) progress: &'a AgentProgress,
 }
 
-/// A request was answered or is obsolete.
+/// An approval request or question that was answered or is obsolete.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AskClosedLine<'a> {
     pub(crate) id: &'a str,

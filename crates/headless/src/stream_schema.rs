@@ -13,8 +13,8 @@ use crate::stream_lines::{
     SessionLine, Thought, ToolResult, ToolUse, UsageLine,
 };
 
-/// The JSON Schema (draft 2020-12) of an output line, in versions 1 and 2. Each type of line
-/// has a definition (`$defs`) of its own, and `InputLine` is the definition of an input line.
+/// Returns the JSON Schema (draft 2020-12) of an output line, in versions 1 and 2. Each line type
+/// has its own definition (`$defs`), and `InputLine` is the definition of an input line.
 pub fn stream_schema() -> Value {
     let settings = SchemaSettings::draft2020_12();
     let mut output = settings.clone().for_serialize().into_generator();
@@ -41,7 +41,7 @@ pub fn stream_schema() -> Value {
     ];
     let mut input = settings.for_deserialize().into_generator();
     let input_line = InputLine::json_schema(&mut input).to_value();
-    // What both directions use has the same form in both.
+    // Types used in both directions have the same form.
     let mut definitions = input.take_definitions(true);
     definitions.extend(output.take_definitions(true));
     definitions.insert("InputLine".to_owned(), input_line);
@@ -58,7 +58,7 @@ pub fn stream_schema() -> Value {
     })
 }
 
-/// The schema of a type of line: its body, with `type` and `timestamp`.
+/// Returns the schema of a line type: its body, with `type` and `timestamp`.
 fn line<T: JsonSchema>(
     generator: &mut SchemaGenerator,
     name: &str,

@@ -1,4 +1,4 @@
-//! What a command told, in the format of the run.
+//! Prints the output of a slash command in the format of the run.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::failure::Outcome;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 
-/// The events of a turn in which the text answers the typed line.
+/// Returns the events of a turn in which the text answers the typed line.
 fn as_turn(typed: String, text: &str) -> impl Iterator<Item = Event> {
     let text = text.trim_end();
     let item = ItemId::new("told");
@@ -29,8 +29,8 @@ fn as_turn(typed: String, text: &str) -> impl Iterator<Item = Event> {
     (1..).zip(bodies).map(|(seq, body)| Event { seq, turn: 1, body })
 }
 
-/// Prints what a command told between two turns of a conversation: the text as an
-/// answer, the data as `structured` of its `result` line.
+/// Prints the output of a command between two turns of a conversation: the text as an answer, and
+/// the data as `structured` of its `result` line.
 pub(crate) async fn print_between_turns(
     conductor: &mut Conductor,
     events: &mut EventReader,
@@ -45,9 +45,8 @@ pub(crate) async fn print_between_turns(
     conductor.summary.structured = None;
 }
 
-/// Prints it as an answer: the text, and in the json format the data as
-/// `structured`, behind the events that came until then. `typed` is the line that
-/// asked for it.
+/// Prints the output of a command as an answer, after the events that came before it. In the JSON
+/// formats, its data is printed as `structured`. `typed` is the line with the command.
 pub async fn print_told(
     io: Io,
     ops: OpSender,

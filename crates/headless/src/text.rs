@@ -1,4 +1,4 @@
-//! Text output: the answer on stdout, as it arrives or message by message, and one line per
+//! The text format: the answer on stdout, as it arrives or message by message, and one line per
 //! event on stderr.
 
 use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, ToolStatus};
@@ -16,10 +16,10 @@ pub(crate) struct TextFace {
     raw: bool,
     quiet: bool,
     colour: bool,
-    /// Nothing is printed until the answer has passed its schema.
+    /// Whether to print nothing until the answer has passed its schema.
     hold: bool,
-    /// A message is printed when it is whole, and none of it when it turns out to
-    /// be void. `None`: it is printed as it comes.
+    /// The current message if messages are printed only when complete; `None` if they are printed
+    /// as they arrive.
     whole: Option<String>,
     warnings: Vec<String>,
     items: TextItems,
@@ -77,7 +77,7 @@ impl TextFace {
         }
     }
 
-    /// The message is complete, and what follows begins on a line of its own.
+    /// Ends the message, so that what follows starts on its own line.
     fn finish_message(&mut self, pending: &mut Pending) {
         self.message.finish();
         if !self.at_line_start {
@@ -88,13 +88,13 @@ impl TextFace {
 
     fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
         if let Some(line) = tool_error(done) {
-            // What a program printed may be colored.
+            // Output of programs may be colored.
             self.say(Tone::Note, &Sanitizer::clean(&line), pending);
         }
     }
 }
 
-/// What is said of a call that failed; scripts look for these words.
+/// Describes a failed tool call. Scripts look for this text.
 fn tool_error(done: &ToolDone) -> Option<String> {
     if done.status == ToolStatus::Success {
         return None;
@@ -136,8 +136,7 @@ impl Face for TextFace {
             TextStep::Dropped { .. } if self.whole.is_some() => {}
             TextStep::Dropped { text } if self.raw => self.message.take_back(text),
             TextStep::Dropped { text } => {
-                // In one piece as it was in many: what is harmless does not
-                // depend on where the pieces were cut.
+                // Sanitized as a whole instead of in pieces, which gives the same result.
                 self.clean.clear();
                 Sanitizer::new().push(text, &mut self.clean);
                 self.message.take_back(&self.clean);
@@ -178,7 +177,7 @@ impl Face for TextFace {
     }
 }
 
-/// An error as people read it: the lines that mark words of strangers are for the
+/// Formats an error for the user: removes the markers of untrusted content, which are meant for the
 /// model.
 fn unwrapped(message: &str) -> String {
     let is_mark =

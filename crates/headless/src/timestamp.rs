@@ -1,8 +1,8 @@
-//! The time of an event as the lines carry it: ISO 8601, milliseconds, UTC.
+//! The time of an event in output lines: ISO 8601, milliseconds, UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Gives the present time as text; formats once per millisecond.
+/// Formats the current time, at most once per millisecond.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     millisecond: i64,
@@ -10,7 +10,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The present time, as in `2026-01-31T12:00:00.000Z`.
+    /// Returns the current time, such as `2026-01-31T12:00:00.000Z`.
     pub(crate) fn now(&mut self) -> &str {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let millisecond = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);

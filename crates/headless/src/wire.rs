@@ -1,4 +1,4 @@
-//! JSON bytes for stdout that a terminal can show unharmed.
+//! Writes JSON that is safe to show in a terminal.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Appends a value as compact JSON and a newline.
 pub(crate) fn push_line(out: &mut Vec<u8>, value: &impl Serialize) {
     let start = out.len();
-    // Our lines are maps with string keys: they cannot fail to serialise.
+    // Cannot fail: lines are maps with string keys.
     if serde_json::to_writer(&mut *out, value).is_err() {
         out.truncate(start);
         return;
@@ -27,8 +27,7 @@ pub(crate) fn push_pretty(out: &mut Vec<u8>, value: &impl Serialize) {
     escape_controls(out, start);
 }
 
-/// A value as an indented JSON document with a newline at its end, as every `--json`
-/// output is.
+/// Formats a value as an indented JSON document with a final newline, as all `--json` outputs.
 pub fn json_document(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     push_pretty(&mut out, value);
@@ -36,7 +35,7 @@ pub fn json_document(value: &impl Serialize) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Appends the inside of a JSON string, without its quotes.
+/// Appends the content of a JSON string without quotes.
 pub(crate) fn push_string_body(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, text).is_err() {
@@ -48,14 +47,14 @@ pub(crate) fn push_string_body(out: &mut Vec<u8>, text: &str) {
     escape_controls(out, start);
 }
 
-/// Writes DEL, C1 controls, and characters that are invisible or change the direction of
-/// text behind `start` as `\uxxxx`. JSON leaves them as they are, and a terminal would obey
-/// or hide them; they occur only inside strings.
+/// Escapes DEL, C1 controls, and characters that are invisible or change the text direction as
+/// `\uxxxx`, from `start` on. JSON allows them unescaped, but a terminal would obey or hide them.
+/// They occur only in strings.
 fn escape_controls(out: &mut Vec<u8>, start: usize) {
     let Some(json) = out.get(start..) else { return };
     let is_plain = |byte: &u8| byte.is_ascii() && *byte != 0x7f;
     let Some(first) = json.iter().position(|byte| !is_plain(byte)) else { return };
-    // ASCII comes before `first`, which is therefore a border between characters.
+    // Only ASCII comes before `first`, so it is a character boundary.
     let start = start + first;
     let Ok(rest) = std::str::from_utf8(out.get(start..).unwrap_or_default()) else { return };
     if !rest.contains(is_escaped) {
@@ -65,7 +64,7 @@ fn escape_controls(out: &mut Vec<u8>, start: usize) {
     for char in rest.chars() {
         if is_escaped(char) {
             for unit in char.encode_utf16(&mut [0; 2]) {
-                // Writing into a string cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(escaped, "\\u{unit:04x}");
             }
         } else {
@@ -76,7 +75,7 @@ fn escape_controls(out: &mut Vec<u8>, start: usize) {
     out.extend_from_slice(escaped.as_bytes());
 }
 
-/// Line ends are the layout of an indented document; inside strings JSON escapes them.
+/// Newlines are the layout of an indented document; in strings, JSON escapes them.
 fn is_escaped(char: char) -> bool {
     char != '\n' && is_deceptive(char)
 }

@@ -1,4 +1,4 @@
-//! The client side of the Model Context Protocol, as far as companions need it.
+//! A minimal client of the Model Context Protocol for companions.
 
 mod http_transport;
 mod stdio_transport;
@@ -25,7 +25,7 @@ pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// How long opening a diff may take.
 const DIFF_TIME: Duration = Duration::from_secs(600);
 
-/// Requests that wait for their responses, by id.
+/// Pending requests by id.
 #[derive(Debug, Default)]
 struct PendingRequests(Mutex<HashMap<u64, oneshot::Sender<Value>>>);
 
@@ -35,16 +35,16 @@ impl PendingRequests {
     }
 }
 
-/// Where messages of the server go.
+/// Receives the server's messages.
 #[derive(Debug, Clone)]
 struct MessageSink {
     pending: Arc<PendingRequests>,
-    /// Notifications and requests of the server.
+    /// Receives notifications and requests of the server.
     incoming: mpsc::Sender<Value>,
 }
 
 impl MessageSink {
-    /// Takes a message, or a batch of them.
+    /// Delivers a message or a batch of messages.
     async fn deliver(&self, bytes: &[u8]) {
         match serde_json::from_slice(bytes) {
             Ok(Value::Array(messages)) => {
@@ -59,12 +59,12 @@ impl MessageSink {
 
     async fn deliver_one(&self, message: Value) {
         if message.get("method").is_some() {
-            // A client that is gone needs no messages.
+            // Fails only if the client is gone.
             let _ = self.incoming.send(message).await;
         } else if let Some(id) = message.get("id").and_then(Value::as_u64)
             && let Some(reply) = self.pending.with(|pending| pending.remove(&id))
         {
-            // The request may have been given up.
+            // Fails only if the request was abandoned.
             let _ = reply.send(message);
         }
     }
@@ -178,7 +178,7 @@ impl CompanionClient {
         Ok(result)
     }
 
-    /// Answers a request of the server: pings are answered, everything else is refused.
+    /// Responds to a request of the server: answers pings and rejects everything else.
     pub(crate) async fn respond(&self, request: &Value) {
         let Some(id) = request.get("id").filter(|id| !id.is_null()) else { return };
         let response = match request.get("method").and_then(Value::as_str) {
@@ -225,7 +225,7 @@ impl CompanionClient {
             match &self.transport {
                 Transport::Http(http) => {
                     http.post(&message, &self.sink).await?;
-                    // The response is part of the answer to the POST, or comes as an event.
+                    // The response is in the answer to the POST, or arrives as an event.
                 }
                 Transport::Stdio(stdio) => stdio.write(&message).await?,
             }

@@ -1,4 +1,4 @@
-//! The connection to a companion, which is kept in the background.
+//! The connection to a companion, maintained in the background.
 
 mod connection_loop;
 mod diffs;
@@ -25,27 +25,27 @@ const COMMANDS: usize = 8;
 /// How many decisions about diffs may wait to be seen.
 const DECISIONS: usize = 16;
 
-/// The state of the connection.
+/// State of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompanionStatus {
-    /// A companion is being searched for, or connected to.
+    /// Searching for a companion, or connecting.
     Connecting,
-    /// There is a connection.
+    /// Connected.
     Connected,
-    /// There is none.
+    /// Not connected.
     Disconnected(DisconnectReason),
 }
 
-/// What is known of the editor at a moment.
+/// The current state of the connection and the editor.
 #[derive(Debug, Clone)]
 pub struct CompanionSnapshot {
-    /// The state of the connection.
+    /// State of the connection.
     pub status: CompanionStatus,
-    /// The connected editor, or the one that the environment names.
+    /// The connected editor, or the one that the environment variables indicate.
     pub editor: Option<HostEditor>,
     /// The open files; empty without a connection.
     pub files: Arc<OpenFiles>,
-    /// Whether the editor trusts its workspace, once it has said so in this connection.
+    /// Whether the editor trusts its workspace; `None` until it reports that in this connection.
     pub is_trusted: Option<bool>,
     /// Whether the editor shows diffs.
     pub can_diff: bool,
@@ -56,18 +56,18 @@ impl CompanionSnapshot {
         Self { status, editor: None, files: Arc::default(), is_trusted: None, can_diff: false }
     }
 
-    /// Whether there is a connection.
+    /// Returns whether there is a connection.
     pub fn is_connected(&self) -> bool {
         self.status == CompanionStatus::Connected
     }
 
-    /// The editor's name for the user.
+    /// Returns the display name of the editor.
     pub fn editor_name(&self) -> &str {
         self.editor.as_ref().map_or("the editor", |editor| &editor.name)
     }
 }
 
-/// What the handle and the loop share.
+/// State shared by the handle and the connection loop.
 #[derive(Debug)]
 struct CompanionState {
     options: DiscoveryOptions,
@@ -89,7 +89,7 @@ impl CompanionState {
     }
 }
 
-/// A handle of the connection. Dropping the last one ends it.
+/// A handle to the connection. Dropping the last clone ends it.
 #[derive(Debug, Clone)]
 pub struct Companion {
     state: Arc<CompanionState>,
@@ -98,9 +98,9 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts to connect, in the background of the current runtime, or waits for
-    /// [`Companion::connect`] if it is not `enabled`. `variables` are those of the process;
-    /// `version` is the program's.
+    /// Starts connecting in the background of the current runtime, or waits for
+    /// [`Companion::connect`] if not `enabled`. `variables` are those of the process; `version` is
+    /// the version of the program.
     pub fn start(
         directory: &Path,
         variables: Vec<(OsString, OsString)>,
@@ -124,19 +124,19 @@ impl Companion {
         Self { state, commands, _guard: Arc::new(cancel.drop_guard()) }
     }
 
-    /// What is known now.
+    /// Returns the current state.
     pub fn snapshot(&self) -> CompanionSnapshot {
         self.state.snapshot.borrow().clone()
     }
 
-    /// Reports changes of the snapshot. The receiver does not keep the connection.
+    /// Returns a receiver of state changes. It does not keep the connection alive.
     pub fn changes(&self) -> watch::Receiver<CompanionSnapshot> {
         self.state.snapshot.subscribe()
     }
 
     /// Connects again if there is no connection.
     pub fn connect(&self) {
-        // A full queue already has such a command.
+        // A full queue already contains such a command.
         let _ = self.commands.try_send(ConnectionCommand::Connect);
     }
 
@@ -145,14 +145,14 @@ impl Companion {
         let _ = self.commands.try_send(ConnectionCommand::Disconnect);
     }
 
-    /// Searches again if the connection was lost some time ago. For a moment at which the user is
-    /// present, such as a prompt.
+    /// Searches again if the connection was lost some time ago. Called when the user is present,
+    /// for example at a prompt.
     pub(crate) fn refresh(&self) {
         let _ = self.commands.try_send(ConnectionCommand::Refresh);
     }
 
-    /// Waits until the first attempt to connect has succeeded or failed and, after a success, the
-    /// editor has sent its files; but not longer than the given time.
+    /// Waits until the first connection attempt has succeeded or failed and, after success, the
+    /// editor has sent its files, but not longer than `limit`.
     pub async fn settled(&self, limit: Duration) {
         let mut changes = self.changes();
         let is_settled = |snapshot: &CompanionSnapshot| match snapshot.status {
@@ -162,7 +162,7 @@ impl Companion {
             }
             CompanionStatus::Disconnected(_) => true,
         };
-        // Too late is as good.
+        // A timeout is not an error.
         let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
     }
 }

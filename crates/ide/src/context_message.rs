@@ -1,4 +1,4 @@
-//! The message to the model about the editor: everything at first, then only changes.
+//! The message to the model about the editor: complete at first, then only changes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,12 +12,12 @@ use crate::open_files::{EditorFile, OpenFiles};
 #[derive(Debug)]
 pub struct CompanionContext {
     companion: Companion,
-    /// What the model knows; `None`: nothing.
+    /// The state that the model has received; `None` if none.
     known: Mutex<Option<OpenFiles>>,
 }
 
 impl CompanionContext {
-    /// The context of a session.
+    /// Creates the context of a session.
     pub fn new(companion: Companion) -> Self {
         Self { companion, known: Mutex::default() }
     }
@@ -49,7 +49,7 @@ fn fenced(sentence: &str, value: &Value) -> Option<String> {
     Some(format!("{sentence}\n```json\n{json}\n```"))
 }
 
-/// All open files; `None` when there are none.
+/// Describes all open files; `None` if there are none.
 fn full(files: &OpenFiles) -> Option<String> {
     let mut object = Map::new();
     let active = files.active();
@@ -78,7 +78,7 @@ fn full(files: &OpenFiles) -> Option<String> {
     )
 }
 
-/// The differences between two states; `None` when there are none.
+/// Describes the differences between two states; `None` if there are none.
 fn changes(before: &OpenFiles, after: &OpenFiles) -> Option<String> {
     let mut changes = Map::new();
     let paths = |files: &OpenFiles, other: &OpenFiles| -> Vec<String> {

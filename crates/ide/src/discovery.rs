@@ -1,4 +1,4 @@
-//! Which servers of companions there are, best first. Blocking, without network.
+//! Discovers the servers of companions, best first. Blocking, but does not use the network.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct DiscoveryOptions {
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerAddress {
     Http { host: &'static str, port: u16, token: Option<String> },
@@ -30,9 +30,9 @@ pub(crate) enum ServerAddress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerCandidate {
     pub(crate) address: ServerAddress,
-    /// Where it was found, for the user.
+    /// Where it was found, for display.
     pub(crate) source: String,
-    /// The process of the editor, if it is known.
+    /// The process of the editor, if known.
     pub(crate) pid: Option<i32>,
     pub(crate) editor: HostEditor,
 }
@@ -44,12 +44,12 @@ pub(crate) struct RejectedServer {
     pub(crate) why: String,
 }
 
-/// The result of a search.
+/// Result of a search.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Discovered {
     pub(crate) candidates: Vec<ServerCandidate>,
     pub(crate) rejected: Vec<RejectedServer>,
-    /// The editor according to the environment.
+    /// The editor according to the environment variables.
     pub(crate) editor: Option<HostEditor>,
     pub(crate) chain: ProcessChain,
     pub(crate) editor_pid: Option<i32>,
@@ -64,7 +64,7 @@ pub(crate) struct Discovered {
 }
 
 impl Discovered {
-    /// Why there is nothing to connect to.
+    /// Returns why there is nothing to connect to.
     pub(crate) fn reason(&self) -> DisconnectReason {
         let name = || self.editor.as_ref().map_or("the editor", |editor| &editor.name).to_owned();
         if !self.folders.is_empty() {
@@ -84,13 +84,13 @@ impl Discovered {
 enum Workspace {
     /// In this folder.
     Inside(PathBuf),
-    /// In none of these.
+    /// Not in any of these folders.
     Outside(Vec<PathBuf>),
     /// The editor has no folder open.
     Empty,
 }
 
-/// The editor in whose terminal this process runs. Blocking.
+/// Returns the editor whose terminal this process runs in. Blocking.
 pub fn host_editor(options: &DiscoveryOptions) -> Option<HostEditor> {
     let chain = ProcessChain::of(rustix::process::getpid().as_raw_nonzero().get());
     detect(&options.variables, chain.editor().map(|process| process.name.as_str()))
@@ -156,7 +156,7 @@ impl Discovered {
                     );
                     matching.push((rank, file));
                 }
-                // An editor that has ended has no folders.
+                // An ended editor has no folders open.
                 Workspace::Outside(_) | Workspace::Empty if !is_alive => {
                     reject(format!("process {} has ended", file.pid));
                 }
@@ -228,7 +228,7 @@ impl Discovered {
         self.editor.clone().unwrap_or_else(default)
     }
 
-    /// Adds the addresses of a server; an address that is already there is not added again.
+    /// Adds the addresses of a server, skipping known ones.
     fn add(
         &mut self,
         port: Option<u16>,
@@ -262,7 +262,7 @@ impl Discovered {
     }
 }
 
-/// Where this platform's programs put temporary files, as Node.js determines it.
+/// Returns the directory for temporary files as Node.js determines it.
 fn temporary_directory(variables: &[(OsString, OsString)]) -> PathBuf {
     let found = ["TMPDIR", "TMP", "TEMP"].into_iter().find_map(|name| variable(variables, name));
     found.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)

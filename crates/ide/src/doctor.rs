@@ -1,5 +1,5 @@
-//! Explains the connection to a companion: every server that was found, why it is or is not used,
-//! and what to do.
+//! Diagnoses the connection to a companion: lists every server that was found, why it is or is not
+//! used, and what to do.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use tokio::sync::mpsc;
 use crate::client::CompanionClient;
 use crate::discovery::{Discovered, DiscoveryOptions, ServerAddress, discover};
 
-/// The findings. `Display` shows them, several lines.
+/// Result of a diagnosis. `Display` formats it in several lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The editor that the environment names.
+    /// The editor that the environment variables indicate.
     pub editor: Option<String>,
     /// This process and its parents, nearest first.
     pub processes: Vec<String>,
-    /// The process that is taken for the editor's.
+    /// The process assumed to be the editor.
     pub editor_pid: Option<i32>,
     /// The directory of port files.
     pub port_directory: PathBuf,
@@ -30,16 +30,16 @@ pub struct Diagnosis {
     pub fix: String,
 }
 
-/// The same on a runtime of its own, for any thread. Blocking.
+/// Runs the diagnosis on a temporary runtime, for any thread. Blocking.
 ///
 /// # Errors
-/// When the system gives no thread or runtime.
+/// Returns an error if a thread or runtime cannot be created.
 pub fn diagnose_blocking(options: &DiscoveryOptions, version: &str) -> std::io::Result<Diagnosis> {
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let diagnosis = runtime.block_on(diagnose(options, version));
-            // A name that is still being looked up is not awaited.
+            // Do not wait for pending name lookups.
             runtime.shutdown_background();
             Ok(diagnosis)
         });

@@ -1,13 +1,13 @@
-//! Which editor's terminal this is, according to the environment.
+//! Detects the editor whose terminal this is from environment variables.
 
 use std::ffi::{OsStr, OsString};
 
 /// An editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostEditor {
-    /// Its identifier, as companions use it.
+    /// Its identifier in the companion protocol.
     pub id: String,
-    /// Its name for the user.
+    /// Its display name.
     pub name: String,
 }
 
@@ -16,7 +16,7 @@ impl HostEditor {
         Self { id: id.to_owned(), name: name.to_owned() }
     }
 
-    /// The command that installs extensions, if the companion can be installed this way.
+    /// Returns the command that installs extensions, if the companion can be installed this way.
     pub fn install_command(&self) -> Option<&'static str> {
         match self.id.as_str() {
             "vscode" => Some("code"),
@@ -27,8 +27,8 @@ impl HostEditor {
     }
 }
 
-/// Editors that are recognized by a variable: the variable, a value that it must have, the
-/// identifier, and the name.
+/// Editors recognized by an environment variable: the variable, a required value, the identifier,
+/// and the name.
 const BY_VARIABLE: &[(&str, Option<&str>, &str, &str)] = &[
     ("ANTIGRAVITY_CLI_ALIAS", None, "antigravity", "Antigravity"),
     ("__COG_BASHRC_SOURCED", None, "devin", "Devin"),
@@ -59,14 +59,14 @@ const JETBRAINS: &[(&str, &str, &str)] = &[
     ("phpstorm", "phpstorm", "PhpStorm"),
 ];
 
-/// The value of a variable that is set and not empty.
+/// Returns the value of a variable that is set and not empty.
 pub(crate) fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     let found = variables.iter().find(|(key, _)| key == name);
     found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
 }
 
-/// The editor in whose terminal this process runs; `command` is the name of the editor's process,
-/// if it is known.
+/// Detects the editor whose terminal this process runs in. `command` is the name of the editor's
+/// process, if known.
 pub fn detect(variables: &[(OsString, OsString)], command: Option<&str>) -> Option<HostEditor> {
     let get = |name: &str| variable(variables, name).and_then(OsStr::to_str);
     let in_jetbrains =

@@ -1,4 +1,4 @@
-//! Why there is no connection, and why a request to the companion failed.
+//! Errors of the connection and of requests to the companion.
 
 use std::path::PathBuf;
 

@@ -1,13 +1,13 @@
 //! Splits a stream of server-sent events into the data of its events.
 
-/// The largest event that is read; a diff contains a whole file.
+/// Maximum bytes of an event; a diff contains a whole file.
 pub(crate) const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
-/// An event is larger than [`MAX_EVENT_BYTES`]. The stream cannot be read any further.
+/// An event is larger than [`MAX_EVENT_BYTES`]. The rest of the stream is unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
 
-/// The state between two chunks.
+/// Parser state between two chunks.
 #[derive(Debug, Default)]
 pub(crate) struct EventParser {
     line: Vec<u8>,
@@ -16,7 +16,7 @@ pub(crate) struct EventParser {
 }
 
 impl EventParser {
-    /// The data of the events that this chunk completes.
+    /// Returns the data of the events that this chunk completes.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<Vec<Vec<u8>>, EventTooLarge> {
         let mut events = Vec::new();
         let mut rest = chunk;
@@ -47,7 +47,7 @@ impl EventParser {
             let is_complete = std::mem::take(&mut self.has_data);
             return is_complete.then(|| std::mem::take(&mut self.data));
         }
-        // Comments, event names, ids, and retry delays are of no interest here.
+        // Comments, event names, ids, and retry delays are ignored.
         if let Some(value) = line.strip_prefix(b"data:") {
             if std::mem::replace(&mut self.has_data, true) {
                 self.data.push(b'\n');

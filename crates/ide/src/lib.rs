@@ -1,8 +1,8 @@
 //! The connection to the companion extension of an editor: finds its server, receives the open
 //! files, and shows proposed edits as diffs in the editor.
 //!
-//! Everything runs in the background and is bounded in time: a companion that hangs or dies
-//! never delays a prompt.
+//! Everything runs in the background with time limits, so a companion that hangs or dies never
+//! delays a prompt.
 
 mod client;
 mod companion;

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How many files are kept.
+/// Maximum number of files.
 const MAX_FILES: usize = 10;
-/// How many characters of the selection are kept.
+/// Maximum characters of the selection.
 const MAX_SELECTION: usize = 16_384;
-/// Follows a selection that was truncated.
+/// Marks a truncated selection.
 const TRUNCATED: &str = "... [TRUNCATED]";
-/// Longer paths do not exist on any system.
+/// Maximum length of a path; no system has longer ones.
 const MAX_PATH: usize = 32_768;
 
 /// A position in a file, counted from 1.
@@ -26,17 +26,17 @@ pub struct CursorPosition {
 /// A file that is open in the editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditorFile {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
     /// Whether it has the focus.
     pub is_active: bool,
-    /// Where the cursor is; only of the active file.
+    /// Cursor position; only for the active file.
     pub cursor: Option<CursorPosition>,
-    /// What is selected; only of the active file.
+    /// Selected text; only for the active file.
     pub selected_text: Option<String>,
 }
 
-/// The open files, the one used last first.
+/// The open files, most recently used first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenFiles {
     /// The files.
@@ -44,13 +44,13 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// The file that has the focus.
+    /// Returns the file that has the focus.
     pub fn active(&self) -> Option<&EditorFile> {
         self.files.first().filter(|file| file.is_active)
     }
 
-    /// The state of the editor as an `ide/contextUpdate` describes it: the files, if it lists any,
-    /// and whether the workspace is trusted. Entries that are not valid are skipped.
+    /// Parses an `ide/contextUpdate`. Returns the files, if it lists any, and whether the workspace
+    /// is trusted. Invalid entries are skipped.
     pub(crate) fn read(params: &Value) -> (Option<Self>, Option<bool>) {
         let Some(state) = params.get("workspaceState") else { return (None, None) };
         let is_trusted = state.get("isTrusted").and_then(Value::as_bool);

@@ -1,5 +1,5 @@
-//! The files in which companions publish their ports. Any local program may write files there,
-//! so only regular files of this user count. Blocking.
+//! The files in which companions publish their ports. Any local program can write files there, so
+//! only regular files of this user are used. Blocking.
 
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Larger files are not port files.
+/// Maximum bytes of a port file.
 const MAX_BYTES: u64 = 64 * 1024;
-/// How many files are read.
+/// Maximum number of files to read.
 const MAX_FILES: usize = 256;
 const PREFIX: &str = "gemini-ide-server-";
 const SUFFIX: &str = ".json";
 
-/// A companion's server as a program.
+/// A companion's server that is started as a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StdioCommand {
     pub(crate) command: String,
@@ -24,20 +24,20 @@ pub(crate) struct StdioCommand {
 /// The contents of a port file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortFile {
-    /// Where it is.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// The process in its name.
+    /// The process id in its name.
     pub(crate) pid: i32,
     pub(crate) port: Option<u16>,
     pub(crate) stdio: Option<StdioCommand>,
-    /// The folders that are open in the editor, as one text; `None`: not given.
+    /// The open folders of the editor as one text; `None` if not given.
     pub(crate) workspace: Option<String>,
     pub(crate) token: Option<String>,
     /// The editor's identifier and name.
     pub(crate) editor: Option<(String, String)>,
 }
 
-/// A file that cannot be used.
+/// An unusable file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RejectedFile {
     pub(crate) path: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> (Vec<PortFile>, Vec<Re
                 (modified.unwrap_or(std::time::UNIX_EPOCH), entry.path())
             })
             .collect();
-        // Of very many files, the newest are read.
+        // If there are too many files, read the newest.
         found.sort();
         paths.extend(found.into_iter().rev().map(|(_, path)| path));
     }
@@ -73,7 +73,7 @@ pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> (Vec<PortFile>, Vec<Re
     (files, rejected)
 }
 
-/// The process in the name of a port file; `None`: it is another file.
+/// Returns the process id in the name of a port file; `None` for other files.
 fn pid_of(path: &Path) -> Option<i32> {
     let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let (pid, port) = name.split_once('-').unwrap_or((name, "0"));
@@ -149,7 +149,7 @@ fn parse(path: &Path, pid: i32, content: &Value) -> Result<PortFile, String> {
     })
 }
 
-/// A port as a number or a text.
+/// Parses a port, given as a number or a text.
 pub(crate) fn port_of(value: &Value) -> Option<u16> {
     let port = match value {
         Value::Number(number) => number.as_u64().and_then(|port| u16::try_from(port).ok()),
@@ -159,7 +159,7 @@ pub(crate) fn port_of(value: &Value) -> Option<u16> {
     port.filter(|port| *port > 0)
 }
 
-/// The strings of a list.
+/// Returns the strings of a list.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(Value::as_str).map(str::to_owned).collect()

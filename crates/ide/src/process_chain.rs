@@ -1,13 +1,13 @@
-//! The parents of this process, up to the editor in whose terminal it runs. Blocking.
+//! The parent processes of this process, up to the editor whose terminal it runs in. Blocking.
 
 use std::path::Path;
 use std::time::Duration;
 
-/// How many parents are visited.
+/// Maximum number of parents to visit.
 const MAX_DEPTH: usize = 32;
-/// Shells: the editor is above the topmost process that starts one.
+/// Known shells. The editor is above the first shell in the chain.
 const SHELLS: &[&str] = &["zsh", "bash", "sh", "tcsh", "csh", "ksh", "fish", "dash"];
-/// How long `ps` may take where there is no `/proc`.
+/// Timeout of `ps`, used where there is no `/proc`.
 const PS_TIME: Duration = Duration::from_millis(500);
 
 /// A process of the chain.
@@ -15,7 +15,7 @@ const PS_TIME: Duration = Duration::from_millis(500);
 pub(crate) struct ChainProcess {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
-    /// The name of its program.
+    /// Name of its program.
     pub(crate) name: String,
 }
 
@@ -36,8 +36,8 @@ impl ProcessChain {
         Self(chain)
     }
 
-    /// The process of the editor: two above the first shell (the process between runs the
-    /// terminals), or the topmost process when there is no shell.
+    /// Returns the editor's process: two above the first shell (the process between runs the
+    /// terminals), or the topmost process if there is no shell.
     pub(crate) fn editor(&self) -> Option<&ChainProcess> {
         let is_shell =
             |process: &ChainProcess| SHELLS.contains(&process.name.trim_start_matches('-'));
@@ -48,15 +48,15 @@ impl ProcessChain {
         }
     }
 
-    /// Whether it contains a process.
+    /// Returns whether the chain contains a process.
     pub(crate) fn contains(&self, pid: i32) -> bool {
         self.0.iter().skip(1).any(|process| process.pid == pid && pid > 1)
     }
 }
 
-/// Whether a process is alive.
+/// Returns whether a process is alive.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    // A pid of zero or less is a group for `kill`.
+    // `kill` treats zero and negative ids as process groups.
     if pid <= 0 {
         return false;
     }

@@ -38,7 +38,7 @@ impl HttpTransport {
         });
         let client = client.map_err(|error| failed(error.to_string()))?;
         let mut headers = HeaderMap::new();
-        // Companions accept no other host name, also when they are reached by one.
+        // Companions accept only this host name, whichever name was used to reach them.
         let own_host = HeaderValue::try_from(format!("127.0.0.1:{port}"));
         headers.insert(HOST, own_host.map_err(|error| failed(error.to_string()))?);
         if let Some(token) = token.filter(|token| !token.is_empty()) {
@@ -51,7 +51,7 @@ impl HttpTransport {
         Ok(Self { client, url, headers, session: OnceLock::new() })
     }
 
-    /// The version that the server uses goes with every later request.
+    /// Sets the server's protocol version, which is sent with all later requests.
     pub(super) fn set_protocol_version(&mut self, version: Option<&str>) {
         if let Some(value) = version.and_then(|version| HeaderValue::try_from(version).ok()) {
             self.headers.insert(VERSION, value);
@@ -66,7 +66,7 @@ impl HttpTransport {
         }
     }
 
-    /// Sends a message; what comes with the response goes to `sink`.
+    /// Sends a message. Messages in the response are delivered to `sink`.
     pub(super) async fn post(
         &self,
         message: &Value,
@@ -79,7 +79,7 @@ impl HttpTransport {
             .body(message.to_string());
         let response = checked(request.send().await)?;
         if let Some(session) = response.headers().get(SESSION_ID) {
-            // The first one counts.
+            // The first session id stays.
             let _ = self.session.set(session.clone());
         }
         let is_stream = is_event_stream(&response);
@@ -175,7 +175,7 @@ fn is_event_stream(response: &Response) -> bool {
     })
 }
 
-/// Whether an event is the response to a request.
+/// Returns whether an event is the response to a request.
 fn answers(event: &[u8], id: &Value) -> bool {
     serde_json::from_slice::<Value>(event)
         .is_ok_and(|message| message.get("method").is_none() && message.get("id") == Some(id))

@@ -1,4 +1,4 @@
-//! A companion's server as a child process: one JSON message per line.
+//! A companion's server as a child process, with one JSON message per line.
 
 use parallax_exec::{Processes, StdioProgram, StdioServer};
 use parallax_protocol::CancellationToken;
@@ -13,7 +13,7 @@ use crate::error::RequestError;
 use crate::event_parser::MAX_EVENT_BYTES;
 use crate::port_file::StdioCommand;
 
-/// How many messages may wait to be written.
+/// Maximum number of messages waiting to be written.
 const QUEUE: usize = 16;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl StdioTransport {
         let (mut stdin, mut stderr) = (streams.stdin, streams.stderr);
         let (writer, mut messages) = mpsc::channel::<Vec<u8>>(QUEUE);
         tokio::spawn(async move {
-            // A pipe that is not read blocks the program.
+            // Drain stderr, because a full pipe would block the program.
             let mut rest = [0; 4096];
             while matches!(stderr.read(&mut rest).await, Ok(1..)) {}
         });

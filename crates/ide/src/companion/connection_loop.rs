@@ -1,4 +1,4 @@
-//! Connects, serves the connection until it ends, and tries again.
+//! The connection loop: connects, serves the connection until it ends, and reconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,14 @@ use crate::discovery::{Discovered, ServerCandidate, discover};
 use crate::error::DisconnectReason;
 use crate::open_files::OpenFiles;
 
-/// Waits before further attempts, in seconds; after them, only the user's actions lead to one.
+/// Delays before further attempts, in seconds. After the last one, only user actions trigger an
+/// attempt.
 const RETRY_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
-/// Without a connection, a prompt leads to an attempt at most this often.
+/// Minimum interval between connection attempts triggered by prompts.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
-/// How many messages of the server may wait.
+/// Maximum number of waiting messages from the server.
 const INCOMING: usize = 32;
-/// How many servers are tried.
+/// Maximum number of servers to try.
 const MAX_CANDIDATES: usize = 32;
 
 #[derive(Debug)]
@@ -99,7 +100,8 @@ pub(super) async fn run(
     }
 }
 
-/// Stays without a connection until the user wants one; `false` at the end.
+/// Waits without a connection until a command requests one. Returns `false` when the loop should
+/// end.
 async fn stay_disconnected(
     state: &CompanionState,
     next: Next,
@@ -122,7 +124,7 @@ async fn stay_disconnected(
     }
 }
 
-/// Waits until the connection is not wanted any more.
+/// Waits until the connection should end.
 async fn disconnected_or_ended(
     commands: &mut mpsc::Receiver<ConnectionCommand>,
     cancel: &CancellationToken,
@@ -207,7 +209,7 @@ fn failed(found: &Discovered, candidate: &ServerCandidate, why: &str) -> Disconn
     DisconnectReason::Failed { why: format!("cannot connect to {editor}: {why}{others}") }
 }
 
-/// Serves a connection. `None`: it was lost.
+/// Serves a connection. Returns `None` if it was lost.
 async fn serve(
     state: &CompanionState,
     connected: Connected,
@@ -271,12 +273,12 @@ fn notified(state: &CompanionState, message: &Value) {
         _ => None,
     };
     if let (Some(decision), Some(path)) = (decision, path()) {
-        // A decision that nothing waits for is too late.
+        // Fails if nothing waits for a decision any more.
         let _ = state.decisions.send((path, decision));
     }
 }
 
-/// Without a connection, nothing is known of the editor's files.
+/// Sets the status and clears the editor's files, which are unknown without a connection.
 fn set_status(state: &CompanionState, status: CompanionStatus) {
     state.snapshot.send_modify(|snapshot| {
         *snapshot =

@@ -9,10 +9,10 @@ use tokio::sync::{broadcast, oneshot};
 use super::{Companion, CompanionState};
 use crate::client::CompanionClient;
 
-/// How long the editor may take to close a diff, when its text is waited for.
+/// How long the editor may take to close a diff when its text is needed.
 const CLOSE_TIME: Duration = Duration::from_millis(700);
 
-/// The result of a diff in the editor.
+/// Result of a diff in the editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiffDecision {
     /// The user accepted this text, which may differ from the proposed one.
@@ -22,25 +22,25 @@ pub enum DiffDecision {
     },
     /// The user rejected the change.
     Rejected,
-    /// The diff could not be opened, or the connection was lost; the terminal decides.
+    /// The diff could not be opened, or the connection was lost. The user decides in the terminal.
     Unavailable {
         /// What happened.
         why: String,
     },
 }
 
-/// What closing a diff gives.
+/// Receives the editor's text when a diff is closed.
 type CloseReply = oneshot::Sender<Option<String>>;
 
-/// A diff that is open in the editor, or waits for the one before. Dropping it closes it.
+/// A diff that is open in the editor or queued. Dropping it closes it.
 #[derive(Debug)]
 pub struct OpenDiff {
     close: Option<oneshot::Sender<CloseReply>>,
 }
 
 impl OpenDiff {
-    /// Closes the diff and returns the editor's text, which the user may have changed; `None` when
-    /// the editor does not respond at once.
+    /// Closes the diff and returns the editor's text, which the user may have changed; `None` if
+    /// the editor does not respond in time.
     pub async fn take_text(mut self) -> Option<String> {
         let (reply, text) = oneshot::channel();
         self.close.take()?.send(reply).ok()?;
@@ -50,7 +50,7 @@ impl OpenDiff {
 
 impl Companion {
     /// Shows a change in the editor. The receiver gets the decision, unless the diff is closed
-    /// before; nothing when the editor shows no diffs.
+    /// first. Returns `None` if the editor cannot show diffs.
     pub fn open_diff(
         &self,
         path: &Path,
@@ -64,7 +64,7 @@ impl Companion {
         let (state, path) = (Arc::clone(&self.state), path.to_owned());
         tokio::spawn(async move {
             if let Some(result) = show(&state, &path, text, closing).await {
-                // A front end that is gone needs no decision.
+                // Fails only if the front end is gone.
                 let _ = decided.send(result);
             }
         });
@@ -72,14 +72,14 @@ impl Companion {
     }
 }
 
-/// `None`: it was closed before a decision.
+/// Returns `None` if the diff was closed before a decision.
 async fn show(
     state: &CompanionState,
     path: &Path,
     text: String,
     mut closing: oneshot::Receiver<CloseReply>,
 ) -> Option<DiffDecision> {
-    // A reply that is dropped says that there is no text.
+    // Dropping a reply means that there is no text.
     let _slot = tokio::select! {
         slot = state.diff_slot.acquire() => slot.ok()?,
         _ = &mut closing => return None,
@@ -117,7 +117,7 @@ async fn close(client: &CompanionClient, path: &Path, reply: Option<CloseReply>)
     match client.close_diff(path, CLOSE_TIME).await {
         Ok(text) => {
             if let Some(reply) = reply {
-                // What waited for it may have given up.
+                // Fails only if the caller stopped waiting.
                 let _ = reply.send(text);
             }
         }

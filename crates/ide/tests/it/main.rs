@@ -1,4 +1,4 @@
-//! The connection to a companion over real HTTP.
+//! Tests of the connection to a companion over real HTTP.
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
 
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ impl Place {
     fn variables(&self) -> Vec<(OsString, OsString)> {
         vec![
             ("TMPDIR".into(), self.path("tmp").into_os_string()),
-            // Proxies are not used for this machine.
+            // Proxies must not be used for this machine.
             ("HTTP_PROXY".into(), "http://127.0.0.1:1".into()),
         ]
     }
@@ -48,7 +48,7 @@ impl Place {
         Companion::start(&self.path("project"), self.variables(), "1.0", true)
     }
 
-    /// A port file without a server.
+    /// Writes a port file without a server.
     fn stale(&self, pid: u32, port: u16) {
         let directory = self.path("tmp").join("gemini/ide");
         std::fs::create_dir_all(&directory).expect("created");
@@ -165,7 +165,7 @@ async fn an_editor_that_dies_ends_its_diff() {
         .await;
     assert_eq!(companion.snapshot().files.files.len(), 0);
     assert!(companion.open_diff(&path, "new\n".into()).is_none());
-    // A window that is reloaded has another port.
+    // A reloaded window has another port.
     let _editor = TestCompanion::start(place.setup()).await.expect("a companion");
     wait(&companion, CompanionSnapshot::is_connected).await;
 }
@@ -214,7 +214,7 @@ async fn stale_files_and_a_mute_port_do_not_hide_the_editor() {
     for port in 1..=10 {
         place.stale(std::process::id(), port);
     }
-    // Of equal candidates, the one with the larger process id is first.
+    // Among equal candidates, the one with the larger process id comes first.
     let mute = CompanionSetup { pid: u32::MAX >> 1, fault: CompanionFault::Mute, ..place.setup() };
     let mute = TestCompanion::start(mute).await.expect("a companion");
     let editor = TestCompanion::start(CompanionSetup { pid: 1, ..place.setup() }).await;
