@@ -22,7 +22,7 @@ const BATCH: usize = 64 * 1024;
 const GRACE: Duration = Duration::from_secs(1);
 /// How long writing the final output may take after an interruption.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Delay before the user is told that the turn is being cancelled.
+/// Delay before a message says that the turn is being cancelled.
 const HINT: Duration = Duration::from_millis(200);
 /// Timeout of sending an operation to the session.
 const SEND: Duration = Duration::from_millis(200);
