@@ -1,5 +1,5 @@
-//! What checkpoints cost: of an edit (promise: under 5 ms), and of a command in
-//! a repository of 5,000 files, the first and later ones.
+//! Measures checkpoints: of an edit (target: under 5 ms), and of the first and later commands in a
+//! repository with 5,000 files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn main() {
     divan::main();
 }
 
-/// A committed repository with 5,000 files in 500 folders.
+/// A committed repository with 5,000 files in 500 directories.
 struct Repository {
     folder: tempfile::TempDir,
     work: PathBuf,

@@ -1,4 +1,4 @@
-//! Loading a 50 MB journal (promise: under 300 ms) and listing 300 sessions.
+//! Measures loading a 50 MB journal (target: under 300 ms) and listing 300 sessions.
 
 use std::path::PathBuf;
 

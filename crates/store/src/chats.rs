@@ -1,5 +1,5 @@
-//! Conversations that a person saved under a name: journals of ours in a folder
-//! of their own, and the checkpoints that Gemini CLI keeps, which are read only.
+//! Conversations that the user saved under a name: journals of Parallax in a separate directory,
+//! and checkpoints of Gemini CLI, which are read-only.
 
 use std::fs;
 use std::io;
@@ -14,73 +14,73 @@ use crate::load::LoadedSession;
 use crate::paths::{Homes, create_private_dir, project_folder};
 use crate::session_files::gemini_folders;
 
-/// A file name holds 255 bytes, ending and beginning included.
+/// Maximum length in bytes; a file name is limited to 255 bytes, including prefix and extension.
 const LONGEST_NAME: usize = 200;
 
-/// One saved conversation.
+/// A saved conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedChat {
-    /// The name as the person wrote it.
+    /// The name as entered by the user.
     pub tag: String,
-    /// When it was saved.
+    /// When the conversation was saved.
     pub saved: Timestamp,
-    /// Its file, to be imported.
+    /// The file to import.
     pub path: PathBuf,
-    /// Whose file it is.
+    /// The program that wrote the file.
     pub origin: Origin,
 }
 
 impl SavedChat {
-    /// How long ago it was saved, in words.
+    /// Returns how long ago the conversation was saved, for display.
     pub fn age(&self) -> String {
         crate::list::age(self.saved)
     }
 }
 
-/// A conversation that was not saved or deleted.
+/// Why a conversation could not be saved, found, or deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
-    /// No name.
+    /// The name is empty.
     #[error("give the conversation a name")]
     NoTag,
-    /// The name is too long for a file.
+    /// The name is too long for a file name.
     #[error("the name is too long for a file")]
     LongTag,
-    /// There is one of that name.
+    /// A conversation with this name exists.
     #[error("there is a conversation `{tag}` already")]
     Exists {
         /// The name.
         tag: String,
     },
-    /// There is nothing in it.
+    /// The conversation is empty.
     #[error("the conversation is empty: there is nothing to save")]
     Empty,
-    /// There is none of that name.
+    /// No conversation has this name.
     #[error("there is no conversation `{tag}`")]
     Missing {
         /// The name.
         tag: String,
     },
-    /// It belongs to another program.
+    /// The conversation belongs to another program.
     #[error("the conversation `{tag}` belongs to Gemini CLI and was not deleted; its file is `{}`", .path.display())]
     Foreign {
         /// The name.
         tag: String,
-        /// Its file.
+        /// The file.
         path: PathBuf,
     },
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot write `{}`: {why}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// The conversations of a project, the oldest first. Of two with one name ours
-/// counts.
+/// Returns the conversations of a project, oldest first. If two have the same name, the one saved
+/// by Parallax is returned.
 pub fn saved_chats(homes: &Homes, project: &Path) -> Vec<SavedChat> {
     let mut chats: Vec<SavedChat> = Vec::new();
     let ours = files(&folder(homes, project)).into_iter().map(|path| (path, Origin::Parallax));
@@ -96,20 +96,20 @@ pub fn saved_chats(homes: &Homes, project: &Path) -> Vec<SavedChat> {
     chats
 }
 
-/// The conversation of that name.
+/// Returns the conversation with this name.
 ///
 /// # Errors
-/// When there is none.
+/// Returns [`ChatError::Missing`] if there is none.
 pub fn find_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
     let found = saved_chats(homes, project).into_iter().find(|chat| chat.tag == tag.trim());
     found.ok_or_else(|| ChatError::Missing { tag: tag.trim().to_owned() })
 }
 
-/// Saves a conversation under a name. Gives its file.
+/// Saves a conversation under a name and returns its file.
 ///
 /// # Errors
-/// A name that is empty, too long or (unless `replace`) taken by a conversation
-/// of ours; an empty conversation; a file that cannot be written.
+/// Returns an error if the name is empty, too long, or (unless `replace` is set) already used by a
+/// conversation of Parallax, if the conversation is empty, or if the file cannot be written.
 pub fn save_chat(
     homes: &Homes,
     project: &Path,
@@ -135,7 +135,7 @@ pub fn save_chat(
     }
     let failed = |why: String| ChatError::Io { path: path.clone(), why };
     create_private_dir(&folder).map_err(|error| failed(error.to_string()))?;
-    // Written beside it, so that a crash leaves the old one whole.
+    // Write to a temporary file, so that a crash leaves the old file intact.
     let new = folder.join(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_file(&new);
     let journal = Journal::create(&new, session.head.clone()).with_keys(&homes.keys);
@@ -151,10 +151,11 @@ pub fn save_chat(
     Ok(path)
 }
 
-/// Deletes a conversation of ours.
+/// Deletes a conversation saved by Parallax.
 ///
 /// # Errors
-/// When there is none of that name, it is not ours, or the disk refuses.
+/// Returns an error if no conversation has this name, it belongs to another program, or the file
+/// cannot be deleted.
 pub fn delete_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
     let chat = find_chat(homes, project, tag)?;
     if chat.origin != Origin::Parallax {
@@ -179,8 +180,8 @@ fn tag_of(path: &Path, origin: Origin) -> Option<String> {
     (!encoded.is_empty()).then(|| decode(encoded))
 }
 
-/// A name as a file name: everything but letters, digits, `-`, `_` and inner
-/// dots as `%XX`.
+/// Encodes a name as a file name: every byte other than letters, digits, `-`, `_`, and inner dots
+/// becomes `%XX`.
 fn encode(tag: &str) -> String {
     let mut name = String::new();
     for (at, byte) in tag.bytes().enumerate() {
@@ -195,8 +196,8 @@ fn encode(tag: &str) -> String {
     name
 }
 
-/// What [`encode`] (or the reference's way to do it) was given. Names that were
-/// never encoded stay as they are.
+/// Decodes a name encoded by [`encode`] or by Gemini CLI. Names that were never encoded are
+/// returned unchanged.
 fn decode(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

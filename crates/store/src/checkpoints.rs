@@ -1,11 +1,10 @@
-//! Undo without git: the old bytes of what the agent changes, kept before it
-//! changes them, and given back on demand.
+//! Undo without git: saves the contents of files before the agent changes them and restores them on
+//! request.
 //!
-//! Around an edit the caller names the paths; around a command the whole
-//! workspace is compared. What stands in a record is a state before and a
-//! state after, so that a file that somebody changed since is told apart and
-//! left alone. Nothing outside the workspace folders is read or written, and
-//! no link on the way is followed.
+//! For an edit, the caller names the paths; for a command, the whole workspace is compared before
+//! and after. A record contains the state before and after a change, so a file that was changed
+//! again later is recognized and left alone. Nothing outside the workspace directories is read or
+//! written, and symbolic links in paths are not followed.
 
 mod beneath;
 mod command;
@@ -57,14 +56,14 @@ use journal::{Journal, Record};
 use objects::Objects;
 use state::{ObjectId, PathText, Stamp, State};
 
-/// Reads a blob of git: the top folder of a working tree, the blob's name.
+/// Reads a git blob, given the root of a working tree and the name of the blob.
 #[derive(Clone)]
 pub struct BlobReader(Arc<ReadBlob>);
 
 type ReadBlob = dyn Fn(&Path, &str) -> io::Result<Vec<u8>> + Send + Sync;
 
 impl BlobReader {
-    /// Wraps the function that reads.
+    /// Wraps the function that reads blobs.
     pub fn new(read: impl Fn(&Path, &str) -> io::Result<Vec<u8>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
@@ -76,36 +75,36 @@ impl std::fmt::Debug for BlobReader {
     }
 }
 
-/// What checkpoints are made of.
+/// The configuration of checkpoints.
 #[derive(Debug, Clone)]
 pub struct CheckpointOptions {
-    /// `~/.parallax/checkpoints`.
+    /// The checkpoint directory, `~/.parallax/checkpoints`.
     pub folder: PathBuf,
-    /// The project's folder name ([`crate::project_folder`]).
+    /// The directory name of the project ([`crate::project_folder`]).
     pub project: String,
-    /// The session whose changes are kept.
+    /// The session whose changes are saved.
     pub session: SessionId,
-    /// The workspace folders.
+    /// The workspace directories.
     pub roots: Vec<PathBuf>,
-    /// How git's blobs are read. Without it, clean tracked files are copied too.
+    /// The reader for git blobs. Without it, clean tracked files are copied as well.
     pub blobs: Option<BlobReader>,
-    /// What the whole store may hold, in bytes.
+    /// Size limit of the whole store in bytes.
     pub total_bytes: u64,
-    /// Larger files are not kept.
+    /// Size limit of a saved file in bytes.
     pub file_bytes: u64,
-    /// What may be copied before one command, in bytes.
+    /// Limit for the bytes copied before one command.
     pub command_bytes: u64,
-    /// For how long files are read and copied before one command; when that was
-    /// too short once, for a quarter of it. Added folders that take more than half as
-    /// long to be looked through are left out from then on.
+    /// Time limit for reading and copying files before one command. After a command that exceeded
+    /// it, the limit is a quarter of this. Added directories that take more than half of it to scan
+    /// are skipped from then on.
     pub command_time: Duration,
-    /// How many files and folders of the workspace are looked at.
+    /// Maximum number of files and directories of the workspace that are scanned.
     pub entries: usize,
 }
 
 impl CheckpointOptions {
-    /// The usual limits: 1 GiB in all, 20 MiB a file, 200 MiB and three seconds a
-    /// command.
+    /// Returns options with the default limits: 1 GiB in total, 20 MiB per file, 200 MiB and three
+    /// seconds per command.
     pub fn new(folder: PathBuf, project: String, session: SessionId, roots: Vec<PathBuf>) -> Self {
         const MEBIBYTE: u64 = 1024 * 1024;
         Self {
@@ -123,7 +122,7 @@ impl CheckpointOptions {
     }
 }
 
-/// Who changed a file.
+/// What changed a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangedBy {
@@ -133,54 +132,54 @@ pub enum ChangedBy {
     Command,
 }
 
-/// What happened to a path.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It was not there before.
+    /// The path did not exist before.
     Created,
-    /// It was something else before.
+    /// The path existed with different contents or type.
     Changed,
-    /// It is not there any more.
+    /// The path no longer exists.
     Deleted,
 }
 
-/// One path that a turn changed.
+/// A path that a turn changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileChange {
     /// The path.
     #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]
     pub path: PathBuf,
-    /// What happened to it.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// Who did it last.
+    /// What changed the path last.
     pub by: ChangedBy,
-    /// Why it cannot be undone, if it cannot.
+    /// Why the change cannot be undone, if it cannot.
     pub not_undoable: Option<String>,
 }
 
-/// What one turn changed.
+/// The changes of one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TurnChanges {
-    /// The turn.
+    /// The number of the turn.
     pub turn: u64,
-    /// When its first change began: RFC 3339, UTC.
+    /// The start of the first change: RFC 3339, UTC.
     pub time: String,
-    /// What is changed and not undone.
+    /// Changes that are not undone.
     pub files: Vec<FileChange>,
-    /// What was undone.
+    /// Paths whose changes were undone.
     #[serde(serialize_with = "parallax_protocol::path_text::list::serialize")]
     pub undone: Vec<PathBuf>,
 }
 
-/// Files up to this size find room in the store when others do not any more.
+/// Files up to this size in bytes may use the part of the store that is reserved for small files.
 const SMALL_BYTES: u64 = 1024 * 1024;
 
-/// The most paths that [`Checkpoints::made`] gives.
+/// Maximum number of paths returned by [`Checkpoints::made`].
 const MAX_MADE: usize = 10_000;
 
-/// The old bytes of one session's workspace. Making one touches no disk; it is
-/// shared by `Arc`. All functions block on the disk.
+/// Saved file contents of the workspace for one session. Creating a value does not access the disk;
+/// it is shared through `Arc`. All functions block on disk I/O.
 #[derive(Debug)]
 pub struct Checkpoints {
     options: CheckpointOptions,
@@ -188,33 +187,33 @@ pub struct Checkpoints {
     places: Mutex<Places>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
-    /// The last moment that was given out: moments only grow.
+    /// The latest timestamp assigned; timestamps increase strictly.
     moment: AtomicI64,
-    /// Bytes in the store when it was last counted, `u64::MAX` before.
+    /// The size of the store in bytes when it was last measured, `u64::MAX` before that.
     counted: AtomicU64,
-    /// When the store was cleaned up last, in nanoseconds since 1970.
+    /// When the store was last cleaned up, in nanoseconds since 1970.
     cleaned: AtomicI64,
-    /// Whether it was said that ignored folders are not kept.
+    /// Whether the user was notified that ignored directories are not saved.
     said_ignored: AtomicBool,
-    /// Whether commands that were cut short were looked for.
+    /// Whether interrupted commands were looked for.
     recovered: AtomicBool,
-    /// The time before the last command was too short for all there is.
+    /// Whether the time limit was exceeded before the last command.
     kept_late: AtomicBool,
 }
 
-/// The workspace folders, resolved at the first use.
+/// The workspace directories, resolved on first use.
 #[derive(Debug, Default)]
 struct Places {
     given: Vec<PathBuf>,
     resolved: Option<(Arc<Roots>, Arc<Workspace>)>,
 }
 
-/// What spares reading a file again.
+/// Caches that avoid reading files again.
 #[derive(Debug, Default)]
 struct Caches {
     indexes: git::Indexes,
     contents: HashMap<beneath::Place, (Stamp, command::Old)>,
-    /// Added folders that are not looked at, since that takes too long.
+    /// Added directories that are skipped because scanning them takes too long.
     too_large: BTreeSet<PathBuf>,
 }
 
@@ -223,10 +222,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Checkpoints {
-    /// Checkpoints of a session, new or resumed.
+    /// Opens the checkpoints of a new or resumed session.
     pub fn open(options: CheckpointOptions) -> Self {
         let id = options.session.as_str();
-        // An invalid id is refused before anything is written under it.
+        // An invalid ID is rejected before anything is written under it.
         let name = if SessionId::is_valid(id) { id } else { "invalid" };
         let path = options.folder.join(&options.project).join(format!("{name}.jsonl"));
         Self {
@@ -244,18 +243,18 @@ impl Checkpoints {
         }
     }
 
-    /// Adds a workspace folder.
+    /// Adds a workspace directory.
     pub fn add_root(&self, folder: PathBuf) {
         let mut places = lock(&self.places);
         places.given.push(folder);
         places.resolved = None;
     }
 
-    /// Takes the folders into the workspace that it had when the session changed files: for
-    /// whoever undoes and knows no others.
+    /// Adds the directories that the workspace had when the session changed files. For callers that
+    /// undo changes and do not know the directories.
     ///
     /// # Errors
-    /// When the records cannot be read.
+    /// Returns an error if the records cannot be read.
     pub fn add_recorded_roots(&self) -> Result<(), CheckpointError> {
         let roots = self.refreshed()?.history.roots.clone();
         let mut places = lock(&self.places);
@@ -268,9 +267,9 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// What the agent made in this session and is still there as it left it,
-    /// at most ten thousand paths. A folder counts by its name alone: what else
-    /// is in it must be asked for by its own path.
+    /// Returns paths that the agent created in this session and that are unchanged since, at most
+    /// [`MAX_MADE`]. For a directory only its existence is checked; its contents have paths of
+    /// their own.
     pub fn made(&self) -> Vec<PathBuf> {
         let roots = match self.places() {
             Some((roots, _)) => roots,
@@ -294,10 +293,10 @@ impl Checkpoints {
         made.filter(is_there).map(|(path, _)| path).take(MAX_MADE).collect()
     }
 
-    /// What the turns of the session changed, the first turn first.
+    /// Returns what the turns of the session changed, in order of the turns.
     ///
     /// # Errors
-    /// When the records cannot be read.
+    /// Returns an error if the records cannot be read.
     pub fn list(&self) -> Result<Vec<TurnChanges>, CheckpointError> {
         self.recover();
         let mut journal = self.refreshed()?;
@@ -320,8 +319,7 @@ impl Checkpoints {
         Ok(listed.filter(|turn| !turn.files.is_empty() || !turn.undone.is_empty()).collect())
     }
 
-    /// The roots and their ignore rules; `None` when no root is there.
-    /// The workspace folders, real and absolute.
+    /// Returns the absolute and resolved workspace directories.
     fn root_paths(&self) -> Vec<PathBuf> {
         let Some((roots, _)) = self.places() else { return Vec::new() };
         roots.folders().iter().map(|root| root.to_path_buf()).collect()
@@ -366,15 +364,15 @@ impl Checkpoints {
         journal.append(record).map_err(CheckpointError::io("write", &path))
     }
 
-    /// Now, in nanoseconds since 1970, later than every moment before.
+    /// Returns the current time in nanoseconds since 1970, later than every timestamp before.
     fn moment(&self) -> i64 {
         let now = state::now();
         let last = self.moment.fetch_max(now, Ordering::Relaxed);
         if last < now { now } else { self.moment.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// How full the store may be with this many bytes more. The last tenth is for small
-    /// files.
+    /// Returns the size limit of the store for adding this many bytes. The last tenth is reserved
+    /// for small files.
     fn limit_with(&self, bytes: u64) -> u64 {
         match bytes > SMALL_BYTES {
             true => self.options.total_bytes / 10 * 9,
@@ -382,7 +380,7 @@ impl Checkpoints {
         }
     }
 
-    /// Whether the store may take this many bytes more.
+    /// Whether the store has space for this many more bytes.
     fn has_room(&self, bytes: u64) -> bool {
         let counted = self.counted.load(Ordering::Relaxed);
         let counted = if counted == u64::MAX { 0 } else { counted };
@@ -390,8 +388,8 @@ impl Checkpoints {
         used.saturating_add(bytes) <= self.limit_with(bytes)
     }
 
-    /// Notes that the session needs these objects, so that no other session's
-    /// clean-up takes them.
+    /// Records that the session needs these objects, so that the cleanup of another session does
+    /// not remove them.
     fn hold(&self, objects: impl Iterator<Item = ObjectId>) -> Result<(), CheckpointError> {
         let new: Vec<ObjectId> = {
             let journal = lock(&self.journal);
@@ -418,7 +416,7 @@ fn time_text(nanoseconds: i64) -> String {
     format!("{time:.3}")
 }
 
-/// The session of a project that changed something last.
+/// Returns the session of a project that changed files most recently.
 pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
     let files = std::fs::read_dir(folder.join(project)).ok()?.flatten();
     let sessions = files.filter_map(|file| {

@@ -1,7 +1,9 @@
-//! Lines of an encrypted journal. The first tells which key opens it; the second, the
-//! seal, how many records there are at least, so that an end that was cut off is seen;
-//! each other line is one record, encrypted and bound to its number and its session, so
-//! that lines that are changed, exchanged, left out or come from elsewhere do not open.
+//! Encryption of journal lines.
+//!
+//! The first line identifies the key. The second, the seal, contains a lower bound of the number of
+//! records, so that a truncated end is detected. Every other line is one record, encrypted and
+//! bound to its number and session, so that lines that were modified, reordered, removed, or copied
+//! from elsewhere cannot be decrypted.
 
 use std::sync::Arc;
 
@@ -14,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::keys::{KeyError, Keys, MasterKey};
 
-/// How the first line of an encrypted journal begins.
+/// The prefix of the first line of an encrypted journal.
 const BEGINNING: &[u8] = b"{\"encrypted\":{";
-/// The way of encrypting that is described here.
+/// The version of the format described here.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,14 +26,14 @@ struct FirstLine {
     encrypted: Head,
 }
 
-/// What can be read without the key.
+/// The unencrypted header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Head {
     version: u32,
     session: String,
-    /// Which key.
+    /// The ID of the key.
     key: String,
-    /// What the key of this file is derived with.
+    /// The salt for deriving the key of this file.
     salt: String,
 }
 
@@ -48,16 +50,16 @@ struct Seal<'a> {
     seal: std::borrow::Cow<'a, str>,
 }
 
-/// Why there is no cipher for a file.
+/// Why a file cannot be encrypted or decrypted.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CipherError {
-    /// The key is not to be had.
+    /// The key is not available.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The first line is not as it should be.
+    /// The first line is invalid.
     #[error("its first line is damaged: without it nothing of it can be decrypted")]
     Damaged,
-    /// Another way of encrypting.
+    /// The format version is not supported.
     #[error("it was encrypted by a newer version")]
     Newer,
 }
@@ -69,13 +71,13 @@ pub(crate) struct Cipher {
     key: Arc<LessSafeKey>,
 }
 
-/// Whether a file that begins like this is an encrypted journal.
+/// Whether a file with this prefix is an encrypted journal.
 pub(crate) fn is_encrypted(beginning: &[u8]) -> bool {
     beginning.starts_with(BEGINNING)
 }
 
 impl Cipher {
-    /// For a new journal.
+    /// Creates the cipher of a new journal.
     pub(crate) fn new(session: &str, key: &MasterKey) -> Result<Self, CipherError> {
         let mut salt = [0; 16];
         SystemRandom::new().fill(&mut salt).map_err(|_| KeyError::NoRandom)?;
@@ -88,7 +90,7 @@ impl Cipher {
         Self::of(head, &salt, key)
     }
 
-    /// For a journal that is there, by its first line.
+    /// Creates the cipher of an existing journal from its first line.
     pub(crate) fn open(first: &[u8], keys: &Keys) -> Result<Self, CipherError> {
         let first: FirstLine = serde_json::from_slice(first).map_err(|_| CipherError::Damaged)?;
         let head = first.encrypted;
@@ -101,27 +103,27 @@ impl Cipher {
     }
 
     fn of(head: Head, salt: &[u8], key: &MasterKey) -> Result<Self, CipherError> {
-        // Each file has a key of its own, so that nonces of one never meet those of another.
+        // Each file has its own key, so that nonces of different files never collide.
         let master = Salt::new(HKDF_SHA256, salt).extract(key.bytes());
         let info: [&[u8]; 1] = [b"parallax journal"];
         let key = master.expand(&info, &AES_256_GCM).map_err(|_| CipherError::Damaged)?;
         Ok(Self { head, key: Arc::new(LessSafeKey::new(UnboundKey::from(key))) })
     }
 
-    /// Which key it was made with.
+    /// Returns the ID of the key.
     pub(crate) fn key_id(&self) -> &str {
         &self.head.key
     }
 
-    /// The first line of the file, its end included.
+    /// Returns the first line of the file, including the line end.
     pub(crate) fn first_line(&self) -> serde_json::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(&FirstLine { encrypted: self.head.clone() })?;
         line.push(b'\n');
         Ok(line)
     }
 
-    /// A record as a line of the file, its end included. `None`: the system gives
-    /// no random bytes.
+    /// Encrypts a record as a line of the file, including the line end. Returns `None` if the
+    /// system provides no random bytes.
     pub(crate) fn encrypted(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
         let encrypted = self.closed(record, self.place(number))?.into();
         let mut line = serde_json::to_vec(&Line { n: number, encrypted }).ok()?;
@@ -129,8 +131,8 @@ impl Cipher {
         Some(line)
     }
 
-    /// The seal of a journal with so many records, its end included; as long for any
-    /// number. `None`: the system gives no random bytes.
+    /// Returns the seal of a journal with this many records, including the line end. Its length
+    /// does not depend on the number. Returns `None` if the system provides no random bytes.
     pub(crate) fn seal(&self, records: u64) -> Option<Vec<u8>> {
         let seal = self.closed(&records.to_be_bytes(), self.beginning())?.into();
         let mut line = serde_json::to_vec(&Seal { seal }).ok()?;
@@ -138,7 +140,7 @@ impl Cipher {
         Some(line)
     }
 
-    /// How many records a seal tells of; `None`: it is none, or not as it was written.
+    /// Returns the number of records in a seal, or `None` if the line is not a valid seal.
     pub(crate) fn sealed(&self, line: &[u8]) -> Option<u64> {
         let line: Seal<'_> = serde_json::from_slice(line).ok()?;
         let records = self.opened(&line.seal, self.beginning())?;
@@ -165,14 +167,13 @@ impl Cipher {
         Some(bytes)
     }
 
-    /// The number and the record of a line; `None`: it is not as it was written
-    /// here.
+    /// Returns the number and the record of a line, or `None` if the line was modified.
     pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
         let line: Line<'_> = serde_json::from_slice(line).ok()?;
         Some((line.n, self.opened(&line.encrypted, self.place(line.n))?))
     }
 
-    /// What a record is bound to.
+    /// Returns the additional authenticated data of a record.
     fn place(&self, number: u64) -> Aad<Vec<u8>> {
         let mut place = b"parallax journal 1\0".to_vec();
         place.extend_from_slice(self.head.session.as_bytes());
@@ -181,7 +182,7 @@ impl Cipher {
         Aad::from(place)
     }
 
-    /// What the seal is bound to.
+    /// Returns the additional authenticated data of the seal.
     fn beginning(&self) -> Aad<Vec<u8>> {
         let mut place = b"parallax journal 1 seal\0".to_vec();
         place.extend_from_slice(self.head.session.as_bytes());

@@ -1,6 +1,6 @@
-//! Session files of other tools, read into a session of ours. Nothing in them
-//! is trusted: what does not fit is left out, and what the service would refuse
-//! (lost results, doubled results, missing signatures) is put right.
+//! Imports session files of other tools. Their contents are untrusted: invalid parts are dropped,
+//! and what the model service would reject (missing or duplicate results, missing signatures) is
+//! repaired.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -27,26 +27,26 @@ mod gemini;
 pub(crate) use gemini::is_command;
 pub use gemini::is_context;
 
-/// Larger files are refused.
+/// Size limit of an imported file in bytes.
 const MAX_FILE: u64 = 512 * 1024 * 1024;
 
-/// One message of a foreign session.
+/// A message of a foreign session.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
     pub(crate) time: String,
     pub(crate) is_model: bool,
     pub(crate) parts: Vec<Part>,
-    /// What the person typed.
+    /// The prompt as typed by the user.
     pub(crate) display: Option<String>,
     pub(crate) synthetic: bool,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
     pub(crate) thoughts: Vec<String>,
-    /// Results that the record keeps beside the calls.
+    /// Tool results that the file stores next to the calls.
     pub(crate) results: Vec<CallResult>,
 }
 
-/// The result of one call.
+/// The result of a tool call.
 #[derive(Debug)]
 pub(crate) struct CallResult {
     pub(crate) id: Option<String>,
@@ -56,19 +56,19 @@ pub(crate) struct CallResult {
     pub(crate) display: Option<String>,
 }
 
-/// Reads any session file: a journal of ours, a record of Gemini CLI (both
-/// forms), a session of Parallax CLI, a transcript of Claude Code, a rollout of
-/// Codex, a saved checkpoint or a bare array of contents.
+/// Reads a session file in any supported format: a journal of Parallax, a record of Gemini CLI
+/// (both formats), a session of Parallax CLI, a transcript of Claude Code, a rollout of Codex, a
+/// saved checkpoint, or a bare array of contents.
 ///
-/// The head holds the foreign id; who continues the session makes a new journal
-/// that names it as its origin.
+/// The head contains the foreign ID. To continue the session, the caller creates a new journal that
+/// names it as its origin.
 ///
 /// # Errors
-/// When the file cannot be read, is too large or holds no conversation.
+/// Returns an error if the file cannot be read, is too large, or contains no conversation.
 pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     let io = |source| LoadError::Io { path: path.to_owned(), source };
     let none = |why: &str| LoadError::NotASession { path: path.to_owned(), why: why.to_owned() };
-    // Before it is opened: opening a pipe waits.
+    // Check before opening, because opening a named pipe blocks.
     if !fs::metadata(path).map_err(io)?.is_file() {
         return Err(none("it is not a regular file"));
     }
@@ -88,8 +88,8 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         if session.contents.is_empty() {
             return Err(none("nothing that was said in it is left"));
         }
-        // Who wrote the file does not say what may be spent here, nor which folders
-        // are worked in.
+        // Budgets and directories are not imported: whoever wrote the file does not decide what may
+        // be spent or where the agent works.
         session.records.retain(|record| {
             !matches!(
                 record,
@@ -111,7 +111,7 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     }
     let time = head.start_time.clone();
     let mut session = build(head, messages, path)?;
-    // Behind the first prompt, where a list looks for them.
+    // Insert after the first prompt, where the session list looks for a name.
     let behind = session.records.len().min(1);
     if let Some(text) = summary.filter(|text| !text.trim().is_empty()) {
         let name = NameRecord { time: time.clone(), text: crate::list::clean_title(&text) };
@@ -131,7 +131,7 @@ fn empty_head() -> SessionHead {
     }
 }
 
-/// The forms that are one JSON document.
+/// The formats that consist of one JSON document.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Document {
@@ -144,10 +144,10 @@ struct Document {
     history: Option<Vec<Box<RawValue>>>,
 }
 
-/// What a foreign file holds.
+/// The contents of a foreign file.
 struct Foreign {
     head: SessionHead,
-    /// What it is called there.
+    /// The name of the session.
     summary: Option<String>,
     messages: Vec<Message>,
 }
@@ -158,7 +158,7 @@ fn read_foreign(text: &str) -> Option<Foreign> {
         let items: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
         return Some(plain(empty_head(), read_items(&items)));
     }
-    // Lines first: a file of one line is the old single-line form of them.
+    // Try lines first: a file with a single line is the old single-line variant of that format.
     if let Some(found) = gemini::read_lines(text) {
         return Some(found);
     }
@@ -173,7 +173,7 @@ fn read_foreign(text: &str) -> Option<Foreign> {
     Some(Foreign { summary: document.summary, ..plain(head, read_items(&items)) })
 }
 
-/// Contents (with `role`) or records of messages (with `type`).
+/// Reads contents (with `role`) or message records (with `type`).
 fn read_items(items: &[Box<RawValue>]) -> Vec<Message> {
     items
         .iter()
@@ -204,11 +204,11 @@ fn read_content(text: &str) -> Option<Message> {
     Some(Message { is_model, parts, display, synthetic, ..Message::default() })
 }
 
-/// How the files that a prompt names begin.
+/// Start of the files that a prompt references.
 const FILES: &str = "\n--- Content from referenced files ---";
 
-/// What a person typed of a user's content; `None`: nobody did. It makes the content a
-/// prompt, which can be gone back to.
+/// Returns the text that the user typed in a user content, or `None` if the content is not a
+/// prompt. Only prompts can be rewound to.
 fn typed(parts: &[Part]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| match part.view() {
         PartView::Text(text) if !gemini::is_context(text) => Some(text),
@@ -219,7 +219,7 @@ fn typed(parts: &[Part]) -> Option<String> {
     (!is_answer && typed.iter().any(|text| !text.trim().is_empty())).then(|| typed.join("\n"))
 }
 
-/// A text, a part, or a list of either.
+/// Reads a text, a part, or a list of either.
 fn read_parts(raw: &RawValue) -> Vec<Part> {
     let text = raw.get();
     match text.bytes().next() {
@@ -229,7 +229,7 @@ fn read_parts(raw: &RawValue) -> Vec<Part> {
         Some(b'{') => serde_json::from_str(text).into_iter().collect(),
         Some(b'[') => {
             let items: Vec<Box<RawValue>> = serde_json::from_str(text).unwrap_or_default();
-            // One level only: no list inside a list.
+            // Nested lists are skipped.
             let items = items.iter().filter(|item| !item.get().starts_with('['));
             items.flat_map(|item| read_parts(item)).collect()
         }
@@ -237,8 +237,7 @@ fn read_parts(raw: &RawValue) -> Vec<Part> {
     }
 }
 
-/// Puts the messages together so that roles alternate and every call has its
-/// one response.
+/// Builds a session in which roles alternate and every call has exactly one response.
 pub(crate) fn build(
     head: SessionHead,
     messages: Vec<Message>,
@@ -306,24 +305,24 @@ pub(crate) fn build(
     builder.finish(path)
 }
 
-/// Joins neighbours of one speaker, unless calls stand between them; drops what
-/// cannot be sent.
+/// Joins consecutive messages with the same role, unless there are calls between them, and drops
+/// what cannot be sent.
 fn merge(messages: Vec<Message>) -> Vec<Message> {
     let mut merged: Vec<Message> = Vec::new();
-    // What the last of them holds: it may become as long as all of them, and is not
-    // looked through for each.
+    // Whether the last message contains calls or responses. Tracked separately, because scanning a
+    // merged message again for every message would be slow.
     let (mut calls, mut responses) = (false, false);
     for mut message in messages {
         message.parts.retain(|part| match part.view() {
             PartView::Thought(_) => false,
             PartView::Text(text) => !text.is_empty() || part.signature().is_some(),
-            // The model calls, and the user's side answers.
+            // Only the model calls tools, and only the user role responds.
             PartView::Call(_) => message.is_model,
             PartView::Response(_) => !message.is_model,
             _ => true,
         });
         if !message.is_model {
-            // Responses count only right behind their calls.
+            // Responses are valid only directly after their calls.
             let last_is_user = merged.last().is_some_and(|last| !last.is_model);
             if !(calls || (last_is_user && responses)) {
                 message.parts.retain(|part| !is_response(part));
@@ -340,7 +339,7 @@ fn merge(messages: Vec<Message>) -> Vec<Message> {
                 last.parts.append(&mut message.parts);
                 last.results.append(&mut message.results);
                 last.thoughts.append(&mut message.thoughts);
-                // The prompt that was typed is shown, not what came before it.
+                // Show the prompt that was typed, not a synthetic message before it.
                 if !message.synthetic {
                     last.display = message.display.or(last.display.take());
                     last.time = message.time;
@@ -358,7 +357,7 @@ fn merge(messages: Vec<Message>) -> Vec<Message> {
     merged
 }
 
-/// The response of a call by its text.
+/// Returns the response to a call, with this text.
 fn response(id: &str, name: &str, text: &str, failed: bool) -> Part {
     let mut response = Object::new();
     response.insert(if failed { "error" } else { "output" }.into(), text.into());
@@ -382,8 +381,8 @@ fn response_of(part: &Part) -> Option<(Option<String>, String)> {
     }
 }
 
-/// The first call of a content carries a signature: where it is lost, the one
-/// that stands for it.
+/// Adds a placeholder signature to the first call of a content if the signature is missing; the
+/// service requires one.
 fn signed(mut content: Content) -> Content {
     let first = content.parts.iter_mut().find(|part| matches!(part.view(), PartView::Call(_)));
     if let Some(part) = first.filter(|part| part.signature().is_none()) {
@@ -418,7 +417,7 @@ fn result_record(
     let failed = found.as_ref().is_none_or(|result| result.failed);
     let display = found.as_ref().and_then(|result| result.display.clone());
     let mut parts = found.map(|result| result.parts).unwrap_or_default();
-    // Exactly one response, first, with the id and the name of the call.
+    // Exactly one response, first, with the ID and name of the call.
     let at = parts.iter().position(is_response);
     let response = at.map(|at| parts.remove(at));
     parts.retain(|part| !is_response(part));

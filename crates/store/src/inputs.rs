@@ -1,5 +1,5 @@
-//! What a person typed in a project, for the composer's history: a log of ours,
-//! and the one that Gemini CLI keeps, which is read only.
+//! Input history of a project for the composer: a log of Parallax, and the log of Gemini CLI, which
+//! is read-only.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use crate::paths::{Homes, create_private_dir, project_folder, set_mode};
 use crate::session_files::gemini_folders;
 
-/// How much of the end of our log is read.
+/// Bytes read from the end of the log.
 const TAIL: u64 = 2 * 1024 * 1024;
-/// Larger logs are shortened to their end.
+/// Size in bytes above which the log is shortened to its end.
 const LARGEST: u64 = 2 * TAIL;
-/// A larger log of the reference is left alone.
+/// Size in bytes above which a log of Gemini CLI is ignored.
 const LARGEST_FOREIGN: u64 = 16 * 1024 * 1024;
-/// A longer text is not remembered.
+/// Maximum length in bytes of a recorded text.
 const LONGEST: usize = 256 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Line {
-    /// RFC 3339.
+    /// Time in RFC 3339 format.
     time: String,
     text: String,
 }
 
-/// An entry of the reference's `logs.json`.
+/// An entry of `logs.json` of Gemini CLI.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Foreign {
@@ -37,8 +37,8 @@ struct Foreign {
     message: Option<String>,
 }
 
-/// The last `most` texts, the oldest first; the same text in a row counts once.
-/// Logs that cannot be read count as empty.
+/// Returns the last `most` texts, oldest first, without consecutive duplicates. Logs that cannot be
+/// read count as empty.
 pub fn input_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
     let mut inputs = ours(&log(homes, project)).unwrap_or_default();
     for folder in gemini_folders(homes, project) {
@@ -51,11 +51,10 @@ pub fn input_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> 
     texts
 }
 
-/// Appends a text to our log, with one write; while sessions are encrypted it is
-/// not kept.
+/// Appends a text to the log with a single write. Does nothing if sessions are encrypted.
 ///
 /// # Errors
-/// When the log cannot be written.
+/// Returns an error if the log cannot be written.
 pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<()> {
     if homes.keys.encrypts() {
         return Ok(());
@@ -63,11 +62,11 @@ pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<(
     append(&log(homes, project), &homes.keys.redacted(text))
 }
 
-/// Takes texts out of our log again: their session is to leave nothing behind.
-/// Each is taken out once, the newest of its like.
+/// Removes texts from the log, for a session that must leave nothing behind. Removes the newest
+/// occurrence of each text once.
 ///
 /// # Errors
-/// When the log cannot be read or written.
+/// Returns an error if the log cannot be read or written.
 pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Result<()> {
     let path = log(homes, project);
     if texts.is_empty() || !path.exists() {
@@ -93,8 +92,8 @@ pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Res
     exchange(&path, &rest)
 }
 
-/// The last `most` shell lines that a person ran in the project, oldest first;
-/// those of Gemini CLI, which have no time, before ours.
+/// Returns the last `most` shell lines that the user ran in the project, oldest first. Lines of
+/// Gemini CLI have no time and come first.
 pub fn shell_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
     let theirs = crate::session_files::gemini_folders(homes, project).into_iter();
     let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
@@ -106,7 +105,7 @@ pub fn shell_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> 
     lines
 }
 
-/// The lines of a text, those that end in a backslash with the one behind them.
+/// Splits a text into lines and joins lines that end in a backslash with the next line.
 fn joined(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -128,11 +127,10 @@ fn joined(text: &str) -> Vec<String> {
     lines
 }
 
-/// Appends a shell line to its log, with one write; not while sessions are
-/// encrypted.
+/// Appends a shell line to its log with a single write. Does nothing if sessions are encrypted.
 ///
 /// # Errors
-/// When the log cannot be written.
+/// Returns an error if the log cannot be written.
 pub fn remember_shell(homes: &Homes, project: &Path, line: &str) -> io::Result<()> {
     if homes.keys.encrypts() {
         return Ok(());
@@ -155,7 +153,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     options.append(true).create(true).read(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // Shortening exchanges the log, so the lock lies beside it.
+    // The lock is a separate file, because shortening replaces the log.
     let lock = options.open(path.with_extension("lock"))?;
     lock.lock()?;
     if fs::metadata(path).is_ok_and(|facts| facts.len() > LARGEST) {
@@ -163,15 +161,15 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     }
     let mut file = options.open(path)?;
     let line = Line { time: crate::timestamp(), text: text.to_owned() };
-    // A last line that was torn (by a crash, a full disk) must not take this one
-    // with it.
+    // If a crash or a full disk left a torn last line, start a new line so that this entry stays
+    // readable.
     let mut bytes = if ends_whole(&mut file)? { Vec::new() } else { vec![b'\n'] };
     serde_json::to_writer(&mut bytes, &line)?;
     bytes.push(b'\n');
     file.write_all(&bytes)
 }
 
-/// Whether a file is empty or ends with a line break.
+/// Whether a file is empty or ends with a newline.
 fn ends_whole(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(true);
@@ -186,7 +184,7 @@ fn log(homes: &Homes, project: &Path) -> PathBuf {
     homes.parallax.join("inputs").join(format!("{}.jsonl", project_folder(project)))
 }
 
-/// The end of a file, from the beginning of a line.
+/// Returns the end of a file, from the start of a line.
 fn tail(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

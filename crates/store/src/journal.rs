@@ -1,4 +1,4 @@
-//! Writing a journal: one line a record, one write a line, one writer a file.
+//! Writes journals: one line per record, one write per line, one writer per file.
 
 mod file;
 
@@ -16,30 +16,30 @@ use crate::keys::Keys;
 use crate::load::{Builder, LoadError, LoadedSession};
 use file::{JournalFile, Touched};
 
-/// A journal that could not be opened for writing.
+/// Why a journal could not be opened for writing.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process writes it: fork it under a new id.
+    /// Another process is writing it; the caller can fork the session under a new ID.
     #[error("the session `{}` is in use by another process", .path.display())]
     InUse {
         /// The journal.
         path: PathBuf,
     },
-    /// It is not there or cannot be read.
+    /// The journal does not exist or cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot open the journal `{}`: {source}", .path.display())]
     Io {
         /// The journal.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// The journal of one session. The file is made at the first record, so that a
-/// session without a prompt leaves nothing.
+/// The journal of a session. The file is created with the first record, so that a session without a
+/// prompt leaves no file.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -53,47 +53,47 @@ struct Inner {
     head: Option<SessionHead>,
     /// The file, locked; `None` until the first record.
     file: Option<JournalFile>,
-    /// What the file began with, and what was written since: should another program
-    /// spoil it, it is written anew.
+    /// The initial contents of the file; together with the records written since, they allow
+    /// writing the file again if another program damages it.
     began_with: Option<(SessionHead, Arc<[Record]>)>,
     since: Vec<Record>,
-    /// Whether the folder still has to be made durable.
+    /// Whether the directory entry must still be synced.
     new_entry: bool,
-    /// The file that holds nothing yet but the head, to be removed again.
+    /// The file while it is reserved but has no records; removed on drop.
     reserved: Option<Reserved>,
-    /// Recording has stopped for good; the reason was told once.
+    /// Whether recording has stopped permanently; the reason was reported once.
     off: bool,
-    /// What a person should know.
+    /// A message for the user.
     notice: Option<String>,
 }
 
 impl Journal {
-    /// A new journal. Nothing is written until the first record.
+    /// Creates a new journal. Nothing is written until the first record.
     pub fn create(path: impl Into<PathBuf>, head: SessionHead) -> Self {
         let inner = Inner { head: Some(head), ..Inner::default() };
         Self { path: path.into(), keys: Keys::default(), inner: Mutex::new(inner) }
     }
 
-    /// The same, encrypted if the keys say so.
+    /// Encrypts the journal if the keys say so.
     #[must_use]
     pub fn with_keys(mut self, keys: &Keys) -> Self {
         self.keys = keys.clone();
         self
     }
 
-    /// The journal of a session that goes on though its file cannot be written:
-    /// nothing is.
+    /// Creates the journal of a session that continues although its file cannot be written. Nothing
+    /// is written.
     pub fn unwritten(path: impl Into<PathBuf>, head: SessionHead) -> Self {
         let journal = Self::create(path, head);
         journal.lock().off = true;
         journal
     }
 
-    /// Makes the file now, so that the session's id is nobody else's from here on.
-    /// Without a record it is removed again.
+    /// Creates the file immediately, so that no other process can use the ID of the session. The
+    /// file is removed if no record follows.
     ///
     /// # Errors
-    /// `AlreadyExists` when somebody has it; what the disk says.
+    /// Returns `AlreadyExists` if the file exists, or another I/O error.
     pub fn reserve(&self) -> io::Result<()> {
         let mut inner = self.lock();
         if inner.file.is_none() {
@@ -104,14 +104,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Opens a journal to continue it: locks it, reads it, and cuts a torn last
-    /// line off. One that is not encrypted becomes so where the keys say that
-    /// journals are; one that is stays so. Behind a [`LoadedSession::broken`] one
-    /// nothing is written.
+    /// Opens a journal to continue it: locks it, reads it, and removes a torn last line. An
+    /// unencrypted journal becomes encrypted if the keys say so; an encrypted journal stays
+    /// encrypted. Nothing is appended to a [`LoadedSession::broken`] journal.
     ///
     /// # Errors
-    /// [`OpenError::InUse`] when another process has it open; others when the
-    /// file cannot be read or is no journal.
+    /// Returns [`OpenError::InUse`] if another process has it open, or another error if the file
+    /// cannot be read or is not a journal.
     pub fn open_append(
         path: impl Into<PathBuf>,
         keys: &Keys,
@@ -122,29 +121,28 @@ impl Journal {
         Ok((Self { path, keys: keys.clone(), inner: Mutex::new(inner) }, loaded))
     }
 
-    /// What the file began with that was read or copied into it, for the case that
-    /// it has to be written anew. What was appended before now is among it.
+    /// Sets the initial contents that were read from or copied to the file, in case it has to be
+    /// written again. They include everything appended so far.
     pub fn began_with(&self, head: SessionHead, records: Arc<[Record]>) {
         let mut inner = self.lock();
         inner.began_with = Some((head, records));
         inner.since = Vec::new();
     }
 
-    /// Where the journal is (or will be).
+    /// Returns the path of the journal, which may not exist yet.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether recording has stopped (the disk is full).
+    /// Whether recording has stopped, for example because the disk is full.
     pub fn is_off(&self) -> bool {
         self.lock().off
     }
 
-    /// Appends all records of another session, to fork it or to continue an
-    /// imported one.
+    /// Appends all records of another session, to fork it or to continue an imported session.
     ///
     /// # Errors
-    /// As [`Store::append`].
+    /// See [`Store::append`].
     pub fn append_all(&self, session: &LoadedSession) -> Result<(), StoreError> {
         session.records.iter().try_for_each(|record| self.append(record))
     }
@@ -165,8 +163,8 @@ impl Journal {
         }
     }
 
-    /// Whether the file holds what was written to it. Where only its time is another
-    /// one, what it tells is compared: whoever touches a file changes nothing.
+    /// Whether the file contains what was written to it. If only its modification time differs, the
+    /// contents are compared, so touching the file has no effect.
     fn is_whole(&self, inner: &mut Inner) -> bool {
         let Some(file) = &mut inner.file else { return true };
         let is_whole = match file.touched() {
@@ -180,7 +178,7 @@ impl Journal {
                     let same = |there: &LoadedSession| told(there) == meant;
                     meant.is_some() && there.is_some_and(|there| same(&there))
                 }
-                // Nobody knows what it began with.
+                // The initial contents are unknown.
                 None => true,
             },
         };
@@ -190,9 +188,8 @@ impl Journal {
         is_whole
     }
 
-    /// Another program may have deleted the file, put another in its place or
-    /// written into it. What was recorded is written to a new one then, and what
-    /// the other program made stays beside it.
+    /// Writes the journal again if another program deleted, replaced, or modified the file. The
+    /// version of the other program is kept next to it.
     fn make_again(&self, inner: &mut Inner) -> io::Result<()> {
         let is_whole = self.is_whole(inner);
         let Some(old) = &inner.file else { return Ok(()) };
@@ -206,7 +203,7 @@ impl Journal {
             }
             let new = if is_there { beside(&self.path) } else { self.path.clone() };
             let made = if is_whole {
-                // What it held is still to be read as long as it is open.
+                // A deleted file can still be read while it is open.
                 old.copied(&new)?
             } else {
                 let Some((head, records)) = &inner.began_with else {
@@ -241,26 +238,26 @@ impl Journal {
     }
 }
 
-/// A file that holds nothing yet, and goes with this.
+/// An empty file that is removed on drop.
 #[derive(Debug)]
 struct Reserved(Option<PathBuf>);
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Nobody opens an empty file to go on with it.
+            // No process opens an empty file to continue it.
             let _ = fs::remove_file(path);
         }
     }
 }
 
 impl Inner {
-    /// Writes a record whole or not at all.
+    /// Writes a record completely or not at all.
     fn write(&mut self, record: &Record) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.append(record).inspect_err(|error| {
-            // Half a line may be there. If it could not be taken back nothing more
-            // may be written behind it.
+            // A partial line may have been written. If it could not be removed, nothing may be
+            // appended after it.
             self.off = is_no_space(error) || file.is_spoilt();
         })
     }
@@ -273,7 +270,7 @@ impl Store for Journal {
             return Ok(());
         }
         if let Record::Session(head) = record {
-            // The head goes out with the first real record, and only once.
+            // The head is written once, with the first other record.
             if inner.file.is_none() {
                 inner.head = Some(head.clone());
             }
@@ -335,7 +332,7 @@ impl Store for Journal {
     }
 }
 
-/// What these records tell, as [`told`] gives it.
+/// Returns the comparable form of the session that these records describe; see [`told`].
 fn told_by<'a>(
     head: &SessionHead,
     records: impl Iterator<Item = &'a Record>,
@@ -347,7 +344,7 @@ fn told_by<'a>(
     builder.finish(path).ok().and_then(|session| told(&session))
 }
 
-/// The records that count, to compare them.
+/// Returns the effective records in a form that can be compared.
 fn told(session: &LoadedSession) -> Option<Vec<String>> {
     session.records.iter().map(|record| record_line(record).ok()).collect()
 }
@@ -360,19 +357,19 @@ pub(crate) fn is_in_use(journal: &Path) -> bool {
     !free
 }
 
-/// Whether an open file is the one that stands at a path.
+/// Whether an open file is the file at a path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let there = match fs::symlink_metadata(path) {
         Ok(there) => there,
-        // What else may be wrong says nothing of the file.
+        // Other errors do not say anything about the file.
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
     file.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 
-/// Whether an open file is the one that stands at a path.
+/// Whether an open file is the file at a path.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()

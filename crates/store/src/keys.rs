@@ -1,5 +1,4 @@
-//! The key that encrypts sessions: in the system's keychain, or in a file where
-//! the person says so.
+//! The key that encrypts sessions, stored in the system keychain or, if configured, in a file.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -17,46 +16,46 @@ use sha2::{Digest as _, Sha256};
 
 use crate::paths::{create_private_dir, set_mode};
 
-/// The key's name in the keychain.
+/// The name of the key in the keychain.
 const NAME: &str = "session-key";
-/// What people see in the programs of the keychain.
+/// The label that keychain programs show.
 const LABEL: &str = "Parallax: key of encrypted sessions";
-/// The key's file in our home.
+/// The name of the key file in the Parallax home directory.
 const FILE: &str = "session-key";
-/// Bytes of a key.
+/// Length of a key in bytes.
 pub(crate) const KEY: usize = 32;
 
-/// Where a new key is kept.
+/// Where a new key is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// In the system's keychain.
+    /// In the system keychain.
     Keychain,
-    /// In a file of our home that only its owner can read.
+    /// In a file in the Parallax home directory that only its owner can read.
     File,
 }
 
-/// A key that is not to be had.
+/// Why a key is not available.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KeyError {
-    /// The keychain says no.
+    /// The keychain could not be read.
     #[error(
         "the key of encrypted sessions cannot be read: {0}. Unlock the keychain or run where it can \
          be reached; or set `general.sessionEncryption` to `file` (the key lies in a file) or `off` \
          for new sessions"
     )]
     Keychain(KeychainError),
-    /// It is another one, or gone.
+    /// The key does not match or no longer exists.
     #[error(
         "it was encrypted with a key (`{id}`) that is neither in the keychain nor in `{}`",
         .file.display()
     )]
     Missing {
-        /// What tells the key from others.
+        /// The ID of the key.
         id: String,
-        /// The file that was looked into.
+        /// The key file that was checked.
         file: PathBuf,
     },
-    /// It is not in the file, and nobody can say whether it is in the keychain.
+    /// The key is not in the file, and the keychain is not accessible.
     #[error(
         "it was encrypted with a key (`{id}`) that is not in `{}`{}, and {keychain}. Put the file \
          back, or run where the keychain can be reached",
@@ -64,32 +63,33 @@ pub enum KeyError {
         if *.is_there { "" } else { " (there is no such file)" }
     )]
     NotInFile {
-        /// What tells the key from others.
+        /// The ID of the key.
         id: String,
-        /// The file that was looked into.
+        /// The key file that was checked.
         file: PathBuf,
-        /// Whether it is there, with another key.
+        /// Whether the file exists, with a different key.
         is_there: bool,
-        /// Why the keychain says nothing.
+        /// Why the keychain is not accessible.
         keychain: KeychainError,
     },
-    /// The file of the key cannot be used.
+    /// The key file cannot be used.
     #[error("the key of encrypted sessions in `{}` cannot be used: {why}", .file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("no key can be made: the system gives no random bytes")]
     NoRandom,
 }
 
-/// What opens encrypted sessions, and whether new ones are encrypted. Without a
-/// keychain ([`Default`]) nothing is encrypted and nothing can be opened. Cheap to
-/// clone; no key is looked for before it is needed. Also what is taken out of texts
-/// before they are written, encrypted or not.
+/// Keys of encrypted sessions, and whether new sessions are encrypted. Also redacts texts before
+/// they are written, encrypted or not.
+///
+/// Without a keychain ([`Default`]), nothing is encrypted and nothing can be decrypted. Cheap to
+/// clone; no key is looked up before it is needed.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     keychain: Keychain,
@@ -98,7 +98,7 @@ pub struct Keys {
     redact: Option<Arc<dyn Redact>>,
 }
 
-/// A key.
+/// A master key.
 #[derive(Clone)]
 pub(crate) struct MasterKey([u8; KEY]);
 
@@ -109,12 +109,12 @@ impl std::fmt::Debug for MasterKey {
 }
 
 impl MasterKey {
-    /// The bytes that keys of single sessions are derived from.
+    /// Returns the bytes that keys of single sessions are derived from.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// What tells it from others, and gives nothing of it away.
+    /// Returns the ID of the key, which reveals nothing about the key.
     pub(crate) fn id(&self) -> String {
         let mut digest = Sha256::new_with_prefix(b"parallax session key\0");
         digest.update(self.0);
@@ -127,29 +127,29 @@ impl MasterKey {
 }
 
 impl Keys {
-    /// The keys of a home of ours. `new`: where the key of new sessions is kept;
-    /// `None`: these are not encrypted.
+    /// Creates the keys for a Parallax home directory. `new` is where the key of new sessions is
+    /// stored; `None` leaves them unencrypted.
     pub fn new(keychain: Keychain, home: &Path, new: Option<KeyPlace>) -> Self {
         Self { keychain, home: Some(home.to_owned()), new, redact: None }
     }
 
-    /// The same; secrets are taken out of all that is written.
+    /// Sets a redactor that removes secrets from everything that is written.
     #[must_use]
     pub fn redacting(self, redact: Option<Arc<dyn Redact>>) -> Self {
         Self { redact, ..self }
     }
 
-    /// What takes the secrets out.
+    /// Returns the redactor.
     pub fn redact(&self) -> Option<Arc<dyn Redact>> {
         self.redact.clone()
     }
 
-    /// A text as it may be written.
+    /// Returns a text with secrets redacted.
     pub fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact.as_ref().map_or(Cow::Borrowed(text), |redact| redact.redact(text))
     }
 
-    /// A record as it may be written; `None`: it cannot be made.
+    /// Returns a record with secrets redacted, or `None` if the redacted record is invalid.
     pub(crate) fn redacted_record<'a>(&self, record: &'a Record) -> Option<Cow<'a, Record>> {
         match &self.redact {
             None => Some(Cow::Borrowed(record)),
@@ -157,27 +157,27 @@ impl Keys {
         }
     }
 
-    /// Whether what is written is encrypted.
+    /// Whether new sessions are encrypted.
     pub fn encrypts(&self) -> bool {
         self.new.is_some()
     }
 
-    /// Makes sure of the key that new sessions are encrypted with, so that what is
-    /// wrong is told before anything was said. Blocking.
+    /// Checks that the key for new sessions is available and creates it if necessary, so that
+    /// problems are reported before the session starts. Blocking.
     ///
     /// # Errors
-    /// It can be neither read nor made.
+    /// Returns an error if the key can neither be read nor created.
     pub fn check(&self) -> Result<(), KeyError> {
         self.for_new().map(drop)
     }
 
-    /// The file that may hold the key.
+    /// Returns the path of the file that may contain the key.
     pub fn file(home: &Path) -> PathBuf {
         home.join(FILE)
     }
 
-    /// The key that new sessions are encrypted with, made where there is none;
-    /// `None`: they are not encrypted.
+    /// Returns the key for new sessions, creating it if there is none, or `None` if new sessions
+    /// are not encrypted.
     pub(crate) fn for_new(&self) -> Result<Option<MasterKey>, KeyError> {
         match self.new {
             None => Ok(None),
@@ -189,7 +189,7 @@ impl Keys {
         }
     }
 
-    /// The key of this id.
+    /// Returns the key with this ID.
     pub(crate) fn find(&self, id: &str) -> Result<MasterKey, KeyError> {
         let in_file = self.in_file()?;
         let is_there = in_file.is_some();
@@ -221,7 +221,7 @@ impl Keys {
         if let Some(key) = read(kept)? {
             return Ok(key);
         }
-        // Of two processes that begin at once one makes it.
+        // If two processes start at once, only one creates the key.
         let _turn = self.turn()?;
         let kept = self.keychain.get_uncached(NAME).map_err(KeyError::Keychain)?;
         if let Some(key) = read(kept)? {
@@ -264,7 +264,7 @@ impl Keys {
         Ok(key)
     }
 
-    /// Until it is dropped nobody else makes a key.
+    /// Locks key creation until the returned file is dropped.
     fn turn(&self) -> Result<File, KeyError> {
         let file = self.key_file();
         let lock = file.parent().map_or(Ok(()), create_private_dir);

@@ -1,12 +1,10 @@
-//! What survives a session: its journal, and how journals are listed, found,
-//! read again and deleted; other tools' session files are read, never written;
-//! and the old bytes of what the agent changed, for undo.
+//! Persistent session data: journals, the session list, search, import of session files of other
+//! tools (never written), deletion, and file contents for undo.
 //!
-//! A journal holds the wire contents byte for byte, so that a resumed session
-//! sends what the interrupted one would have sent. This crate does not decide
-//! what is recorded (the engine does) and repairs no history of ours.
+//! A journal stores the wire contents byte for byte, so that a resumed session sends what the
+//! interrupted session would have sent. The engine decides what is recorded.
 //!
-//! All functions block on the disk: asynchronous callers use `spawn_blocking`.
+//! All functions block on disk I/O; asynchronous callers use `spawn_blocking`.
 
 mod chats;
 mod checkpoints;
@@ -65,7 +63,7 @@ pub use search::{
 pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};
 
-/// The time now as the journal writes it: RFC 3339, UTC, milliseconds.
+/// Returns the current time in the journal format: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }

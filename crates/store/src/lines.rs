@@ -1,4 +1,4 @@
-//! The lines of a journal as its writer meant them, whether it is encrypted or not.
+//! Reads and verifies the lines of a journal, encrypted or not.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
@@ -13,14 +13,14 @@ const CHUNK: usize = 256 * 1024;
 
 /// A line of a journal.
 pub(crate) struct Line<'a> {
-    /// Its text, without spaces and line ends around it.
+    /// The text without surrounding whitespace.
     pub(crate) text: &'a [u8],
-    /// Bytes of the file up to its end, from the end of the line before.
+    /// Length of the line in the file in bytes, including its line end.
     pub(crate) bytes: u64,
-    /// Whether it has its line end.
+    /// Whether the line has a line end.
     pub(crate) ended: bool,
-    /// Whether it does not belong here: it is whole, but its writer did not put it
-    /// here.
+    /// Whether the line is complete but was not written at this position by the writer of the
+    /// journal.
     pub(crate) strange: bool,
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Lines<'a, R> {
     cipher: Option<Cipher>,
     /// The number of the next record.
     next: u64,
-    /// How many records an encrypted journal has at least; `None`: its seal is gone
-    /// or damaged, or not read yet.
+    /// The minimum number of records of an encrypted journal; `None` if its seal is missing or
+    /// damaged, or has not been read yet.
     sealed: Option<u64>,
     begun: bool,
 }
@@ -43,9 +43,9 @@ pub(crate) struct Lines<'a, R> {
 /// What is wrong with the end of an encrypted journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongEnd {
-    /// So many records are missing.
+    /// This many records are missing.
     Missing(u64),
-    /// Its seal does not open: nobody can tell.
+    /// Its seal cannot be decrypted, so missing records cannot be detected.
     Untold,
 }
 
@@ -56,10 +56,11 @@ impl<'a, R: Read> Lines<'a, R> {
         Self { reader, keys, path, raw, plain, cipher: None, next: 0, sealed: None, begun: false }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     ///
     /// # Errors
-    /// What the disk says; an encrypted journal whose key is not to be had.
+    /// Returns an error if the file cannot be read or the key of an encrypted journal is not
+    /// available.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, LoadError> {
         let failed = |source| LoadError::Io { path: self.path.to_owned(), source };
         let mut bytes = read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
@@ -69,7 +70,7 @@ impl<'a, R: Read> Lines<'a, R> {
                 let cipher = opened(&self.raw, self.path, self.keys)?;
                 bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
                 self.sealed = cipher.sealed(&self.raw);
-                // Where it was taken out, the first record stands in its place.
+                // If the seal was removed, the first record is in its place.
                 if self.sealed.is_some() || cipher.decrypted(&self.raw).is_none() {
                     bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
                 }
@@ -97,7 +98,7 @@ impl<'a, R: Read> Lines<'a, R> {
         }
     }
 
-    /// What is wrong with the end, once all lines were read.
+    /// Returns what is wrong with the end, after all lines were read.
     pub(crate) fn wrong_end(&self) -> Option<WrongEnd> {
         self.cipher.as_ref()?;
         match self.sealed {
@@ -109,14 +110,14 @@ impl<'a, R: Read> Lines<'a, R> {
         }
     }
 
-    /// What goes on with the journal behind the last line: its cipher, where it is
-    /// encrypted, and the number of the next record.
+    /// Returns what is needed to append to the journal: its cipher, if it is encrypted, and the
+    /// number of the next record.
     pub(crate) fn into_cipher(self) -> Option<(Cipher, u64)> {
         self.cipher.map(|cipher| (cipher, self.next))
     }
 }
 
-/// The cipher of a journal with this first line.
+/// Returns the cipher of a journal with this first line.
 pub(crate) fn opened(first: &[u8], path: &Path, keys: &Keys) -> Result<Cipher, LoadError> {
     let wrong = |why| LoadError::Encrypted { path: path.to_owned(), why };
     Cipher::open(first, keys).map_err(wrong)
@@ -129,7 +130,7 @@ pub(crate) fn is_encrypted(path: &Path) -> bool {
     read.is_ok() && cipher::is_encrypted(&beginning)
 }
 
-/// Whether there is a key for an encrypted journal.
+/// Checks whether the key of an encrypted journal is available.
 pub(crate) fn can_open(path: &Path, keys: &Keys) -> Result<(), LoadError> {
     let failed = |source| LoadError::Io { path: path.to_owned(), source };
     let mut first = Vec::new();
@@ -143,26 +144,27 @@ pub(crate) fn can_open(path: &Path, keys: &Keys) -> Result<(), LoadError> {
 pub struct JournalTail {
     path: PathBuf,
     keys: Keys,
-    /// Bytes that were read.
+    /// Number of bytes read so far.
     read: u64,
     cipher: Option<Cipher>,
 }
 
 impl JournalTail {
-    /// From the beginning of a journal, which need not be there yet.
+    /// Follows a journal from its beginning; it need not exist yet.
     pub fn new(path: PathBuf, keys: Keys) -> Self {
         Self { path, keys, read: 0, cipher: None }
     }
 
-    /// The lines that came since, as records are read; one that is not whole comes
-    /// the next time, one that does not open not at all. Blocking.
+    /// Passes the new lines to `each`, as decrypted records. An incomplete line is returned by a
+    /// later call; a line that cannot be decrypted is skipped. Blocking.
     ///
     /// # Errors
-    /// What the disk says; an encrypted journal whose key is not to be had.
+    /// Returns an error if the file cannot be read, the key of an encrypted journal is not
+    /// available, or `each` fails.
     pub fn lines(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
-            // It is made with the first prompt.
+            // The file is created with the first prompt.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -1,5 +1,5 @@
-//! The sessions of a project: ours, and those of other tools that can be
-//! continued. Only heads and first prompts are read.
+//! Lists the sessions of a project, including sessions of other tools that can be continued. Reads
+//! only heads and first prompts.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -21,23 +21,23 @@ use crate::load::{is_unknown_kind, read_record};
 use crate::paths::Homes;
 use crate::session_files::{self, SessionFile, gemini_folders};
 
-/// How much of a file is read for its title.
+/// Bytes read from the start of a file for its title.
 const HEAD: u64 = 1024 * 1024;
-/// How much of its end, for a summary written later.
+/// Bytes read from the end, for a summary that was written later.
 const TAIL: u64 = 16 * 1024;
-/// How much behind the first prompt, for a name.
+/// Bytes read after the first prompt, for a name.
 const NEAR: u64 = 32 * 1024;
-/// How much of the end, for a name.
+/// Bytes read from the end, for a name.
 const NAME_TAIL: u64 = 4 * 1024;
-/// Characters of an id that a person is shown in a list.
+/// Characters of an ID shown in a list.
 const SHORT_ID: usize = 8;
-/// A title's length in characters.
+/// Maximum length of a title in characters.
 const TITLE: usize = 100;
 
-/// Whose file a session is.
+/// The program that wrote a session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A journal of ours.
+    /// A journal of Parallax.
     Parallax,
     /// A record of Gemini CLI.
     GeminiCli,
@@ -45,60 +45,60 @@ pub enum Origin {
     ParallaxCli,
 }
 
-/// One session in a list.
+/// A session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionEntry {
-    /// Its place by start time, from 1; 0: not asked for.
+    /// The position by start time, from 1; 0 if it was not determined.
     pub index: usize,
-    /// Its id.
+    /// The session ID.
     pub id: String,
-    /// Its summary or first prompt: one line, at most 100 characters.
+    /// The summary or first prompt: one line, at most 100 characters.
     pub title: String,
-    /// When it began.
+    /// When the session began.
     pub start: Timestamp,
-    /// When its file was last written.
+    /// When the file was last written.
     pub last_used: Timestamp,
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
-    /// Whose file it is.
+    /// The program that wrote the file.
     pub origin: Origin,
-    /// Its project's folder; empty where that is not known.
+    /// The project directory; empty if unknown.
     pub project: PathBuf,
-    /// The session that it is a copy of.
+    /// The session that this one is a copy of.
     pub forked_from: Option<String>,
-    /// Whether a headless run began it and no one continued it in a terminal.
+    /// Whether a headless run started the session and it was never continued in a terminal.
     pub one_shot: bool,
-    /// The entry of another program that went on with the same session since,
-    /// apart from ours.
+    /// The ID of the entry of another program that continued the same session, separate from
+    /// Parallax.
     pub elsewhere: Option<String>,
 }
 
 impl SessionEntry {
-    /// Whether it is what another program made of a session that is ours, too:
-    /// its id names the entry, not a journal.
+    /// Whether this entry is a continuation by another program of a session that Parallax has, too.
+    /// Its ID names the entry, not a journal.
     pub fn is_elsewhere(&self) -> bool {
         self.origin == Origin::GeminiCli && self.id.starts_with(ELSEWHERE)
     }
 
-    /// The beginning of its id that tells it from others, nearly always.
+    /// Returns a prefix of the ID that is almost always unique.
     pub fn short_id(&self) -> String {
         short_id(&self.id, self.origin)
     }
 
-    /// How long ago it was last used, in words (`5 minutes ago`).
+    /// Returns how long ago the session was last used, for display (`5 minutes ago`).
     pub fn age(&self) -> String {
         age(self.last_used)
     }
 }
 
-/// The beginning of an id that tells it from others, nearly always.
+/// Returns a prefix of the ID that is almost always unique.
 pub(crate) fn short_id(id: &str, origin: Origin) -> String {
     let is_marked = origin == Origin::GeminiCli && id.starts_with(ELSEWHERE);
     let marked = if is_marked { ELSEWHERE.len() } else { 0 };
     id.chars().take(SHORT_ID + marked).collect()
 }
 
-/// How long ago something was, in words.
+/// Returns how long ago a time was, for display.
 pub(crate) fn age(time: Timestamp) -> String {
     let seconds = Timestamp::now().duration_since(time).as_secs().max(0);
     let (count, unit) = match seconds {
@@ -110,13 +110,13 @@ pub(crate) fn age(time: Timestamp) -> String {
     format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" })
 }
 
-/// All sessions of a project, oldest first. Files that cannot be read or hold
-/// no conversation are left out.
+/// Returns all sessions of a project, oldest first. Skips files that cannot be read or contain no
+/// conversation.
 pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
     newest_of_each(session_files::of_project(homes, project), &homes.keys)
 }
 
-/// A session of ours by its full id, without a look into the others of its project.
+/// Returns the Parallax session with this full ID, without reading other sessions of the project.
 pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEntry> {
     let files = session_files::of_id(homes, project, id)?;
     let entries = newest_of_each(files, &homes.keys).into_iter();
@@ -124,9 +124,9 @@ pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEn
     ours.next().map(|entry| SessionEntry { index: 0, ..entry })
 }
 
-/// The session of a project that was used last, without a look into all of ours: what
-/// tells when one was used is when its journal was written. `None` where one of
-/// another program may be it.
+/// Returns the most recently used Parallax session of a project without reading all of them:
+/// journals are ordered by modification time. Returns `None` if a session of another program may be
+/// more recent.
 pub(crate) fn newest_of_ours(homes: &Homes, project: &Path) -> Option<SessionEntry> {
     let files = session_files::of_project(homes, project);
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
@@ -140,8 +140,8 @@ pub(crate) fn newest_of_ours(homes: &Homes, project: &Path) -> Option<SessionEnt
     by_id(homes, project, &newest.id)
 }
 
-/// Whether a session of a project has this id, of whatever program. Of ours one
-/// without a byte may be of a process that is just about to begin it.
+/// Whether a session of any program in a project has this ID. An empty journal does not count,
+/// because a process may be about to start that session.
 pub fn has_id(homes: &Homes, project: &Path, id: &SessionId) -> bool {
     let journal = homes.journal(project, id);
     if fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0) {
@@ -152,15 +152,15 @@ pub fn has_id(homes: &Homes, project: &Path, id: &SessionId) -> bool {
     newest_of_each(files, &homes.keys).iter().any(|entry| entry.id == id.as_str())
 }
 
-/// The sessions of all projects, oldest first; their numbers are those of the
-/// whole list. As for one project, of two files of one program with one id in one
-/// project the one used last counts.
+/// Returns the sessions of all projects, oldest first, numbered across the whole list. As in the
+/// list of one project, if two files of the same program and project have the same ID, only the
+/// most recently used one is returned.
 pub fn list_all(homes: &Homes) -> Vec<SessionEntry> {
     newest_of_each(session_files::of_all(homes), &homes.keys)
 }
 
-/// What stands before the id of a record of Gemini CLI in lists, where a journal
-/// of ours with that id does not hold all of it.
+/// ID prefix in lists for a record of Gemini CLI that a journal with the same ID does not fully
+/// contain.
 const ELSEWHERE: &str = "gemini-";
 
 fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
@@ -176,7 +176,7 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
     }
     for (key, mut entry) in theirs {
         if let Some(ours) = found.get_mut(&key) {
-            // Our journal began with all that theirs held.
+            // The journal began with everything that the other record contained.
             if entry.last_used <= ours.start {
                 continue;
             }
@@ -185,7 +185,7 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
         }
         found.insert((key.0, entry.id.clone()), entry);
     }
-    // A session of the Parallax CLI that was gone on with here is one session.
+    // A session of Parallax CLI that was continued in a project is listed only once.
     let known: HashSet<String> = found
         .keys()
         .filter(|(project, _)| !project.as_os_str().is_empty())
@@ -200,7 +200,7 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
     entries
 }
 
-/// What a list tells of a file; `None` when it holds no conversation.
+/// Returns the list entry of a file, or `None` if it contains no conversation.
 pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry> {
     let project = file.project.clone().unwrap_or_default();
     match file.origin {
@@ -216,8 +216,8 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).take(100_000).collect()
 }
 
-/// The folders of the user's own notes on a project, oldest program first. They
-/// need not be there. Blocking.
+/// Returns the directories of the user's private notes on a project, oldest program first. They may
+/// not exist. Blocking.
 pub fn note_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
     let theirs = gemini_folders(homes, project).into_iter().map(|folder| folder.join("memory"));
     theirs.chain([homes.notes(project)]).collect()
@@ -250,10 +250,10 @@ fn entry(path: &Path, origin: Origin, about: About<'_>) -> Option<SessionEntry> 
     })
 }
 
-/// What a session's file says of it.
+/// Information about a session from its file.
 struct About<'a> {
     id: String,
-    /// RFC 3339; empty: not known.
+    /// Start time in RFC 3339 format; empty if unknown.
     start: &'a str,
     title: &'a str,
     project: PathBuf,
@@ -262,7 +262,8 @@ struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// `is_named`: its journal gives it a name.
+    /// Returns the information in the head of a journal. `is_named`: whether the journal contains a
+    /// name.
     fn of_ours(head: &'a SessionHead, title: &'a str, is_named: bool) -> Self {
         Self {
             id: head.session_id.0.clone(),
@@ -301,7 +302,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                 }
             }
             Some(_) => {}
-            // One without its end is what a crash leaves, or is cut off by the limit.
+            // A line without a line end was torn by a crash or truncated by the read limit.
             None => {
                 damaged |= line.ends_with(b"\n")
                     && (head.is_some() || line.starts_with(b"{"))
@@ -314,14 +315,14 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     if damaged {
         return damaged_entry(path, head, name.as_deref());
     }
-    // A first prompt that is larger than what is read here.
+    // The first prompt may be longer than the part that is read.
     let head = head.filter(|_| more || reader.limit() == 0)?;
     let title = name.as_deref().unwrap_or("(no prompt)");
     entry(path, Origin::Parallax, About::of_ours(&head, title, name.is_some()))
 }
 
-/// A session whose first prompt cannot be read any more. It is no empty one, and is
-/// listed so that it can be gone on with, or looked after.
+/// Returns the entry of a session whose first prompt can no longer be read. The session is not
+/// empty, so it is listed for resuming or inspection.
 fn damaged_entry(
     path: &Path,
     head: Option<SessionHead>,
@@ -335,7 +336,7 @@ fn damaged_entry(
     entry(path, Origin::Parallax, About::of_ours(&head, &title, true))
 }
 
-/// What is called so in lists as long as its key is not to be had.
+/// Title of a session whose key is not available.
 const NOT_OPENED: &str = "(encrypted; its key cannot be read)";
 
 fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
@@ -365,9 +366,9 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
         }
     }
     let is_long = file_length(path)? > HEAD;
-    // Names stand soon behind the prompt or near the end; each line opens by itself.
+    // Names are shortly after the prompt or near the end; each line can be decrypted by itself.
     let name = named(&mut std::io::empty(), path, Some(&cipher));
-    // With the first prompt there, what is wrong behind it is told when it is opened.
+    // If the first prompt is intact, later damage is reported when the session is opened.
     let is_cut = || !more && !is_long && lines.wrong_end().is_some();
     if damaged || is_cut() {
         return damaged_entry(path, head, name.as_deref());
@@ -395,8 +396,8 @@ fn file_length(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|facts| facts.len())
 }
 
-/// The name of a session, which stands soon behind its first prompt or near its
-/// end. `reader` is behind the prompt.
+/// Returns the name of a session, which is shortly after its first prompt or near its end. `reader`
+/// is positioned after the prompt.
 fn named(reader: &mut impl BufRead, path: &Path, cipher: Option<&Cipher>) -> Option<String> {
     let mut near = Vec::new();
     reader.take(NEAR).read_to_end(&mut near).ok()?;
@@ -423,7 +424,7 @@ fn named(reader: &mut impl BufRead, path: &Path, cipher: Option<&Cipher>) -> Opt
     newest(&tail).or_else(|| newest(&near))
 }
 
-/// What the person said with a content, if it was a person.
+/// Returns the prompt that the user typed, if the content is a prompt.
 fn prompt_of(record: &ContentRecord) -> Option<String> {
     if record.synthetic || record.wire.role() != Role::User {
         return None;
@@ -465,14 +466,14 @@ struct GeminiMessage {
     content: Value,
 }
 
-/// What is known of a record so far.
+/// What is known about a record of Gemini CLI so far.
 #[derive(Default)]
 struct GeminiFacts {
     id: Option<String>,
     start: Option<String>,
     subagent: bool,
     summary: Option<String>,
-    /// When it was last used, the newest that is told.
+    /// The latest update time found.
     updated: Option<Timestamp>,
     prompt: Option<String>,
     answered: bool,
@@ -542,7 +543,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
             }
             facts.take(serde_json::from_slice(&line).unwrap_or_default());
         }
-        // A summary is written behind the conversation, at a later start.
+        // A summary is written after the conversation, with a later start time.
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
         let mut tail = Vec::new();
         file.take(TAIL).read_to_end(&mut tail).ok()?;
@@ -562,14 +563,14 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let start = facts.start.as_deref().unwrap_or_default();
     let about =
         About { id: facts.id?, start, title: &title, project, forked_from: None, one_shot: false };
-    // A file that was copied or restored is newer than its session.
+    // A copied or restored file is newer than its session.
     let mut entry = entry(path, Origin::GeminiCli, about)?;
     entry.last_used = facts.updated.unwrap_or(entry.last_used);
     Some(entry)
 }
 
 fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
-    // Small and few files: the importer knows their forms.
+    // These files are small and few, and the importer knows their formats.
     let session = import::import(path, &Keys::default()).ok()?;
     let id = path.file_stem()?.to_string_lossy().into_owned();
     let prompt = session.records.iter().find_map(|record| match record {
@@ -583,7 +584,7 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     entry(path, Origin::ParallaxCli, about)
 }
 
-/// One line without control characters, at most 100 characters.
+/// Returns one line without control characters, at most 100 characters.
 pub(crate) fn clean_title(text: &str) -> String {
     let is_hidden = |char: char| {
         char.is_control()

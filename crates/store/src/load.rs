@@ -1,5 +1,5 @@
-//! Reading a journal: streaming, and tolerant of everything a crash, a newer
-//! version or a bad disk can leave in it.
+//! Reads journals as a stream and tolerates everything that a crash, a newer version, or a bad disk
+//! can leave in them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,81 +20,77 @@ use crate::cipher::{Cipher, CipherError};
 use crate::keys::Keys;
 use crate::lines::{Lines, WrongEnd};
 
-/// Longer lines are skipped, so that a foreign file cannot fill the memory.
+/// Maximum length of a line in bytes; longer lines are skipped to bound memory use.
 const MAX_LINE: usize = 256 * 1024 * 1024;
-/// Notices after this many are only counted.
+/// Maximum number of notices; further notices are only counted.
 const MAX_NOTICES: usize = 20;
 
-/// A session that cannot be read.
+/// Why a session cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot read the session file `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is encrypted and cannot be opened.
+    /// The session is encrypted and cannot be decrypted.
     #[error("the session file `{}` is encrypted and cannot be opened: {why}", .path.display())]
     Encrypted {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: CipherError,
     },
-    /// The file holds no session.
+    /// The file does not contain a session.
     #[error("`{}` holds no session: {why}", .path.display())]
     NotASession {
         /// The file.
         path: PathBuf,
-        /// What was expected.
+        /// The reason.
         why: String,
     },
 }
 
-/// A session as its journal tells it.
+/// A session as read from its journal.
 #[derive(Debug, Clone)]
 pub struct LoadedSession {
-    /// The first line (made from the file's name where it is lost).
+    /// The first line, or a replacement derived from the file name if it is lost.
     pub head: SessionHead,
-    /// All contents, byte for byte as they were.
+    /// All contents, byte for byte.
     pub contents: Vec<Sealed>,
-    /// The compactions that still count, oldest first: what is sent in the place
-    /// of the first contents.
+    /// The effective compactions, oldest first: what is sent instead of the first contents.
     pub compactions: Vec<CompactionRecord>,
-    /// All records that still count, in order, for lists and pictures: the
-    /// times, the prompts as typed, thoughts, models, token counts. The head is
-    /// not among them.
+    /// All effective records in order, except the head: times, prompts as typed, thoughts, models,
+    /// token counts.
     pub records: Vec<Record>,
-    /// The last round of calls, when it was not finished.
+    /// The last batch of tool calls, if it was not finished.
     pub pending: Option<PendingRound>,
-    /// Whether the newest turn did not come to its end: the program was killed, or
-    /// the model could not be reached. It can be gone on with.
+    /// Whether the newest turn did not finish because the program was killed or the model could not
+    /// be reached. Such a turn can be continued.
     pub cut_off: bool,
-    /// The answer that was being received then, if its service can continue it. Its text is
-    /// the last of the contents, unless it has none yet.
+    /// The answer that was being received, if its service can continue it. Its text is the last
+    /// content, unless there is no text yet.
     pub unfinished: Option<UnfinishedAnswer>,
-    /// The prompts that are in the contents, oldest first.
+    /// The prompts in the contents, oldest first.
     pub prompts: Vec<PromptMark>,
-    /// The number of the last prompt, those that were taken back included: so
-    /// that no number comes twice.
+    /// The number of the last prompt, including rewound prompts, so that no number is used twice.
     pub turns: u64,
-    /// What was skipped or repaired, for the person.
+    /// What was skipped or repaired, for the user.
     pub notices: Vec<String>,
-    /// Whether lines of an encrypted file were changed, exchanged or taken out: only
-    /// what stands before them counts, and nothing may be written behind. Also where
-    /// its end was cut off.
+    /// Whether lines of an encrypted file were modified, reordered, or removed, including at its
+    /// end. Only the lines before them count, and nothing may be appended.
     pub broken: bool,
-    /// The length of the file up to its last whole record.
+    /// Length of the file up to its last complete record, in bytes.
     pub(crate) good_length: u64,
     /// Whether that record lacks its line end.
     pub(crate) unterminated: bool,
 }
 
-/// A round of calls that a crash or an interrupt cut short. The model content
-/// with the calls is the last of the contents.
+/// A batch of tool calls that was interrupted. The last content is the model content with the
+/// calls.
 #[derive(Debug, Clone)]
 pub struct PendingRound {
     /// The calls in order.
@@ -106,15 +102,15 @@ pub struct PendingRound {
 /// A call of a [`PendingRound`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
-    /// The id on the wire, if there was one.
+    /// The ID on the wire, if there was one.
     pub id: Option<String>,
-    /// The tool's name.
+    /// The name of the tool.
     pub name: String,
 }
 
 impl LoadedSession {
-    /// Takes back what came after the first `keep` contents. Calls of the last
-    /// one that stays are open then, without results.
+    /// Removes everything after the first `keep` contents. Calls in the last remaining content
+    /// become pending, without results.
     pub fn cut(&mut self, keep: usize) {
         if keep >= self.contents.len() {
             return;
@@ -143,12 +139,12 @@ impl LoadedSession {
     }
 }
 
-/// Whether somebody waits for an answer.
+/// Whether the conversation waits for an answer of the model.
 fn is_open(contents: &[Sealed], pending: Option<&PendingRound>) -> bool {
     pending.is_some() || contents.last().is_some_and(|last| last.role() == Role::User)
 }
 
-/// The calls of the last content, when it is the model's and calls something.
+/// Returns the calls of the last content if it is a model content with calls.
 fn pending_round(
     contents: &[Sealed],
     mut results: BTreeMap<usize, ResultRecord>,
@@ -163,25 +159,25 @@ fn pending_round(
     (!calls.is_empty()).then_some(PendingRound { calls, results })
 }
 
-/// Reads a journal. `keys` open it where it is encrypted.
+/// Reads a journal. `keys` decrypt it if it is encrypted.
 ///
 /// # Errors
-/// When the file cannot be read or opened, or has not one record.
+/// Returns an error if the file cannot be read or decrypted, or contains no record.
 pub fn load(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     let once = || {
         let file =
             File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
         load_from(file, path, keys).map(|(session, _)| session)
     };
-    // Its writer may just have written the seal.
+    // The writer may be updating the seal at this moment.
     match once()? {
         session if session.broken => once(),
         session => Ok(session),
     }
 }
 
-/// Reads a journal from an open file; with it comes what goes on encrypting it, and
-/// the number of its next record.
+/// Reads a journal from an open file. Also returns the cipher for further records and the number of
+/// the next record.
 pub(crate) fn load_from(
     file: impl Read,
     path: &Path,
@@ -229,8 +225,8 @@ pub(crate) fn load_from(
     Ok((builder.finish(path)?, lines.into_cipher()))
 }
 
-/// Reads one line with its end into `line`; an overlong one is read to its end
-/// and given as empty. Gives the bytes read, 0 at the end of the file.
+/// Reads one line with its line end into `line`; a line that is too long is consumed and returned
+/// as empty. Returns the number of bytes read, 0 at the end of the file.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     let mut total = 0;
@@ -258,13 +254,13 @@ pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Re
     }
 }
 
-/// A line whose record holds line ends (see the writer).
+/// A line whose record contains escaped line ends (see the writer).
 #[derive(Deserialize)]
 struct Escaped {
     escaped: String,
 }
 
-/// Folds records into a session.
+/// Assembles a session from records.
 #[derive(Default)]
 pub(crate) struct Builder {
     head: Option<SessionHead>,
@@ -273,16 +269,15 @@ pub(crate) struct Builder {
     records: Vec<(usize, Record)>,
     /// The answer that is being received.
     unfinished: Option<UnfinishedAnswer>,
-    /// Results of the open round: index of the call, place in `records`.
+    /// Results of the pending batch: index of the call, index in `records`.
     results: BTreeMap<usize, usize>,
     compactions: Vec<CompactionRecord>,
     prompts: Vec<PromptMark>,
     /// The number of the last prompt.
     turns: u64,
-    /// Whether the newest turn was ended, by the model or by somebody.
+    /// Whether the newest turn was ended by the model or the user.
     ended: bool,
-    /// Whether the program was told to end in its midst, so that the answer there is
-    /// may be half of one.
+    /// Whether the program was shut down during the turn, so that its answer may be incomplete.
     shut_down: bool,
     notices: Vec<String>,
     more_notices: usize,
@@ -301,7 +296,7 @@ impl Builder {
         }
     }
 
-    /// Takes a line; gives whether it held a record.
+    /// Processes a line and returns whether it contained a record.
     fn line(&mut self, line: &[u8], number: usize, ended: bool) -> bool {
         if line.is_empty() {
             return false;
@@ -316,7 +311,7 @@ impl Builder {
                 self.notice(format!("line {number} is cut off and was dropped"));
                 false
             }
-            // An object with one key that we do not know: a newer version's.
+            // An object with a single unknown key was written by a newer version.
             None if text.is_some_and(is_unknown_kind) => false,
             None => {
                 self.notice(format!("line {number} is damaged and was skipped"));
@@ -364,7 +359,7 @@ impl Builder {
                 self.contents.push(sealed);
                 return;
             }
-            // These ends are nobody's wish.
+            // These reasons are not a choice of the user.
             Record::TurnEnd { reason, .. } => {
                 self.ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
                 self.shut_down = reason == "shutdown";
@@ -400,8 +395,8 @@ impl Builder {
         self.records.push((self.contents.len(), record));
     }
 
-    /// Results without a round, and then a content: the content is their round
-    /// when it answers the calls, else they become one.
+    /// Handles results without a batch before a content: if the content responds to the calls, it
+    /// becomes their result content; otherwise the results become one.
     fn close_round(&mut self, next: &Sealed) {
         if self.results.is_empty() {
             return;
@@ -419,7 +414,7 @@ impl Builder {
         self.contents.push(sealed);
     }
 
-    /// Makes a content of what was received of an answer that nothing continued.
+    /// Turns the received part of an answer that was never continued into a content.
     fn keep_unfinished(&mut self) -> Option<UnfinishedAnswer> {
         let unfinished = self.unfinished.take()?;
         let content = unfinished.content();
@@ -463,7 +458,7 @@ impl Builder {
     }
 
     fn note_prompt(&mut self, content: &ContentRecord) {
-        // Only a prompt has what a person typed beside it.
+        // Only a prompt has a display text.
         let Some(text) = content.display.clone() else { return };
         let turn = content.turn.unwrap_or(self.turns + 1);
         self.turns = self.turns.max(turn);
@@ -471,7 +466,7 @@ impl Builder {
         self.prompts.push(PromptMark { turn, at, text, time, lines_added: 0, lines_removed: 0 });
     }
 
-    /// Adds the lines of an edit to those of its prompt.
+    /// Adds the changed lines of an edit to those of its prompt.
     fn count_lines(&mut self, result: &ResultRecord) {
         let display = result.display.as_ref().filter(|_| result.status == "success");
         let display = display.filter(|display| display.get("linesAdded").is_some());
@@ -561,7 +556,7 @@ pub(crate) fn head_of_file(path: &Path) -> SessionHead {
     }
 }
 
-/// Reads one line of a journal.
+/// Parses one line of a journal.
 pub(crate) fn read_record(text: &str) -> Option<Record> {
     if text.starts_with(r#"{"escaped":"#) {
         let escaped: Escaped = serde_json::from_str(text).ok()?;
@@ -570,7 +565,7 @@ pub(crate) fn read_record(text: &str) -> Option<Record> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether a line is a record of a kind that a newer version writes.
+/// Whether a line is a record of a kind that only newer versions know.
 pub(crate) fn is_unknown_kind(text: &str) -> bool {
     const KNOWN: [&str; 11] = [
         "session",

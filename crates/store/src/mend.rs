@@ -1,6 +1,6 @@
-//! A journal with a hole (a bad disk, an editor) tells a conversation that no
-//! service takes: calls without results, results without calls, one speaker
-//! twice. What it tells is put right, in a copy.
+//! Repairs conversations of damaged journals. A journal with missing or altered lines yields a
+//! conversation that no service accepts: calls without results, results without calls, or the same
+//! role twice. The repair is applied to a copy.
 
 use parallax_protocol::content::{Content, PartView, Role, Sealed};
 use parallax_protocol::store::Record;
@@ -9,9 +9,9 @@ use crate::import::{Message, build};
 use crate::load::{LoadError, LoadedSession};
 use std::path::Path;
 
-/// Whether the contents could be those of a request: the user begins, speakers
-/// alternate, none is empty, and what calls is answered by the next content, call by
-/// call. The last content may wait for its answer.
+/// Whether the contents are valid for a request: the first role is user, roles alternate, no
+/// content is empty, and the content after calls responds to each of them. The last content may
+/// still wait for its response.
 pub fn is_sound(contents: &[Sealed]) -> bool {
     let mut calls: Vec<(Option<String>, String)> = Vec::new();
     contents.iter().enumerate().all(|(index, sealed)| {
@@ -19,7 +19,7 @@ pub fn is_sound(contents: &[Sealed]) -> bool {
         if sealed.role() != want || is_empty(sealed) {
             return false;
         }
-        // Most contents neither call nor answer: they are not parsed.
+        // Skip parsing: most contents contain neither calls nor responses.
         let has = |word: &str| sealed.json().contains(word);
         if calls.is_empty() && !has("\"functionCall\"") && !has("\"functionResponse\"") {
             return true;
@@ -35,9 +35,9 @@ pub fn is_sound(contents: &[Sealed]) -> bool {
     })
 }
 
-/// Whether it holds no part: a round whose results are lost.
+/// Whether the content has no parts: a batch whose results are lost.
 fn is_empty(sealed: &Sealed) -> bool {
-    /// Longer ones hold something.
+    /// Longer contents are not empty.
     const MOST: usize = 64;
     sealed.json().len() <= MOST && sealed.open().is_ok_and(|content| content.parts.is_empty())
 }
@@ -52,13 +52,12 @@ fn responses(content: &Content) -> Vec<(Option<String>, String)> {
     view.collect()
 }
 
-/// The session with its conversation put right, for a journal of its own:
-/// nothing that was said is left out, lost results are called lost. Compactions
-/// and pins, which name places in the old contents, do not come along. `path` is
-/// the file it was read from.
+/// Returns the session with a repaired conversation, for a new journal. No text is dropped, and
+/// lost results are marked as lost. Compactions and pins are dropped, because they refer to indexes
+/// of the old contents. `path` is the file that the session was read from.
 ///
 /// # Errors
-/// When nothing is left that could be gone on with.
+/// Returns an error if nothing is left that could be continued.
 pub fn mended(session: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
     let mut contents = session.contents.iter();
     let mut messages = Vec::new();

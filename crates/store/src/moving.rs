@@ -1,5 +1,4 @@
-//! Taking sessions to another project: after its folder was moved or renamed,
-//! or because they belong there.
+//! Moves sessions to another project, for example after its directory was moved or renamed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -16,43 +15,44 @@ use crate::list::{Origin, SessionEntry, files};
 use crate::load::{head_of_file, read_line, read_record};
 use crate::paths::{Homes, create_private_dir, project_folder};
 
-/// A session that was not moved.
+/// Why a session was not moved.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// It belongs to another program.
+    /// The session belongs to another program.
     #[error("the session `{id}` belongs to another program: import it instead")]
     Foreign {
         /// The session.
         id: String,
     },
-    /// It is running.
+    /// The session is running.
     #[error("the session `{id}` is in use and was not moved")]
     InUse {
         /// The session.
         id: String,
     },
-    /// There is one of its name in the other project.
+    /// The other project has a session with this ID.
     #[error("there is a session `{id}` in the other project already")]
     There {
         /// The session.
         id: String,
     },
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot move `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Moves a session of ours, with its outputs and the old versions of files, to
-/// another project. Gives its new file. What is cut off in the middle leaves
-/// the session where it was, or in both places; never in none.
+/// Moves a Parallax session with its tool outputs and saved file contents to another project, and
+/// returns its new file. If interrupted, the session is in the old place or in both, but never
+/// lost.
 ///
 /// # Errors
-/// When it is not ours, is in use, is there already, or the disk refuses.
+/// Returns an error if the session belongs to another program, is in use, already exists in the
+/// other project, or an I/O operation fails.
 pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<PathBuf, MoveError> {
     if entry.origin != Origin::Parallax {
         return Err(MoveError::Foreign { id: entry.id.clone() });
@@ -80,7 +80,7 @@ pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<Pa
         let _ = fs::remove_file(&beside);
         return Err(failed(&new, source));
     }
-    // What belongs to it is of use, not needed: what cannot be moved stays.
+    // The accompanying files are optional: those that cannot be moved stay.
     let from = entry.path.parent().and_then(Path::file_name).unwrap_or_default();
     let to = project_folder(to);
     let id = SessionId::from(entry.path.file_stem().unwrap_or_default().to_string_lossy().as_ref());
@@ -97,13 +97,14 @@ pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<Pa
     Ok(new)
 }
 
-/// Where the old versions of a session's files are recorded, below our home.
+/// Returns the path of the record of a session's file changes, relative to the Parallax home
+/// directory.
 pub(crate) fn changes(project: &Path, session: &SessionId) -> PathBuf {
     Path::new("checkpoints").join(project).join(format!("{}.jsonl", session.as_str()))
 }
 
-/// Moves the conversations that were saved under a name, and what was typed,
-/// where the other project has none of the same name. Gives how many files.
+/// Moves saved conversations and the input history to another project, except for files that exist
+/// there. Returns the number of files moved.
 pub fn move_belongings(homes: &Homes, from: &Path, to: &Path) -> usize {
     let (from, to) = (project_folder(from), project_folder(to));
     let chats = homes.parallax.join("chats");
@@ -117,7 +118,7 @@ pub fn move_belongings(homes: &Homes, from: &Path, to: &Path) -> usize {
     moved + usize::from(bring(&name(&from), &name(&to)))
 }
 
-/// Renames what is there, unless something is in its way.
+/// Renames a path unless the target exists.
 fn bring(old: &Path, new: &Path) -> bool {
     if !old.exists() || new.exists() {
         return false;
@@ -126,7 +127,7 @@ fn bring(old: &Path, new: &Path) -> bool {
     made.is_some_and(|made| made.is_ok()) && fs::rename(old, new).is_ok()
 }
 
-/// Copies a journal with another project in its head; all else byte for byte.
+/// Copies a journal with another project in its head; everything else is unchanged.
 fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path, keys: &Keys) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(256 * 1024, &mut *old);
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Outputs of tools that are too long to be sent again and again.
+//! Files for tool outputs that are too long to be sent repeatedly.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -8,11 +8,11 @@ use crate::cipher::Cipher;
 use crate::keys::Keys;
 use crate::paths::{Homes, OUTPUTS, create_private_dir, path_hash};
 
-/// Writes an output to a file of its own that only its owner can read, and
-/// gives where it is. The same output of a tool has one file. Blocking.
+/// Writes an output to a separate file that only its owner can read, and returns its path.
+/// Identical outputs of a tool share one file. Blocking.
 ///
 /// # Errors
-/// When the folder or the file cannot be written.
+/// Returns an error if the directory or the file cannot be written.
 pub fn keep_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf> {
     create_private_dir(folder)?;
     let tool: String =
@@ -25,7 +25,7 @@ pub fn keep_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf>
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let written = match options.open(&path) {
         Ok(mut file) => file.write_all(text.as_bytes()),
-        // It was kept before; a shorter one is what a crash left.
+        // The file exists already; a shorter file was left by a crash.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let whole = std::fs::metadata(&path)?.len() == text.len() as u64;
             if whole { Ok(()) } else { std::fs::write(&path, text) }
@@ -35,15 +35,15 @@ pub fn keep_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf>
     written.map(|()| path)
 }
 
-/// The ending of an output that is kept encrypted.
+/// File name extension of an encrypted output.
 const ENCRYPTED: &str = "encrypted";
 
-/// Keeps an output for as long as its session is encrypted: in the clear in
-/// `folder`, which is in memory, and encrypted in `kept`, from where
-/// [`restore_outputs`] brings it back. Gives where it is to be read. Blocking.
+/// Stores an output of an encrypted session: in plain text in `folder`, which is in memory, and
+/// encrypted in `kept`, from where [`restore_outputs`] restores it. Returns the plain text path.
+/// Blocking.
 ///
 /// # Errors
-/// When it cannot be written or encrypted.
+/// Returns an error if it cannot be written or encrypted.
 pub fn keep_output_encrypted(
     folder: &Path,
     kept: &Path,
@@ -56,21 +56,21 @@ pub fn keep_output_encrypted(
     Ok(path)
 }
 
-/// Keeps what else is in a folder of outputs, where tools put their own: see
-/// [`keep_output_encrypted`]. Blocking. What cannot be read or written is left out.
+/// Stores encrypted copies of other files that tools wrote to an output directory; see
+/// [`keep_output_encrypted`]. Files that cannot be read or written are skipped. Blocking.
 pub fn encrypt_outputs(folder: &Path, kept: &Path, keys: &Keys) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = format!("{}.{ENCRYPTED}", entry.file_name().to_string_lossy());
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         if is_file && !kept.join(name).exists() {
             let text = std::fs::read(entry.path());
-            // The model is told later that it is not there.
+            // If this fails, the model is later notified that the file does not exist.
             let _ = text.and_then(|text| encrypt(&entry.path(), &text, kept, keys));
         }
     }
 }
 
-/// Writes what a file holds to another, encrypted.
+/// Encrypts the contents of a file to another file.
 fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()> {
     create_private_dir(kept)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -87,8 +87,8 @@ fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()>
     file.write_all(&[cipher.first_line()?, line].concat())
 }
 
-/// Brings the outputs of an encrypted session back into memory. Blocking. What
-/// cannot be opened stays where it is.
+/// Restores the outputs of an encrypted session to memory. Outputs that cannot be decrypted stay
+/// where they are. Blocking.
 pub fn restore_outputs(kept: &Path, folder: &Path, keys: &Keys) {
     for entry in std::fs::read_dir(kept).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -105,7 +105,7 @@ pub fn restore_outputs(kept: &Path, folder: &Path, keys: &Keys) {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             options.open(folder.join(&name))?.write_all(&text)
         });
-        // The model is told that the file is not there.
+        // If this fails, the model is notified that the file does not exist.
         let _ = restored;
     }
 }
@@ -118,12 +118,12 @@ fn restored(path: &Path, keys: &Keys) -> Option<Vec<u8>> {
     Some(cipher.decrypted(line).filter(|(number, _)| *number == 0)?.1)
 }
 
-/// Bytes that the kept outputs of all sessions may have together.
+/// Size limit in bytes of the stored outputs of all sessions together.
 pub const OUTPUTS_LIMIT: u64 = 2 << 30;
 
-/// Removes the oldest kept outputs until all of them together have at most
-/// `limit` bytes; those in `spared` stay. Gives the bytes that were freed.
-/// Blocking. What cannot be read or removed is passed over.
+/// Removes the oldest stored outputs until all of them have at most `limit` bytes in total; outputs
+/// in `spared` are not removed. Returns the number of bytes freed. Files that cannot be read or
+/// removed are skipped. Blocking.
 pub fn trim_outputs(homes: &Homes, limit: u64, spared: &Path) -> u64 {
     let mut kept = Vec::new();
     let mut total = 0;
@@ -131,7 +131,7 @@ pub fn trim_outputs(homes: &Homes, limit: u64, spared: &Path) -> u64 {
         for session in folders(&project) {
             let folder = session.join(OUTPUTS);
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-                // Of a link only the link itself counts, and would go.
+                // For a symbolic link, only the link itself counts and would be removed.
                 let Ok(facts) = entry.path().symlink_metadata() else { continue };
                 if !facts.is_file() {
                     continue;

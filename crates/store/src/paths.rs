@@ -1,4 +1,5 @@
-//! Where things live: the homes, a project's folder, a session's files.
+//! Locations on disk: the home directories, the directories of a project, and the files of a
+//! session.
 
 use std::fs;
 use std::io;
@@ -9,52 +10,51 @@ use sha2::{Digest, Sha256};
 
 use crate::keys::Keys;
 
-/// The folder of a session's kept outputs.
+/// Name of the directory for stored outputs of a session.
 pub(crate) const OUTPUTS: &str = "tool-outputs";
 
-/// The two homes: ours, which is written, and the reference's, which is read.
+/// The home directories of Parallax, which is written, and of Gemini CLI, which is read.
 #[derive(Debug, Clone)]
 pub struct Homes {
     /// `~/.parallax`.
     pub parallax: PathBuf,
     /// `~/.gemini`.
     pub gemini: PathBuf,
-    /// What opens encrypted sessions, and whether new ones are encrypted.
+    /// The keys of encrypted sessions, and whether new sessions are encrypted.
     pub keys: Keys,
-    /// Where sessions have their temporary folders: in our home, or, while sessions
-    /// are encrypted, in memory.
+    /// The parent of the temporary directories of sessions: in the Parallax home directory, or in
+    /// memory if sessions are encrypted.
     pub temporary: PathBuf,
 }
 
 impl Homes {
-    /// These two, with sessions that are not encrypted.
+    /// Creates the directories without encryption of sessions.
     pub fn new(parallax: impl Into<PathBuf>, gemini: impl Into<PathBuf>) -> Self {
         let parallax = parallax.into();
         let temporary = parallax.join("tmp");
         Self { parallax, gemini: gemini.into(), keys: Keys::default(), temporary }
     }
 
-    /// The folder of a project's journals.
+    /// Returns the directory for the journals of a project.
     pub fn sessions(&self, project: &Path) -> PathBuf {
         self.parallax.join("sessions").join(project_folder(project))
     }
 
-    /// The journal of a session. The id must be valid
-    /// ([`SessionId::is_valid`]), since it becomes a file name; an invalid one
-    /// gives a name that no journal has.
+    /// Returns the path of the journal of a session. The ID must be valid ([`SessionId::is_valid`])
+    /// because it becomes a file name; for an invalid ID the path does not belong to any journal.
     pub fn journal(&self, project: &Path, session: &SessionId) -> PathBuf {
         self.sessions(project).join(format!("{}.jsonl", file_name(session)))
     }
 
-    /// The folder of the user's own notes on a project, which are in no
+    /// Returns the directory for the user's private notes on a project, which are outside the
     /// repository.
     pub fn notes(&self, project: &Path) -> PathBuf {
         self.parallax.join("memory").join(project_folder(project))
     }
 
-    /// The session's temporary folder and what is in it. Where our home cannot be
-    /// written, it is one of the system's folder for temporary files: commands need
-    /// one, and their outputs too.
+    /// Returns the temporary directory of a session. If the Parallax home directory is not
+    /// writable, it is inside the temporary directory of the system, because commands and their
+    /// outputs need one.
     pub fn artifacts(&self, project: &Path, session: &SessionId) -> SessionArtifacts {
         let name = file_name(session);
         let root = self.temporary.join(project_folder(project)).join(name);
@@ -67,21 +67,20 @@ impl Homes {
         SessionArtifacts { root }
     }
 
-    /// Where outputs of an encrypted session are kept, encrypted.
+    /// Returns the directory for encrypted outputs of an encrypted session.
     pub fn encrypted_outputs(&self, project: &Path, session: &SessionId) -> PathBuf {
         let tmp = self.parallax.join("tmp").join(project_folder(project));
         tmp.join(file_name(session)).join(OUTPUTS)
     }
 
-    /// Whether sessions have their temporary folders in our home, and not where they
-    /// go with the session.
+    /// Whether the temporary directories of sessions are in the Parallax home directory, as opposed
+    /// to a place that is cleared after the session.
     pub fn is_temporary_at_home(&self) -> bool {
         self.temporary.starts_with(&self.parallax)
     }
 
-    /// The homes with temporary folders in memory, where this system has such a
-    /// place: `runtime` is the user's own folder for what lives as long as they are
-    /// signed in (`XDG_RUNTIME_DIR`).
+    /// Moves temporary directories to memory if the system supports it. `runtime` is the directory
+    /// of the user for files that live until they sign out (`XDG_RUNTIME_DIR`).
     #[must_use]
     pub fn in_memory(mut self, runtime: Option<&Path>) -> Self {
         let places = runtime.into_iter().chain([Path::new("/dev/shm")]);
@@ -92,8 +91,8 @@ impl Homes {
         self
     }
 
-    /// The homes with temporary folders in `place`, if ours cannot be written:
-    /// commands need one.
+    /// Moves temporary directories to `place` if the Parallax home directory is not writable,
+    /// because commands need one.
     #[must_use]
     pub fn or_elsewhere(mut self, place: &Path) -> Self {
         let there = self.parallax.ancestors().find(|folder| folder.exists());
@@ -105,11 +104,11 @@ impl Homes {
         self
     }
 
-    /// Makes the folder of temporary folders where it stands in a place that others may
-    /// write to as well; who only looks at sessions leaves none behind. Blocking.
+    /// Creates the parent of the temporary directories if it is in a place that others can write
+    /// to. Listing sessions does not create it. Blocking.
     ///
     /// # Errors
-    /// It cannot be made, or somebody else made it.
+    /// Returns an error if the directory cannot be created or belongs to another user.
     pub fn make_temporary(&self) -> io::Result<()> {
         if self.is_temporary_at_home() {
             return Ok(());
@@ -122,8 +121,8 @@ impl Homes {
         }
     }
 
-    /// A folder for this home in a place that others may write to as well; `None`
-    /// where it cannot be made, or somebody else made it.
+    /// Returns a directory for this home directory in a place that others can write to, or `None`
+    /// if it cannot be created or belongs to another user.
     fn own_folder(&self, place: &Path) -> Option<PathBuf> {
         let folder = place.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
         match fs::symlink_metadata(&folder) {
@@ -133,7 +132,7 @@ impl Homes {
     }
 }
 
-/// Whether a folder is ours, and closed to others.
+/// Whether a directory belongs to the current user and is not accessible to others.
 #[cfg(unix)]
 fn is_own(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -148,7 +147,7 @@ fn is_own(_: &Path) -> bool {
     false
 }
 
-/// Whether a folder is on a file system that is never on a disk.
+/// Whether a directory is on an in-memory file system.
 #[cfg(target_os = "linux")]
 fn is_in_memory(folder: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
@@ -170,13 +169,14 @@ fn is_writable(_: &Path) -> bool {
     false
 }
 
-/// Whether something may be made in a folder, or in the one it is to be made in.
+/// Whether a directory, or its nearest existing ancestor, is writable.
 fn may_be_written(folder: &Path) -> bool {
     let there = folder.ancestors().find(|folder| folder.exists());
     there.is_some_and(is_writable) || cfg!(not(unix))
 }
 
-/// Nobody else has put something there, who could read and change what we write.
+/// Whether the path is free or a directory of the current user, so that no other user can read or
+/// change what is written.
 #[cfg(unix)]
 fn is_free_or_own(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -195,42 +195,42 @@ fn file_name(session: &SessionId) -> &str {
     if SessionId::is_valid(session.as_str()) { session.as_str() } else { "invalid" }
 }
 
-/// Where a session keeps files that are not its journal.
+/// The temporary files of a session, separate from its journal.
 #[derive(Debug, Clone)]
 pub struct SessionArtifacts {
     root: PathBuf,
 }
 
 impl SessionArtifacts {
-    /// The session's temporary folder.
+    /// Returns the temporary directory of the session.
     pub fn root(&self) -> &Path {
         &self.root
     }
-    /// Where outputs go that are too long for the model.
+    /// Returns the directory for outputs that are too long for the model.
     pub fn tool_outputs(&self) -> PathBuf {
         self.root.join(OUTPUTS)
     }
-    /// Makes both folders, readable by their owner alone.
+    /// Creates both directories, accessible only to their owner.
     ///
     /// # Errors
-    /// When a folder cannot be made.
+    /// Returns an error if a directory cannot be created.
     pub fn create(&self) -> io::Result<()> {
         create_private_dir(&self.tool_outputs())
     }
 }
 
-/// The folder name of a project: its base name as a slug, and eight hex digits
-/// of its path's hash.
+/// Returns the directory name of a project: a slug of its base name and eight hex digits of the
+/// hash of its path.
 pub fn project_folder(project: &Path) -> String {
     let name = project.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let mut slug = slug(&name);
-    // A file name holds 255 bytes; slugs are ASCII.
+    // A file name is limited to 255 bytes; slugs are ASCII.
     slug.truncate(100);
     format!("{}-{}", slug, &path_hash(project)[..8])
 }
 
-/// Lower case, everything outside `[a-z0-9]` a dash, runs of dashes collapsed,
-/// ends trimmed, empty = `project`.
+/// Converts a name to lowercase, replaces everything outside `[a-z0-9]` with dashes, collapses and
+/// trims dashes, and replaces an empty result with `project`.
 pub(crate) fn slug(name: &str) -> String {
     let mut slug = String::with_capacity(name.len());
     for char in name.to_lowercase().chars() {
@@ -244,27 +244,27 @@ pub(crate) fn slug(name: &str) -> String {
     if slug.is_empty() { "project".to_owned() } else { slug.to_owned() }
 }
 
-/// The name of a project's directory as Gemini CLI makes it: `my-project`.
+/// Returns the directory name of a project as Gemini CLI derives it: `my-project`.
 pub fn project_slug(project: &Path) -> String {
     slug(&project.file_name().map(|name| name.to_string_lossy()).unwrap_or_default())
 }
 
-/// What Gemini CLI's records call a project: SHA-256 of the path's bytes in hex.
+/// Returns the project ID in records of Gemini CLI: the SHA-256 hash of the path in hex.
 pub fn project_hash(project: &Path) -> String {
     path_hash(project)
 }
 
-/// SHA-256 of the path's bytes in hex.
+/// Returns the SHA-256 hash of the path in hex.
 pub(crate) fn path_hash(path: &Path) -> String {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes a folder and those above it that are missing, with mode 0700 whatever
-/// the umask is. Folders that are there stay as they are.
+/// Creates a directory and its missing parents with mode 0700, regardless of the umask. Existing
+/// directories are unchanged.
 ///
 /// # Errors
-/// When a folder cannot be made.
+/// Returns an error if a directory cannot be created.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -274,7 +274,7 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     }
     match fs::create_dir(path) {
         Ok(()) => set_mode(path, 0o700),
-        // Another process was faster.
+        // Another process created the directory first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Records without their secrets, where the user wants sessions to be written so.
+//! Removes secrets from records if the user enabled it.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use parallax_protocol::secret::Redact;
 use parallax_protocol::store::Record;
 use serde_json::Value;
 
-/// The record without what is a secret in its texts, also where one lies across
-/// texts that a reader joins; borrowed when there is none. `None`: it is no record
-/// then.
+/// Returns the record with secrets in its texts redacted, including secrets that span texts that a
+/// reader joins. Borrowed if there are none. Returns `None` if the redacted value is not a valid
+/// record.
 pub(crate) fn record<'a>(record: &'a Record, redact: &dyn Redact) -> Option<Cow<'a, Record>> {
     let mut value = serde_json::from_str(&serde_json::to_string(record).ok()?).ok()?;
     if !walk(&mut value, redact) {
@@ -17,7 +17,7 @@ pub(crate) fn record<'a>(record: &'a Record, redact: &dyn Redact) -> Option<Cow<
     serde_json::from_str(&value.to_string()).ok().map(Cow::Owned)
 }
 
-/// Whether there was one.
+/// Redacts the strings of a value and returns whether it contained a secret.
 fn walk(value: &mut Value, redact: &dyn Redact) -> bool {
     match value {
         Value::String(text) => match redact.redact(text) {
@@ -33,7 +33,7 @@ fn walk(value: &mut Value, redact: &dyn Redact) -> bool {
             items.iter_mut().fold(across, |found, item| walk(item, redact) | found)
         }
         Value::Object(fields) => {
-            // Bytes of a picture or a page, and what only the service can read.
+            // Skip image and document data, and signatures that only the service can read.
             let is_blob = fields.contains_key("mimeType");
             let told = |name: &str| name != "thoughtSignature" && !(is_blob && name == "data");
             let told = fields.iter_mut().filter(|(name, _)| told(name));
@@ -47,8 +47,8 @@ fn is_text(part: &Value) -> bool {
     part.get("text").is_some_and(Value::is_string)
 }
 
-/// Parts of text whose secrets are seen only when they are joined: the first of them
-/// holds the text then, and the others keep what else they hold.
+/// Redacts secrets that become visible only when consecutive text parts are joined. The first part
+/// then contains the whole text; the others keep their other fields.
 fn across(run: &mut [Value], redact: &dyn Redact) -> bool {
     let texts: Vec<&str> = run.iter().filter_map(|part| part.get("text")?.as_str()).collect();
     if texts.len() < 2 {

@@ -1,4 +1,5 @@
-//! Old sessions go: into a folder that keeps them for a week, then for good.
+//! Retention of sessions: old sessions are moved to a trash directory for a week, then deleted
+//! permanently.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -16,38 +17,38 @@ use crate::moving::changes;
 use crate::paths::{Homes, create_private_dir, project_folder};
 use crate::session_files::{SessionFile, folders};
 
-/// How long what was thrown away is kept.
+/// How long discarded sessions stay in the trash.
 pub const TRASH_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How long a file without a byte is left to who made it: what is killed before its
-/// first prompt leaves one.
+/// How long an empty journal is left alone because a process may be about to use it; a process that
+/// is killed before its first prompt leaves one behind.
 const UNUSED: Duration = Duration::from_secs(60);
-/// How long after one clean-up the next may come by itself.
+/// Minimum time between automatic cleanups.
 const BETWEEN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Which sessions go.
+/// Which sessions are removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Those that were used longer ago.
+    /// Removes sessions that were last used longer ago than this.
     pub max_age: Option<Duration>,
-    /// Those beyond so many of a project, the newest counted first.
+    /// Removes the oldest sessions of a project beyond this number.
     pub max_count: Option<usize>,
-    /// Never those that were used since.
+    /// Never removes sessions that were used within this time.
     pub min_age: Duration,
 }
 
-/// Why a session goes.
+/// Why a session is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// Nothing in it can be continued.
+    /// It contains nothing that can be continued.
     Empty,
     /// It is too old.
     Old,
-    /// There are too many.
+    /// There are too many sessions.
     Many,
 }
 
 impl Gone {
-    /// The reason in a word.
+    /// Returns the reason as a single word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -57,30 +58,30 @@ impl Gone {
     }
 }
 
-/// A session that went (or would go).
+/// A session that was or would be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// Its id.
+    /// The session ID.
     pub id: String,
-    /// What it was called.
+    /// The title.
     pub title: String,
-    /// Its file as it was.
+    /// The original path of its file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: Gone,
-    /// The length of its journal.
+    /// Length of its journal in bytes.
     pub bytes: u64,
 }
 
-/// The folders of all projects that have sessions of ours.
+/// Returns the session directories of all projects that have Parallax sessions.
 pub fn session_folders(homes: &Homes) -> Vec<PathBuf> {
     let mut found = folders(&homes.parallax.join("sessions"));
     found.sort();
     found
 }
 
-/// The sessions of one folder ([`session_folders`]) that are to go, the oldest
-/// first. Those in use and the one named stay.
+/// Returns the sessions of a directory ([`session_folders`]) that should be removed, oldest first.
+/// Excludes sessions in use and the given session.
 pub fn outdated(
     folder: &Path,
     rule: &Retention,
@@ -130,10 +131,10 @@ pub fn outdated(
     found.into_iter().map(|(_, one)| one).filter(|one| !is_in_use(&one.path)).collect()
 }
 
-/// Moves a session and what belongs to it into the trash.
+/// Moves a session and its other files to the trash.
 ///
 /// # Errors
-/// When the disk refuses.
+/// Returns an error if an I/O operation fails.
 pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
     let project = session.path.parent().and_then(Path::file_name).unwrap_or_default();
     let id = SessionId::from(session.id.as_str());
@@ -144,7 +145,7 @@ pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
     let place = homes.parallax.join("trash").join(project).join(format!("{id}-{now}"));
     create_private_dir(&place)?;
     fs::rename(&session.path, place.join(format!("{id}.jsonl")))?;
-    // The rest is of no use without the journal.
+    // The other files are useless without the journal.
     let home = &homes.parallax;
     let tmp = home.join("tmp").join(project).join(id.as_str());
     let _ = fs::rename(tmp, place.join("tmp"));
@@ -154,8 +155,8 @@ pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what has been in the trash for longer than [`TRASH_AGE`]. Gives how
-/// many sessions.
+/// Deletes sessions that have been in the trash for longer than [`TRASH_AGE`]. Returns their
+/// number.
 pub fn empty_trash(homes: &Homes) -> usize {
     let now = SystemTime::now();
     let mut removed = 0;
@@ -166,14 +167,14 @@ pub fn empty_trash(homes: &Homes) -> usize {
                 .is_ok_and(|then| now.duration_since(then).is_ok_and(|age| age > TRASH_AGE));
             removed += usize::from(old && remove_tree(&session).is_ok());
         }
-        // Only when nothing is left in it.
+        // Succeeds only if the directory is empty.
         let _ = fs::remove_dir(project);
     }
     removed
 }
 
-/// Removes folders of outputs whose session is gone for longer than `age`.
-/// Gives how many.
+/// Removes output directories whose session has been gone for longer than `age`. Returns their
+/// number.
 pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
     let now = SystemTime::now();
     let mut removed = 0;
@@ -182,7 +183,7 @@ pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
         let journals = homes.parallax.join("sessions").join(name);
         for outputs in folders(&project) {
             let id = outputs.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // Other things of the project live beside them.
+            // The project stores other things next to them.
             if !SessionId::is_valid(&id) || id == "images" {
                 continue;
             }
@@ -197,8 +198,8 @@ pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
     removed
 }
 
-/// Whether it is time for a project's clean-up; if so the next one is a day
-/// away. A project without sessions has none.
+/// Whether the cleanup of a project is due; if so, the next one is due a day later. Never due for a
+/// project without sessions.
 pub fn is_due(homes: &Homes, project: &Path) -> bool {
     let folder = homes.sessions(project);
     if !folder.is_dir() {
@@ -214,12 +215,12 @@ pub fn is_due(homes: &Homes, project: &Path) -> bool {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // A file that holds nothing is not written again by opening it.
+    // Opening an empty file does not change its modification time.
     options.open(&stamp).and_then(|file| file.set_modified(SystemTime::now())).is_ok()
 }
 
-/// Deletes for good what belongs to a session of ours beside its journal and
-/// its outputs: the paths, for [`crate::delete`].
+/// Returns the paths that belong to a Parallax session besides its journal and its outputs, for
+/// permanent deletion with [`crate::delete`].
 pub fn belongings(homes: &Homes, project: &Path, entry: &SessionEntry) -> Vec<PathBuf> {
     let id = SessionId::from(entry.id.as_str());
     if !SessionId::is_valid(id.as_str()) {

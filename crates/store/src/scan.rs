@@ -1,5 +1,4 @@
-//! Facts of a session file that a list shows, got without holding the session
-//! in memory.
+//! Facts about a session file for lists, determined without loading the session into memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,9 +12,8 @@ use crate::lines::Lines;
 use crate::list::{Origin, SessionEntry};
 use crate::load::LoadError;
 
-/// How many messages a session has: prompts and answers, without context of the
-/// program's making and without results. Blocking: as long as it takes to read
-/// the file. `None` when it cannot be read.
+/// Returns the number of messages of a session: prompts and answers, but not synthetic context or
+/// tool results. Blocks while it reads the whole file. Returns `None` if the file cannot be read.
 pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
     match entry.origin {
         Origin::Parallax => count_ours(&entry.path, keys).ok(),
@@ -27,7 +25,7 @@ pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
     }
 }
 
-/// A line, as far as it matters here.
+/// The relevant part of a line.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Line {
@@ -52,11 +50,11 @@ fn count_ours(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
     let file =
         File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
     let mut lines = Lines::new(file, path, keys);
-    // For each content whether it is a message.
+    // Whether each content is a message.
     let mut contents: Vec<bool> = Vec::new();
     while let Some(line) = lines.next()? {
         let line = line.text;
-        // Results are long and say nothing here.
+        // Skip results, which are long and not messages.
         if line.starts_with(b"{\"result\"") {
             continue;
         }

@@ -1,10 +1,10 @@
-//! A full-text index over the sessions of all projects. The journals are the
-//! truth: the index is brought up to date by the sizes, times and inodes of the files,
-//! and made anew whenever it cannot be used.
+//! A full-text index of the sessions of all projects. The journals are authoritative: the index is
+//! updated by comparing the size, modification time, and inode of the files, and rebuilt if it is
+//! unusable.
 //!
-//! Several processes may use it at once. Writers take turns (SQLite's lock), and
-//! each looks again, once it is its turn, at what the others did. Who wants it made
-//! anew while another does just that waits for it.
+//! Several processes may use it at once. Writers are serialized by the SQLite lock, and each checks
+//! again what changed once it holds the lock. A process that needs a rebuild while another process
+//! is rebuilding waits for it.
 
 mod query;
 mod reading;
@@ -28,118 +28,115 @@ pub use rebuild::Held;
 pub use update::{Indexed, Step, TurnText};
 use update::{origin_number, path_of};
 
-/// The layout of the tables; another one is thrown away.
+/// The schema version; an index with another version is discarded.
 const VERSION: i64 = 3;
-/// How texts are taken apart.
+/// The tokenizer of FTS5.
 const TOKENS: &str = "tokenize = \"unicode61 remove_diacritics 2\"";
-/// How long one process waits for another to write.
+/// How long a process waits for another process to write.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a process that waits looks again.
+/// How often a waiting process polls.
 const LOOK: Duration = Duration::from_millis(20);
-/// Pages that SQLite keeps, as negative KiB.
+/// SQLite page cache size, as negative KiB.
 const CACHE: i64 = -32 * 1024;
-/// Bytes of words that SQLite gathers before it writes them: the more, the less it
-/// has to merge.
+/// Bytes of terms that SQLite buffers before writing; a larger buffer reduces merging.
 const GATHERED: u32 = 32 * 1024 * 1024;
-/// Bits of a row's number that tell the turn; the others tell the session.
+/// Number of bits of a row ID that hold the turn; the others hold the session.
 const TURN_BITS: u32 = 12;
 
-/// An index that cannot be used.
+/// Why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot use the search index `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// SQLite refuses.
+    /// SQLite reported an error.
     #[error("cannot use the search index `{}`: {source}", .path.display())]
     Database {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: rusqlite::Error,
     },
 }
 
-/// What is looked for. What fits must stand in one turn.
+/// A search query. All terms must occur in the same turn.
 #[derive(Debug, Clone, Default)]
 pub struct SearchQuery {
-    /// Words, each of which must be there; the last may be the beginning of one.
-    /// Between quotes, words as they stand together.
+    /// Words that must all occur; the last may be a prefix. Words in quotes must occur as a phrase.
     pub text: String,
-    /// Only sessions of this project.
+    /// Restricts the search to sessions of this project.
     pub project: Option<PathBuf>,
-    /// The most sessions that are given.
+    /// Maximum number of sessions returned.
     pub limit: usize,
 }
 
-/// A session that holds what was looked for.
+/// A session that matches a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// The session's id.
+    /// The session ID.
     pub id: String,
-    /// Its name or first prompt.
+    /// The name or first prompt.
     pub title: String,
-    /// Its project; empty where that is not known.
+    /// The project directory; empty if unknown.
     pub project: PathBuf,
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
-    /// Whose file it is.
+    /// The program that wrote the file.
     pub origin: Origin,
-    /// When it was used last.
+    /// When the session was last used.
     pub last_used: Timestamp,
-    /// The prompt with which, or after which, the text stands; the newest.
+    /// The newest turn that contains the text.
     pub turn: u64,
-    /// The text with what stands around it, one line; what was found is between
-    /// U+0001 and U+0002.
+    /// The text with its context on one line; matches are enclosed in U+0001 and U+0002.
     pub snippet: String,
 }
 
 impl SearchHit {
-    /// The beginning of its id that tells it from others, nearly always.
+    /// Returns a prefix of the ID that is almost always unique.
     pub fn short_id(&self) -> String {
         short_id(&self.id, self.origin)
     }
 }
 
-/// Encrypted sessions that an index does not hold.
+/// Encrypted sessions that are not in the index.
 #[derive(Debug, Default)]
 pub struct EncryptedSessions {
-    /// How many can be opened.
+    /// Number of sessions that can be decrypted.
     pub opened: usize,
-    /// How many cannot.
+    /// Number of sessions that cannot be decrypted.
     pub closed: usize,
-    /// Why one of those cannot.
+    /// Why one of those cannot be decrypted.
     pub why: Option<LoadError>,
 }
 
-/// The index, open.
+/// An open index.
 #[derive(Debug)]
 pub struct SearchIndex {
     path: PathBuf,
     connection: Connection,
-    /// Whether it is on no disk and goes with this process.
+    /// Whether the index exists only in memory of this process.
     in_memory: bool,
-    /// Whether it holds encrypted sessions alone.
+    /// Whether the index contains only encrypted sessions.
     only_encrypted: bool,
 }
 
 impl SearchIndex {
-    /// Opens the index, and makes it where there is none that can be used.
-    /// Nothing is read into it yet: see [`SearchIndex::update`].
+    /// Opens the index and creates it if it does not exist or is unusable. Does not read any
+    /// sessions; see [`SearchIndex::update`].
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// Returns an error if an I/O operation fails.
     pub fn open(homes: &Homes) -> Result<Self, SearchError> {
         let folder = homes.parallax.join("index");
         let path = folder.join("sessions.sqlite");
         let failed = |source| SearchError::Io { path: path.clone(), source };
         create_private_dir(&folder).map_err(failed)?;
-        // One at a time: nobody throws away what another has just made.
+        // Lock, so that no process removes an index that another process just created.
         let turn = private(&folder.join("lock")).map_err(failed)?;
         wait(PATIENCE, || turn.try_lock()).map_err(failed)?;
         let opened = match connect(&path) {
@@ -161,12 +158,11 @@ impl SearchIndex {
         Ok(Self { path, connection, in_memory: false, only_encrypted: false })
     }
 
-    /// An index that is on no disk and holds nothing yet: of all sessions, where the
-    /// one on the disk cannot be used, or of the encrypted ones, which are in no
-    /// other.
+    /// Creates an empty in-memory index: for all sessions if the index on disk is unusable, or for
+    /// the encrypted sessions, which are never in the index on disk.
     ///
     /// # Errors
-    /// When SQLite refuses.
+    /// Returns an error if SQLite fails.
     pub fn in_memory(only_encrypted: bool) -> Result<Self, SearchError> {
         let made = Connection::open_in_memory().and_then(|connection| {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -180,11 +176,11 @@ impl SearchIndex {
         }
     }
 
-    /// The encrypted sessions that are not in it: on a disk all of them, else those that
-    /// no key opens. Of an index that is up to date, which knows each file. Blocking.
+    /// Returns the encrypted sessions that are not in the index: all of them for an index on disk,
+    /// otherwise those without an available key. The index must be up to date. Blocking.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if the index cannot be read.
     pub fn encrypted(&self, homes: &Homes) -> Result<EncryptedSessions, SearchError> {
         let unread = self.unread().map_err(|error| self.wrong(error))?;
         let mut found = EncryptedSessions::default();
@@ -200,7 +196,7 @@ impl SearchIndex {
         Ok(found)
     }
 
-    /// The journals of ours in which nothing was found.
+    /// Returns the Parallax journals for which the index has no session.
     fn unread(&self) -> rusqlite::Result<Vec<PathBuf>> {
         let mut unread =
             self.connection.prepare("SELECT path FROM sessions WHERE id = '' AND origin = ?1")?;
@@ -210,12 +206,12 @@ impl SearchIndex {
         paths.collect()
     }
 
-    /// Takes a damaged index away: the next that is opened is a new one.
+    /// Removes a damaged index; a new one is created when it is next opened.
     pub fn throw_away(homes: &Homes) {
         let folder = homes.parallax.join("index");
         let Ok(turn) = private(&folder.join("lock")) else { return };
         if wait(PATIENCE, || turn.try_lock()).is_ok() {
-            // What cannot be removed is told when it is opened.
+            // A failure to remove it is reported when it is next opened.
             let _ = remove(&folder.join("sessions.sqlite"));
         }
     }
@@ -226,13 +222,13 @@ impl SearchIndex {
 }
 
 impl SearchError {
-    /// Whether the index is damaged: a new one may do.
+    /// Whether the index is damaged, so that a new one may work.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Database { source, .. } if is_damage(source))
     }
 
-    /// Whether another process took the file away, or held it for too long: opened
-    /// again it may do.
+    /// Whether another process removed the file or held the lock too long, so that opening the
+    /// index again may work.
     pub fn is_passing(&self) -> bool {
         let Self::Database { source, .. } = self else { return false };
         matches!(
@@ -252,7 +248,7 @@ impl SearchError {
 enum Trouble {
     Io(io::Error),
     Database(rusqlite::Error),
-    /// Its tables are another version's.
+    /// The schema has another version.
     Version,
 }
 
@@ -272,11 +268,11 @@ fn is_beyond_use(trouble: &Trouble) -> bool {
 
 fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
-    // A table that is missing or not as expected is `Unknown`.
+    // A missing or unexpected table is reported as `Unknown`.
     matches!(code, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::Unknown))
 }
 
-/// A file that only its owner can read, made where it is missing.
+/// Opens a file that only its owner can read, creating it if it does not exist.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -285,7 +281,7 @@ fn private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Waits for a lock, but not for ever: who holds it may be stopped.
+/// Waits for a lock, with a limit because the holder may be suspended.
 fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
     let until = Instant::now() + most;
     loop {
@@ -302,13 +298,13 @@ fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Resu
 }
 
 fn connect(path: &Path) -> Result<Connection, Trouble> {
-    // Made by us, so that nobody else can read it; the files that SQLite puts
-    // beside it get the same rights.
+    // Create the file ourselves, so that no other user can read it; the files that SQLite creates
+    // next to it get the same permissions.
     private(path).map_err(Trouble::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
-    // What a crash loses is made again; a torn page it must not leave.
+    // Entries lost in a crash are added again, but a torn page must not remain.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", CACHE)?;
@@ -325,7 +321,7 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
     Ok(connection)
 }
 
-/// Makes all tables.
+/// Returns the schema of all tables.
 fn tables() -> String {
     format!(
         "BEGIN IMMEDIATE;
@@ -342,9 +338,9 @@ fn tables() -> String {
     )
 }
 
-/// Makes the table of texts. Beginnings of two letters have a list of their own, since
-/// very many words have them; lists of longer ones would make the index four times as
-/// slow to build and hardly faster to ask.
+/// Returns the schema of the text table. Two-letter prefixes have their own index because many
+/// words share them. Indexes of longer prefixes would make building the index four times slower and
+/// queries hardly faster.
 fn table_of_texts() -> String {
     format!(
         "CREATE VIRTUAL TABLE texts USING fts5(body, {TOKENS}, prefix = '2');
@@ -352,7 +348,7 @@ fn table_of_texts() -> String {
     )
 }
 
-/// Removes the index and what SQLite keeps beside it.
+/// Removes the index and the other files of SQLite.
 fn remove(path: &Path) -> io::Result<()> {
     for ending in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();

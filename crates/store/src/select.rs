@@ -1,4 +1,4 @@
-//! Finding one session of a list, and deleting one.
+//! Finds one session of a list, and deletes sessions.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,43 +10,43 @@ use parallax_protocol::ids::SessionId;
 use crate::list::{Origin, SessionEntry, by_id, list, newest_of_ours};
 use crate::paths::Homes;
 
-/// A session that cannot be found.
+/// Why a session was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// There is none at all.
+    /// There are no sessions.
     #[error("no previous sessions found for this project (searched `{}`)", .searched.display())]
     NoSessions {
-        /// The folder of the project's journals.
+        /// The directory for journals of the project.
         searched: PathBuf,
     },
-    /// None fits.
+    /// No session matches.
     #[error(
         "no session `{selector}` (searched `{}`); use `--list-sessions` to see them, then \
          `--resume` with a number, an id, the beginning of an id, or `latest`",
         .searched.display()
     )]
     NotFound {
-        /// What was asked for.
+        /// The selector.
         selector: String,
-        /// The folder of the project's journals.
+        /// The directory for journals of the project.
         searched: PathBuf,
     },
-    /// Several fit.
+    /// Several sessions match.
     #[error("`{selector}` is the beginning of {count} session ids; give more of it")]
     Ambiguous {
-        /// What was asked for.
+        /// The selector.
         selector: String,
-        /// How many fit.
+        /// The number of matches.
         count: usize,
     },
 }
 
-/// Finds a session: `latest` (the last used one), a full id, a number of the
-/// list, or the beginning of one id. For a full id of ours only its own files are read;
-/// its number is 0 then.
+/// Finds a session by `latest` (the most recently used), a full ID, a number of the list, or a
+/// unique prefix of an ID. For a full ID of a Parallax session, only its own files are read, and
+/// the `index` of the entry is 0.
 ///
 /// # Errors
-/// When none or several fit.
+/// Returns an error if no session or more than one matches.
 pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
     let found = match selector.trim() {
         "latest" => newest_of_ours(homes, project),
@@ -58,11 +58,10 @@ pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntr
     }
 }
 
-/// Finds a session as [`find`] does, and tells its number in the list, for which all
-/// sessions are looked at.
+/// Like [`find`], but also determines the number in the list, for which all sessions are read.
 ///
 /// # Errors
-/// When none or several fit.
+/// Returns an error if no session or more than one matches.
 pub fn find_listed(
     homes: &Homes,
     project: &Path,
@@ -87,8 +86,8 @@ pub fn find_listed(
     if let Some(at) = entries.iter().position(|entry| Some(entry.index) == number) {
         return Ok(entries.swap_remove(at));
     }
-    // A number that the list does not have is a mistake, not the beginning of
-    // an id that happens to start with digits.
+    // A number that is not in the list is a mistake, not the prefix of an ID that happens to start
+    // with digits.
     if selector.is_empty() || (number.is_some() && selector.len() < 6) {
         return Err(missing());
     }
@@ -103,15 +102,15 @@ pub fn find_listed(
     }
 }
 
-/// Whether an id begins so; capitals make no difference.
+/// Whether an ID starts with this prefix, ignoring case.
 pub fn begins(id: &str, start: &str) -> bool {
     id.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
 }
 
-/// A session that was not deleted.
+/// Why a session was not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    /// It belongs to another program.
+    /// The session belongs to another program.
     #[error(
         "the session `{id}` belongs to another program and was not deleted; its file is `{}`",
         .path.display()
@@ -119,37 +118,38 @@ pub enum DeleteError {
     Foreign {
         /// The session.
         id: String,
-        /// Its file.
+        /// The file.
         path: PathBuf,
     },
-    /// It is running.
+    /// The session is running.
     #[error("the session `{id}` is in use and was not deleted")]
     InUse {
         /// The session.
         id: String,
     },
-    /// The id or a path leads out of our home.
+    /// The ID or a path is outside the Parallax home directory.
     #[error("`{what}` is not a session of this project")]
     Outside {
-        /// What was to be deleted.
+        /// What should have been deleted.
         what: String,
     },
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot delete `{}`: {source}", .path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Deletes a journal of ours and what belongs to it: its temporary folder, and
-/// the folders given, each of which must lie in our home.
+/// Deletes a Parallax journal and its other files: its temporary directory and the given
+/// directories, which must be in the Parallax home directory. Directories that do not exist are
+/// skipped.
 ///
 /// # Errors
-/// When the session is not ours, is in use, or the disk refuses. A folder that
-/// is not there is no error.
+/// Returns an error if the session belongs to another program, is in use, or an I/O operation
+/// fails.
 pub fn delete(
     homes: &Homes,
     project: &Path,
@@ -161,7 +161,7 @@ pub fn delete(
     }
     let id = SessionId::new(entry.id.clone());
     let outside = |what: &Path| DeleteError::Outside { what: what.display().to_string() };
-    // The file is the one that the list found; a head may claim another id.
+    // Check the path found by the list; the head of the file may contain another ID.
     if !SessionId::is_valid(&id.0) || entry.path.parent() != Some(&homes.sessions(project)) {
         return Err(outside(Path::new(&entry.id)));
     }
@@ -179,7 +179,7 @@ pub fn delete(
     }
     let own = homes.artifacts(project, &id).root().to_owned();
     for folder in artifacts.iter().chain([&own]) {
-        // A link is removed, never what it leads to.
+        // Remove a symbolic link itself, never its target.
         let removed = match fs::symlink_metadata(folder) {
             Ok(metadata) if metadata.is_dir() => remove_tree(folder),
             Ok(_) => fs::remove_file(folder),

@@ -1,5 +1,5 @@
-//! Where session files are: ours and those of other programs, of one project
-//! or of all. Nothing is opened but what names a project.
+//! Locations of session files, of Parallax and other programs, for one project or all. Opens only
+//! files that name a project.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,28 +12,28 @@ use serde::Deserialize;
 use crate::list::{Origin, files, read_start};
 use crate::paths::{Homes, create_private_dir, path_hash, project_slug};
 
-/// What is read of the registry of projects of Gemini CLI.
+/// Maximum number of bytes read from the project registry of Gemini CLI.
 const REGISTRY: u64 = 16 * 1024 * 1024;
-/// Folders of a home that are looked at.
+/// Maximum number of directories examined in a home directory.
 const MOST_FOLDERS: usize = 10_000;
 
-/// Characters of an id in the name of a record of Gemini CLI.
+/// Number of characters of an ID in file names of Gemini CLI.
 const GEMINI_ID: usize = 8;
 
-/// A file that may hold a session.
+/// A file that may contain a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFile {
     /// The file.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The program that wrote the file.
     pub origin: Origin,
-    /// Its project, where the place of the file tells it. (Our journals tell it
-    /// themselves.)
+    /// The project, if the location of the file determines it. Parallax journals contain their
+    /// project.
     pub project: Option<PathBuf>,
 }
 
 impl SessionFile {
-    /// What tells that it is as it was.
+    /// Returns a stamp that shows whether the file changed.
     pub(crate) fn stamp(&self) -> Option<FileStamp> {
         let facts = fs::metadata(&self.path).ok()?;
         let modified = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
@@ -42,15 +42,15 @@ impl SessionFile {
     }
 }
 
-/// Size and time change when something is appended to a file, the inode when another is
-/// put in its place.
+/// Size and modification time change when data is appended; the inode changes when the file is
+/// replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(crate) size: u64,
-    /// When it was written last, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub(crate) modified: i64,
-    /// Its number on its disk; 0 where disks have none.
+    /// The inode number; 0 if the platform has none.
     pub(crate) inode: u64,
 }
 
@@ -64,7 +64,7 @@ fn inode(_: &fs::Metadata) -> u64 {
     0
 }
 
-/// The files of one project.
+/// Returns the files of one project.
 pub(crate) fn of_project(homes: &Homes, project: &Path) -> Vec<SessionFile> {
     let mut found = journals(&homes.sessions(project));
     for folder in gemini_folders(homes, project) {
@@ -74,8 +74,8 @@ pub(crate) fn of_project(homes: &Homes, project: &Path) -> Vec<SessionFile> {
     found
 }
 
-/// The journal of a session and the records of Gemini CLI that may be of the same one:
-/// their names hold the beginning of its id. `None`: there is no such journal.
+/// Returns the journal of a session and the records of Gemini CLI whose names contain the start of
+/// its ID. Returns `None` if there is no such journal.
 pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<SessionFile>> {
     let id = SessionId::is_valid(id).then(|| SessionId::from(id))?;
     let path = homes.journal(project, &id);
@@ -94,7 +94,7 @@ pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<Sessi
     Some(found)
 }
 
-/// The files of all projects.
+/// Returns the files of all projects.
 pub(crate) fn of_all(homes: &Homes) -> Vec<SessionFile> {
     let mut found = Vec::new();
     for folder in folders(&homes.parallax.join("sessions")) {
@@ -115,7 +115,7 @@ pub(crate) fn of_all(homes: &Homes) -> Vec<SessionFile> {
     found
 }
 
-/// The folders in which Gemini CLI may keep this project's things.
+/// Returns the directories where Gemini CLI may store data of this project.
 pub(crate) fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
     let tmp = homes.gemini.join("tmp");
     let mut found = vec![tmp.join(path_hash(project))];
@@ -127,14 +127,14 @@ pub(crate) fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The project that a folder of Gemini CLI says it belongs to.
+/// Returns the project that a directory of Gemini CLI belongs to, as recorded in it.
 fn owner(folder: &Path) -> Option<PathBuf> {
     let text = read_start(&folder.join(".project_root"), 8192)?;
     let text = text.trim();
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// The projects of Gemini CLI with the names of their folders.
+/// Returns the projects of Gemini CLI with their directory names.
 fn registry(homes: &Homes) -> Vec<(PathBuf, String)> {
     #[derive(Deserialize)]
     struct Registry {
@@ -173,19 +173,19 @@ fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
     paths.map(|path| SessionFile { path, origin, project: project.clone() }).collect()
 }
 
-/// What the head of a record says that mirrors a session of ours.
+/// The key in the head of a record that mirrors a Parallax session.
 pub const MIRROR_KEY: &str = "parallaxMirror";
 
-/// Bytes of a record that hold its head.
+/// Bytes of a record that contain its head.
 const HEAD: u64 = 4096;
 
-/// Whether a record only repeats a session of ours.
+/// Whether a record only mirrors a Parallax session.
 fn is_mirror(path: &Path) -> bool {
     read_start(path, HEAD)
         .is_some_and(|start| start.lines().next().is_some_and(|head| head.contains(MIRROR_KEY)))
 }
 
-/// Deletes the records that mirror a session. Best effort. Blocking.
+/// Deletes the records that mirror a session, ignoring errors. Blocking.
 pub fn delete_mirrors(homes: &Homes, project: &Path, id: &str) {
     let head = |path: &Path| read_start(path, HEAD).unwrap_or_default();
     for folder in gemini_folders(homes, project) {
@@ -196,7 +196,7 @@ pub fn delete_mirrors(homes: &Homes, project: &Path, id: &str) {
     }
 }
 
-/// The directory in which Gemini CLI keeps, or would keep, this project's things.
+/// Returns the directory where Gemini CLI stores, or would store, data of this project.
 pub fn gemini_folder(homes: &Homes, project: &Path) -> PathBuf {
     let tmp = homes.gemini.join("tmp");
     if let Some((_, slug)) = registry(homes).into_iter().find(|(path, _)| path == project) {
@@ -212,10 +212,10 @@ pub fn gemini_folder(homes: &Homes, project: &Path) -> PathBuf {
     names.find_map(|name| Some(tmp.join(name)).filter(is_free)).unwrap_or(tmp)
 }
 
-/// Makes such a directory and notes whose it is. Blocking.
+/// Creates such a directory and records its project. Blocking.
 ///
 /// # Errors
-/// The disk refuses.
+/// Returns an error if an I/O operation fails.
 pub fn claim_gemini_folder(folder: &Path, project: &Path) -> io::Result<()> {
     create_private_dir(&folder.join("chats"))?;
     let owner = folder.join(".project_root");
@@ -225,7 +225,8 @@ pub fn claim_gemini_folder(folder: &Path, project: &Path) -> io::Result<()> {
     fs::write(owner, project.as_os_str().as_encoded_bytes())
 }
 
-/// Sessions of Parallax CLI: eight hex digits in our home, of no project.
+/// Returns the sessions of Parallax CLI: files with eight hex digits in the Parallax home
+/// directory, without a project.
 fn parallax_cli(homes: &Homes) -> Vec<SessionFile> {
     let is_session = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy());

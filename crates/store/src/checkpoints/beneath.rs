@@ -1,6 +1,5 @@
-//! The workspace folders, and the only ways in which checkpoints touch them:
-//! from an open root downwards, following no link, so that nothing that is
-//! exchanged meanwhile can lead outside.
+//! Access to the workspace directories for checkpoints: always relative to an open root and without
+//! following symbolic links, so that replacing a directory concurrently cannot lead outside.
 
 use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
@@ -23,15 +22,15 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 #[cfg(not(target_os = "linux"))]
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The workspace folders, links resolved, none inside another.
+/// The workspace directories, with links resolved and without nested ones.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
     folders: Vec<Arc<Path>>,
-    /// Which of them holds the project's folder, that was given first.
+    /// Index of the root that contains the project directory, which was given first.
     main: usize,
 }
 
-/// A path in one of the workspace folders, without `.`, `..` and doubled slashes.
+/// A path in a workspace directory, without `.`, `..`, and repeated slashes.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub root: Arc<Path>,
@@ -48,8 +47,8 @@ impl Place {
     }
 }
 
-// As the paths compare, but there are many thousands before and after each command, so
-// nothing is taken apart: a slash comes before whatever else a name can hold.
+// Sorts like a comparison of path components, but without splitting the paths, because many
+// thousands are compared around each command: a slash sorts before every other byte of a name.
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
         let roots = match Arc::ptr_eq(&self.root, &other.root) {
@@ -90,7 +89,7 @@ impl Hash for Place {
 }
 
 impl Roots {
-    /// Folders that are not there are left out.
+    /// Resolves the directories, skipping those that do not exist.
     pub fn new(given: &[PathBuf]) -> Self {
         let mut real: Vec<PathBuf> =
             given.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
@@ -107,7 +106,8 @@ impl Roots {
         Self { folders, main }
     }
 
-    /// The folders, the project's first, and whether they were added to it.
+    /// Returns the directories, the project directory first, each with whether it was added to the
+    /// project.
     pub fn by_weight(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
         let added = self.folders.iter().enumerate().filter(|(at, _)| *at != self.main);
         let added = added.map(|(_, folder)| (folder, true));
@@ -118,8 +118,8 @@ impl Roots {
         &self.folders
     }
 
-    /// The place of an absolute path whose folder has no links in it, as the
-    /// records have them.
+    /// Returns the place of an absolute path whose parent directories are not symbolic links, as in
+    /// the records.
     pub fn place(&self, path: &Path) -> Option<Place> {
         let root = self.folders.iter().find(|root| path.starts_with(root))?;
         let relative = path.strip_prefix(root).ok()?;
@@ -128,8 +128,8 @@ impl Roots {
             .then(|| Place { root: root.clone(), relative: relative.components().collect() })
     }
 
-    /// The places that a change through this path touches: the name itself,
-    /// and if it is a link, what it points to. Empty: outside.
+    /// Returns the places that a change through this path affects: the name itself and, for a
+    /// symbolic link, its target. Empty if the path is outside.
     pub fn touched(&self, path: &Path) -> Vec<Place> {
         let base = self.folders.first().map_or(Path::new("/"), |first| first);
         let path = lexical(base, path);
@@ -147,7 +147,7 @@ impl Roots {
     }
 }
 
-/// Opens a folder below a root.
+/// Opens a directory below a root.
 pub(super) fn folder_at(root: &Path, relative: &Path, create: bool) -> io::Result<OwnedFd> {
     let root = rustix::fs::open(root, FOLDER, Mode::empty())?;
     if relative.as_os_str().is_empty() {
@@ -159,7 +159,7 @@ pub(super) fn folder_at(root: &Path, relative: &Path, create: bool) -> io::Resul
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         match openat2(&root, relative, FOLDER, Mode::empty(), resolve) {
-            // Not offered here, or a rename meanwhile: step by step ends it.
+            // Not supported here, or a concurrent rename: walk component by component instead.
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::AGAIN) => {}
             result => return Ok(result?),
         }
@@ -181,7 +181,7 @@ pub(super) fn folder_at(root: &Path, relative: &Path, create: bool) -> io::Resul
     Ok(here)
 }
 
-/// The folder that holds a place, open, and the name in it.
+/// The open parent directory of a place, and the name in it.
 pub(super) struct Leaf {
     pub folder: OwnedFd,
     pub name: OsString,
@@ -194,7 +194,7 @@ impl Leaf {
         Ok(Self { folder: folder_at(&place.root, parent, create)?, name })
     }
 
-    /// What the system says of it; `None` when nothing is there.
+    /// Returns the metadata, or `None` if nothing exists.
     pub fn stat(&self) -> io::Result<Option<Stat>> {
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -212,7 +212,7 @@ impl Leaf {
         link_target(&self.folder, &self.name)
     }
 
-    /// Moves what stands here to a place where nothing is, on the same disk.
+    /// Moves the entry to a free place on the same file system.
     pub fn move_to(&self, other: &Self) -> io::Result<()> {
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&self.folder, &self.name, &other.folder, &other.name, flags)
@@ -227,17 +227,17 @@ impl Leaf {
         }
     }
 
-    /// Removes a file or a link.
+    /// Removes a file or a symbolic link.
     pub fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
 
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     pub fn remove_folder(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes a folder; one that is there already is right too.
+    /// Creates a directory; succeeds if it exists.
     pub fn make_folder(&self) -> io::Result<()> {
         match rustix::fs::mkdirat(&self.folder, &self.name, Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -245,14 +245,14 @@ impl Leaf {
         }
     }
 
-    /// Sets the permission bits of a folder.
+    /// Sets the permission bits of a directory.
     pub fn set_folder_mode(&self, mode: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(&self.folder, &self.name, flags, Mode::empty())?;
         Ok(rustix::fs::fchmod(&folder, mode_of(mode))?)
     }
 
-    /// A new file beside it, for its owner alone.
+    /// Creates a temporary file in the same directory, accessible only to its owner.
     pub fn temporary(&self) -> io::Result<(Temporary<'_>, File)> {
         let mut tries = 0;
         loop {
@@ -270,15 +270,14 @@ impl Leaf {
         }
     }
 
-    /// A new link beside it.
+    /// Creates a temporary symbolic link in the same directory.
     pub fn temporary_link(&self, target: &Path) -> io::Result<Temporary<'_>> {
         let name = temporary_name();
         rustix::fs::symlinkat(target, &self.folder, &name)?;
         Ok(Temporary { folder: &self.folder, name, armed: true })
     }
 
-    /// Puts the temporary file in place, over what is there or only where
-    /// nothing is.
+    /// Moves the temporary file to this name, replacing an existing entry only if `replace` is set.
     pub fn exchange(&self, mut temporary: Temporary<'_>, replace: bool) -> io::Result<()> {
         if replace {
             rustix::fs::renameat(&self.folder, &temporary.name, &self.folder, &self.name)?;
@@ -301,7 +300,7 @@ impl Leaf {
     }
 }
 
-/// Removed unless it was put in place.
+/// A temporary file, removed on drop unless it was moved into place.
 pub(super) struct Temporary<'a> {
     folder: &'a OwnedFd,
     name: String,
@@ -318,17 +317,17 @@ impl Drop for Temporary<'_> {
 
 pub(super) fn temporary_name() -> String {
     use std::hash::{BuildHasher as _, Hasher as _};
-    // A fresh state is seeded from the system's random numbers.
+    // A new hasher state is seeded with random numbers from the system.
     let state = std::hash::RandomState::new().build_hasher();
     format!(".parallax-{:016x}.tmp", state.finish())
 }
 
 pub(super) fn mode_of(mode: u32) -> Mode {
-    // The width of a mode differs between systems; twelve bits fit in all.
+    // The width of a mode differs between systems; twelve bits fit in all of them.
     Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
 }
 
-/// Opens a regular file in a folder: no link, no waiting for a pipe.
+/// Opens a regular file in a directory without following links or blocking on a named pipe.
 pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Stamp)> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -345,7 +344,7 @@ pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText
     Ok(PathText::of(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
 }
 
-/// What stands at a place, without its bytes: a file's content is "not read".
+/// Returns the state of a place without reading its contents.
 pub(super) fn look(place: &Place) -> io::Result<State> {
     let leaf = match Leaf::open(place, false) {
         Ok(leaf) => leaf,
@@ -364,8 +363,8 @@ pub(super) fn look(place: &Place) -> io::Result<State> {
     })
 }
 
-/// Whether an error means that nothing is there. A link in the place of a folder
-/// is no way on: what it leads to stands elsewhere.
+/// Whether an error means that nothing exists at the path. A symbolic link instead of a parent
+/// directory counts as well, because its target is elsewhere.
 pub(super) fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || Errno::from_io_error(error) == Some(Errno::LOOP)

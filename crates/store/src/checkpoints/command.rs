@@ -1,5 +1,5 @@
-//! Checkpoints around a command, which may change anything: the workspace
-//! before and after, compared.
+//! Checkpoints around a command, which may change anything: compares the workspace before and after
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -26,47 +26,48 @@ use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size}
 use super::walk::{Entry, Found, Walked, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
-/// Ignored files up to this size are kept: local settings, not build products.
+/// Size limit in bytes for ignored files, to save local settings but not build products.
 const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
-/// Of repositories inside a workspace folder, what is copied although git has it.
+/// For repositories inside a workspace directory: the size limit in bytes up to which files are
+/// copied although git has them.
 const MOVABLE_BYTES: u64 = 32 * 1024 * 1024;
-/// The most files that are named in [`CommandMark::not_undoable`].
+/// Maximum number of files named in [`CommandMark::not_undoable`].
 const NAMED: usize = 3;
 
-/// Where a file's old bytes are.
+/// Where the old contents of a file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Old {
     Kept(ObjectId),
     Git(GitId),
     TooLarge,
     Budget,
-    /// Nobody here can change the file.
+    /// The file does not need to be saved: commands of this user cannot change it.
     Fixed,
     Ignored,
     Full,
     Unreadable,
 }
 
-/// The workspace as it was before a command.
+/// The state of the workspace before a command.
 #[derive(Debug, Clone)]
 pub struct CommandMark {
     turn: u64,
     began: i64,
     pub(super) walked: Arc<Walked>,
-    /// Beside each entry of the walk.
+    /// The old contents, one item for each entry of the walk.
     pub(super) old: Arc<Vec<Option<Old>>>,
     protected: Vec<PathBuf>,
     not_undoable: Vec<String>,
 }
 
 impl CommandMark {
-    /// What of the command's changes could not be undone, for people: a few
-    /// lines, to be shown before it runs.
+    /// Returns which changes of the command could not be undone, as a few lines to show before it
+    /// runs.
     pub fn not_undoable(&self) -> &[String] {
         &self.not_undoable
     }
 
-    /// The protected files and folders that are there (and kept).
+    /// Returns the protected files and directories that exist and are saved.
     pub fn protected(&self) -> &[PathBuf] {
         &self.protected
     }
@@ -79,20 +80,20 @@ impl CommandMark {
         self.began
     }
 
-    /// All that stood there.
+    /// Returns the states of all entries.
     pub(super) fn states(&self) -> impl Iterator<Item = (PathText, State)> {
         let entries = self.walked.entries.iter().zip(self.old.iter());
         entries.map(|(entry, old)| (PathText::of(&entry.place.path()), self.state(entry, *old)))
     }
 
-    /// What stood at the place.
+    /// Returns the state of a path.
     fn state_at(&self, place: &Place) -> Option<State> {
         let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
         let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
         Some(self.state(entry, *old))
     }
 
-    /// An entry of the walk as records have it.
+    /// Converts an entry of the walk to a recorded state.
     pub(super) fn state(&self, entry: &Entry, old: Option<Old>) -> State {
         match &entry.found {
             Found::Folder => State::Folder { mode: entry.stamp.mode },
@@ -127,20 +128,19 @@ impl CommandMark {
 /// What a command changed in the workspace.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// What was not there before.
+    /// New paths.
     pub created: Vec<PathBuf>,
-    /// What is different now.
+    /// Changed paths.
     pub changed: Vec<PathBuf>,
-    /// What is gone.
+    /// Deleted paths.
     pub deleted: Vec<PathBuf>,
-    /// Those of the above that are protected: they run something, or tell
-    /// agents what to do.
+    /// Those of the above that are protected: they run something, or are instructions for agents.
     pub protected: Vec<PathBuf>,
-    /// Those of the protected ones that are instructions for agents and nothing else.
+    /// Those of the protected paths that are only instructions for agents.
     pub instructions: Vec<PathBuf>,
-    /// Folders `.git` that were not there before.
+    /// `.git` directories that did not exist before.
     pub new_repositories: Vec<PathBuf>,
-    /// Folders `.git` that are not at their place any more.
+    /// `.git` directories that are no longer at their original path.
     pub moved_repositories: Vec<MovedRepository>,
     pub(super) turn: u64,
     pub(super) began: i64,
@@ -154,10 +154,10 @@ impl Changes {
     }
 }
 
-/// Which files' old bytes are left to git.
+/// Files whose old contents are not copied because git has them.
 enum FromGit {
     Nothing,
-    /// Those of all repositories but these.
+    /// Files of all repositories except these.
     But(HashSet<Arc<Path>>),
 }
 
@@ -172,8 +172,8 @@ impl FromGit {
     }
 }
 
-/// The repositories below a workspace folder that are small: a command that removes such
-/// a folder, or moves it away, takes git's objects with it.
+/// Returns the small repositories below workspace directories: a command that removes or moves such
+/// a directory takes the objects of git with it.
 fn movable_repositories(walked: &Walked) -> HashSet<Arc<Path>> {
     let below = |(place, _): &(Place, u64)| {
         let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
@@ -203,21 +203,20 @@ fn movable_repositories(walked: &Walked) -> HashSet<Arc<Path>> {
 }
 
 impl Checkpoints {
-    /// Keeps what a command could change. Say [`CommandMark::not_undoable`]
-    /// before it runs.
+    /// Saves what a command could change. Show [`CommandMark::not_undoable`] before it runs.
     ///
     /// # Errors
-    /// When the records cannot be written; what cannot be read is named in the
-    /// mark instead.
+    /// Returns an error if the records cannot be written. Files that cannot be read are listed in
+    /// the mark instead.
     pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
         self.begin(turn, false)
     }
 
-    /// The same before a command that may take git's own objects away: what git has is
-    /// copied too.
+    /// Like [`begin_command`](Self::begin_command), for a command that may delete the objects of
+    /// git: also copies files that git has.
     ///
     /// # Errors
-    /// As [`begin_command`](Self::begin_command).
+    /// See [`begin_command`](Self::begin_command).
     pub fn begin_command_without_git(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
         self.begin(turn, true)
     }
@@ -247,11 +246,11 @@ impl Checkpoints {
         Ok(mark)
     }
 
-    /// Finds what changed since the mark and records it, but for what the command could
-    /// not reach.
+    /// Finds and records what changed since the mark, except for paths that the command could not
+    /// write to.
     ///
     /// # Errors
-    /// When the records cannot be written.
+    /// Returns an error if the records cannot be written.
     pub fn end_command(
         &self,
         mark: CommandMark,
@@ -266,8 +265,8 @@ impl Checkpoints {
         Ok(changes)
     }
 
-    /// Finds what changed since the mark, of a program that is no command of the
-    /// agent's: no undo takes it back.
+    /// Finds what changed since the mark, for a program that is not a command of the agent. The
+    /// changes are not recorded and cannot be undone.
     pub fn end_program(&self, mark: &CommandMark, reach: &Reach) -> Changes {
         self.changes_since(mark, reach).0
     }
@@ -317,7 +316,8 @@ impl Checkpoints {
         let Some((roots, workspace)) = self.places() else { return Walked::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
         let rules = workspace.ignore_rules(flags);
-        // Our own home: with a home folder as workspace it would be in it.
+        // Exclude the Parallax home directory, which is inside the workspace if that is the home
+        // directory of the user.
         let excluded = self.options.folder.parent().unwrap_or(&self.options.folder);
         let excluded = real_path(excluded).unwrap_or_else(|| excluded.to_path_buf());
         let mut caches = lock(&self.caches);
@@ -326,7 +326,7 @@ impl Checkpoints {
         walk(&roots, &rules, indexes, &excluded, entries, too_large, added_time)
     }
 
-    /// Brings every file's bytes to safety, as far as the limits allow.
+    /// Saves the contents of every file, as far as the limits allow.
     fn keep(&self, walked: &Walked, without_git: bool) -> Vec<Option<Old>> {
         let git = match (without_git, self.options.blobs.is_some()) {
             (false, true) => FromGit::But(movable_repositories(walked)),
@@ -370,10 +370,10 @@ impl Checkpoints {
             }
             !fixed
         });
-        // If not all fits, protected and small files do.
+        // Protected and small files take precedence if not everything fits.
         open.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
         let bytes = open.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
-        // Nobody gives up all that is old for one command.
+        // Do not remove all older contents for a single command.
         let most = self.options.command_bytes.min(self.options.total_bytes / 2);
         self.make_room(bytes.min(most));
         let taken = self.take_all(&open);
@@ -394,7 +394,7 @@ impl Checkpoints {
         old
     }
 
-    /// Reads files on a few threads.
+    /// Reads files on several threads.
     fn take_all(&self, open: &[(usize, &Entry, Option<GitId>)]) -> Vec<Taking> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
@@ -425,8 +425,8 @@ impl Checkpoints {
         results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long files may be read and copied: nobody waits long before each command
-    /// of a workspace that is too large.
+    /// Returns the time limit for reading and copying files, so that commands in a large workspace
+    /// are not delayed for long.
     fn time_to_keep(&self) -> Duration {
         match self.kept_late.load(Ordering::Relaxed) {
             true => self.options.command_time / 4,
@@ -434,7 +434,7 @@ impl Checkpoints {
         }
     }
 
-    /// Where the bytes are, and the facts of the file that was read.
+    /// Returns where the contents are, and the stamp of the file that was read.
     fn take_one(
         &self,
         entry: &Entry,
@@ -448,7 +448,7 @@ impl Checkpoints {
         let (file, stamp) = Leaf::open(&entry.place, false)?.file()?;
         let cap = self.options.command_bytes;
         if let Some(blob) = blob {
-            // Reading costs less than copying.
+            // Reading is cheaper than copying.
             if budget.compared.fetch_add(stamp.size, Ordering::Relaxed) > cap.saturating_mul(4) {
                 return Ok((Old::Budget, stamp));
             }
@@ -513,11 +513,11 @@ impl Checkpoints {
     }
 }
 
-/// An entry's index, where its bytes are, and the facts of what was read.
+/// The index of an entry, where its contents are, and the stamp of the file that was read.
 type Taking = (usize, Old, Option<Stamp>);
 
-/// Where the protected file of a change is to be given its bytes back, if anywhere:
-/// in a folder that was moved it may stay as it was. What it was goes into `before`.
+/// Returns where the protected file of a change must be restored, if anywhere: in a moved
+/// directory, an unchanged file may stay. Stores the previous state in `before`.
 fn closed_in(
     place: &Place,
     after: &State,
@@ -546,7 +546,7 @@ fn closed_in(
     Some(path)
 }
 
-/// Bytes read before one command, and until when.
+/// The limits on bytes and time for reading before one command.
 #[derive(Debug)]
 struct Budget {
     compared: AtomicU64,
@@ -566,12 +566,12 @@ impl Budget {
     }
 }
 
-/// Whether a command of this user's can neither write a file nor put another in
-/// its place. `folders`: whether what is in them can be replaced.
+/// Whether commands of this user can neither write the file nor replace it. `folders` caches
+/// whether the contents of a directory can be replaced.
 fn is_fixed(place: &Place, folders: &mut HashMap<PathBuf, bool>) -> bool {
     let path = place.path();
     let user = rustix::process::geteuid();
-    // Who owns something can make it writable.
+    // The owner can make a file writable.
     let can_change = |path: &Path| {
         accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
             || statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
@@ -581,7 +581,7 @@ fn is_fixed(place: &Place, folders: &mut HashMap<PathBuf, bool>) -> bool {
     let open = match folders.get(folder) {
         Some(open) => *open,
         None => {
-            // A folder that can be renamed away can have another in its place.
+            // A directory that can be renamed can be replaced by another.
             let open = folder.ancestors().any(can_change);
             folders.insert(folder.to_path_buf(), open);
             open

@@ -1,5 +1,5 @@
-//! The workspace before and after a command, compared: by the facts of the
-//! system where they tell, by the bytes where they do not.
+//! Compares the workspace before and after a command: by metadata if that is conclusive, otherwise
+//! by contents.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use super::observe::Bytes;
 use super::state::{Content, State};
 use super::walk::{Entry, Found, Walked};
 
-/// Whether a file of git was created together with its repository: taking that
-/// single file away would only break the repository.
+/// Whether a git file was created together with its repository; removing only that file would break
+/// the repository.
 pub(super) fn is_of_new_repository(place: &Place, before: &State, walked: &Walked) -> bool {
     let names: Vec<_> = place.relative.iter().collect();
     let Some(at) = names.iter().position(|name| *name == ".git") else { return false };
@@ -25,12 +25,12 @@ pub(super) struct Comparison<'a> {
     pub checkpoints: &'a Checkpoints,
     pub mark: &'a CommandMark,
     pub after: &'a Walked,
-    /// Bytes hashed so far.
+    /// Number of bytes hashed so far.
     pub budget: u64,
 }
 
 impl Comparison<'_> {
-    /// What differs: place, state before, state after.
+    /// Returns the differences: place, state before, state after.
     pub fn run(&mut self) -> Vec<(Place, State, State)> {
         let mut differences = Vec::new();
         let mut after = self.after.entries.iter().peekable();
@@ -48,7 +48,7 @@ impl Comparison<'_> {
     }
 
     fn created(&mut self, new: &Entry, differences: &mut Vec<(Place, State, State)>) {
-        // It may have been there, where the first walk did not look.
+        // The entry may have existed in a part that the first walk did not reach.
         if self.mark.walked.is_unseen(&new.place) {
             return;
         }
@@ -66,7 +66,7 @@ impl Comparison<'_> {
         new: Option<&Entry>,
         differences: &mut Vec<(Place, State, State)>,
     ) {
-        // It was left out since: nothing is known of it.
+        // The directory is skipped since then, so its state is unknown.
         if self.after.too_large.contains(&*entry.place.root) {
             return;
         }
@@ -81,7 +81,7 @@ impl Comparison<'_> {
         }
         let Some(after) = self.state_after(&entry.place, Some(&before)) else { return };
         let unchanged = match (&before, &after) {
-            // Seen by the first walk only, because it is ignored by now.
+            // Only the first walk contains the entry, because it is now ignored.
             (State::File { stamp, .. }, State::File { stamp: now, .. })
                 if new.is_none() && stamp == now =>
             {
@@ -94,7 +94,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether the facts alone say that nothing happened.
+    /// Whether the metadata alone shows that nothing changed.
     fn is_same(&self, entry: &Entry, old: Option<Old>, new: &Entry) -> bool {
         match (&entry.found, &new.found) {
             (Found::File { .. }, Found::File { .. }) => {
@@ -109,7 +109,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What is there now; `None` when it cannot be told.
+    /// Returns the current state, or `None` if it cannot be determined.
     fn state_after(&mut self, place: &Place, before: Option<&State>) -> Option<State> {
         let blob = match before {
             Some(State::File { content: Content::Git { top, blob }, .. }) => Some((top, *blob)),

@@ -8,7 +8,7 @@ use super::observe::Bytes;
 use super::state::{Content, PathText, State, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
-/// The files of an edit as they were before it.
+/// The state of the files of an edit before it.
 #[derive(Debug)]
 pub struct EditMark {
     turn: u64,
@@ -18,14 +18,14 @@ pub struct EditMark {
 }
 
 impl EditMark {
-    /// What of the edit cannot be undone, for people.
+    /// Returns which changes of the edit cannot be undone, for display.
     pub fn not_undoable(&self) -> &[String] {
         &self.not_undoable
     }
 }
 
 impl Checkpoints {
-    /// What of an edit of these files could not be undone, for people.
+    /// Returns which changes of an edit of these files could not be undone, for display.
     pub fn not_kept(&self, paths: &[PathBuf]) -> Vec<String> {
         let Some((roots, _)) = self.places() else { return Vec::new() };
         let places = paths.iter().flat_map(|path| roots.touched(path));
@@ -38,11 +38,11 @@ impl Checkpoints {
         too_large.collect()
     }
 
-    /// Keeps the files that an edit is about to change. Paths outside the
-    /// workspace folders are passed over.
+    /// Saves the files that an edit is about to change. Paths outside the workspace directories are
+    /// skipped.
     ///
     /// # Errors
-    /// When the old bytes cannot be read or kept.
+    /// Returns an error if the old contents cannot be read or saved.
     pub fn begin_edit(&self, turn: u64, paths: &[PathBuf]) -> Result<EditMark, CheckpointError> {
         self.recover_first();
         let began = self.moment();
@@ -50,7 +50,7 @@ impl Checkpoints {
         let Some((roots, _)) = self.places() else { return Ok(mark) };
         let mut places: Vec<Place> = Vec::new();
         for place in paths.iter().flat_map(|path| roots.touched(path)) {
-            // Folders that the edit will make on the way.
+            // Also record the parent directories that the edit will create.
             for above in place.relative.ancestors().skip(1) {
                 let above = Place { root: place.root.clone(), relative: above.to_path_buf() };
                 let is_new = !above.relative.as_os_str().is_empty()
@@ -92,10 +92,10 @@ impl Checkpoints {
         Ok(mark)
     }
 
-    /// Notes what the edit left, so that later changes can be told from it.
+    /// Records the state after the edit, so that later changes can be distinguished from it.
     ///
     /// # Errors
-    /// When the records cannot be written.
+    /// Returns an error if the records cannot be written.
     pub fn end_edit(&self, mark: EditMark) -> Result<(), CheckpointError> {
         if mark.files.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ impl Checkpoints {
     }
 }
 
-/// Said of a file that no undo will give back.
+/// Returns the message about a file that cannot be restored.
 pub(super) fn not_kept(place: &Place, size: u64) -> String {
     format!("{} ({}) is not kept", place.relative.display(), human_size(size))
 }

@@ -1,36 +1,36 @@
-//! What can go wrong with a checkpoint or an undo.
+//! Errors of checkpoints and undo.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A checkpoint that could not be made, or an undo that could not start.
+/// Why a checkpoint could not be created or an undo could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// The session changed nothing that is not undone already.
+    /// The session has no changes that are not undone.
     #[error("there is nothing to undo in this session")]
     NothingToUndo,
-    /// That turn changed nothing, or is undone already.
+    /// The turn changed nothing or is already undone.
     #[error(
         "that prompt made no changes that could be undone; `parallax undo --list` shows those that did"
     )]
     UnknownTurn {
-        /// The turn that was asked for.
+        /// The requested turn.
         turn: u64,
     },
-    /// The id cannot be a file name.
+    /// The session ID cannot be a file name.
     #[error("`{session}` is no session id")]
     InvalidSession {
-        /// The text.
+        /// The session ID.
         session: String,
     },
-    /// The disk refuses.
+    /// An I/O operation failed.
     #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }

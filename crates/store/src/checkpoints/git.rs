@@ -1,5 +1,5 @@
-//! What of a git repository tells whether a tracked file's bytes are those of
-//! its blob: the index, and whatever might convert between the two.
+//! Reads from a git repository whether the contents of a tracked file are those of its blob: the
+//! index, and everything that may convert between the two.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,37 +11,38 @@ use std::sync::Arc;
 use super::git_index::{Index, Tracked};
 use super::state::{GitId, Stamp};
 
-/// Configuration and attribute files beyond this size are odd.
+/// Size limit in bytes for configuration and attribute files; larger files are treated as
+/// unreadable.
 const MAX_TEXT: u64 = 1024 * 1024;
 
-/// One working tree.
+/// A working tree.
 #[derive(Debug)]
 pub(super) struct Repository {
-    /// Its top folder.
+    /// Its root directory.
     pub top: PathBuf,
     index: Option<Arc<Index>>,
-    /// Conversions that hold in all of it.
+    /// Attributes that apply to the whole working tree.
     attributes: Vec<Arc<Attributes>>,
-    /// Line ends are converted by configuration, or something is odd.
+    /// Whether the configuration converts line endings or could not be understood.
     converts_all: bool,
 }
 
-/// What git knows of a file.
+/// What git knows about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// Not tracked.
+    /// The file is not tracked.
     Untracked,
-    /// Tracked; its bytes may be those of the blob.
+    /// The file is tracked; its contents may be those of the blob.
     Perhaps(GitId),
-    /// Its bytes are those of the blob.
+    /// The contents are those of the blob.
     Clean(GitId),
 }
 
-/// Parsed indexes, kept while their files do not change.
+/// Parsed indexes, cached until their files change.
 pub(super) type Indexes = HashMap<PathBuf, (Stamp, Option<Arc<Index>>)>;
 
 impl Repository {
-    /// The repository whose working tree's top is `folder`, if it is one.
+    /// Returns the repository whose working tree has the root `folder`, if there is one.
     pub fn at(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
         let git = git_folder(folder)?;
         let common = match read_text(&git.join("commondir")) {
@@ -71,13 +72,13 @@ impl Repository {
         })
     }
 
-    /// The repository that a folder is in, itself or one above.
+    /// Returns the repository that contains a directory.
     pub fn around(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
         folder.ancestors().find_map(|folder| Self::at(folder, indexes))
     }
 
-    /// What git knows of a file by its name relative to the top. `attributes`:
-    /// the `.gitattributes` of the folders above it.
+    /// Returns what git knows about a file, by its name relative to the root. `attributes` are the
+    /// `.gitattributes` files of its parent directories.
     pub fn know(&self, name: &[u8], stamp: &Stamp, attributes: &[Arc<Attributes>]) -> Known {
         let Some((index, tracked)) = self.tracked(name) else { return Known::Untracked };
         let mut rules = self.attributes.iter().chain(attributes);
@@ -94,7 +95,7 @@ impl Repository {
         Some((index, index.get(name)?))
     }
 
-    /// Whether a file below this folder (with a slash at the end) is tracked.
+    /// Whether a file below this directory (with a trailing slash) is tracked.
     pub fn tracks_below(&self, folder: &[u8]) -> bool {
         self.index.as_ref().is_some_and(|index| index.tracks_below(folder))
     }
@@ -115,7 +116,7 @@ fn read_index(path: &Path, indexes: &mut Indexes) -> Option<Arc<Index>> {
     index
 }
 
-/// The git folder of a working tree whose top is `folder`.
+/// Returns the git directory of a working tree with the root `folder`.
 pub(super) fn git_folder(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     let facts = std::fs::symlink_metadata(&git).ok()?;
@@ -127,7 +128,7 @@ pub(super) fn git_folder(folder: &Path) -> Option<PathBuf> {
     own.is_dir().then_some(own)
 }
 
-/// Reads a small regular file; anything else is as good as missing.
+/// Reads a small regular file; anything else is treated as missing.
 fn read_text(path: &Path) -> Option<String> {
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -141,7 +142,7 @@ fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from)
 }
 
-/// `$XDG_CONFIG_HOME` or `~/.config`.
+/// Returns `$XDG_CONFIG_HOME` or `~/.config`.
 fn user_folder() -> Option<PathBuf> {
     match std::env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => Some(PathBuf::from(folder)),
@@ -149,7 +150,7 @@ fn user_folder() -> Option<PathBuf> {
     }
 }
 
-/// All files that git may take its configuration from.
+/// Returns all files that git may read its configuration from.
 fn configuration(git: &Path, common: &Path) -> Vec<PathBuf> {
     let mut files =
         vec![PathBuf::from("/etc/gitconfig"), PathBuf::from("/usr/local/etc/gitconfig")];
@@ -163,7 +164,7 @@ fn configuration(git: &Path, common: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The few settings that matter here, read so that doubt means "converts".
+/// The settings that affect conversion. In doubt, a setting is assumed to convert.
 #[derive(Debug, Default)]
 struct Config {
     converts: bool,
@@ -183,7 +184,7 @@ impl Config {
             let mut line = line.trim();
             if let Some(header) = line.strip_prefix('[') {
                 in_include = header.to_lowercase().starts_with("include");
-                // A setting may stand behind the header.
+                // A setting may follow the header on the same line.
                 line = header.rsplit_once(']').map_or("", |(_, rest)| rest.trim());
             }
             let (key, value) = line.split_once('=').unwrap_or((line, "true"));
@@ -197,7 +198,7 @@ impl Config {
                 }
                 "objectformat" => self.sha256 |= !value.eq_ignore_ascii_case("sha1"),
                 "attributesfile" => self.attributes_files.push(expand(value, file)),
-                // Whether its condition holds is not asked.
+                // Included without evaluating its condition.
                 "path" if in_include => self.read(&expand(value, file), depth + 1),
                 _ => {}
             }
@@ -205,7 +206,7 @@ impl Config {
     }
 }
 
-/// A path in a configuration file.
+/// Resolves a path in a configuration file.
 fn expand(value: &str, file: &Path) -> PathBuf {
     match (value.strip_prefix("~/"), home()) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -213,16 +214,16 @@ fn expand(value: &str, file: &Path) -> PathBuf {
     }
 }
 
-/// The patterns of one attribute file whose files git may convert.
+/// The patterns of an attribute file whose files git may convert.
 #[derive(Debug)]
 pub(super) struct Attributes {
-    /// Ends of names, such as `.sh`.
+    /// Name suffixes such as `.sh`.
     ends: Vec<Vec<u8>>,
     all: bool,
 }
 
 impl Attributes {
-    /// `None` when nothing in the file converts anything.
+    /// Reads an attribute file. Returns `None` if nothing in it causes a conversion.
     pub fn read(file: &Path) -> Option<Arc<Self>> {
         let mut rules = Self { ends: Vec::new(), all: false };
         let text = read_text(file)?;
@@ -238,7 +239,7 @@ impl Attributes {
                 Some(end) if !end.is_empty() && !end.contains(['*', '?', '[', '\\', '/']) => {
                     rules.ends.push(end.as_bytes().to_vec());
                 }
-                // Broader than it says: then more is compared byte by byte.
+                // Broader than the pattern: more files are then compared byte by byte.
                 _ => rules.all = true,
             }
         }
@@ -252,7 +253,7 @@ impl Attributes {
     }
 }
 
-/// Whether an attribute makes git convert.
+/// Whether an attribute causes a conversion.
 fn converts(attribute: &str) -> bool {
     let name = attribute.split('=').next().unwrap_or_default();
     ["text", "eol", "crlf", "filter", "ident", "working-tree-encoding"].contains(&name)

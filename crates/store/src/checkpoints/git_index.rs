@@ -1,6 +1,6 @@
-//! Git's index, read without git: which files are tracked, and by which facts
-//! git itself knows that they did not change. Foreign bytes: whatever is odd
-//! makes the index unusable, and then old bytes are copied.
+//! Parses the index of git: the tracked files, with the metadata by which git detects changes. The
+//! file is untrusted; if anything is unexpected, the index is not used and file contents are copied
+//! instead.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use super::state::{GitId, Stamp};
 
-/// No sane index is larger.
+/// Size limit of an index in bytes.
 const MAX_INDEX: u64 = 128 * 1024 * 1024;
 
-/// One tracked file.
+/// A tracked file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tracked {
     name: (u32, u32),
@@ -20,24 +20,23 @@ pub(super) struct Tracked {
     inode: u32,
     size: u32,
     mode: u32,
-    /// Whether the facts say something about the file on disk.
+    /// Whether the metadata describes the file on disk.
     usable: bool,
-    /// Its bytes when it was added.
+    /// The blob with its contents when it was added.
     pub blob: GitId,
 }
 
-/// The tracked files of one working tree, sorted by name.
+/// The tracked files of a working tree, sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     names: Vec<u8>,
     entries: Vec<Tracked>,
-    /// When the index itself was written, in nanoseconds since 1970.
+    /// When the index was written, in nanoseconds since 1970.
     written: i64,
 }
 
 impl Index {
-    /// Reads an index file. `None`: there is none, or one that is not
-    /// understood.
+    /// Reads an index file. Returns `None` if it does not exist or is not understood.
     pub fn read(path: &Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
@@ -71,7 +70,7 @@ impl Index {
         while input.at < body.len() {
             let kind = input.take(4)?;
             let length = input.number()?;
-            // A split index: most entries are elsewhere.
+            // A split index: most entries are in another file.
             if kind == b"link" {
                 return None;
             }
@@ -85,21 +84,21 @@ impl Index {
         self.names.get(start as usize..end as usize).unwrap_or_default()
     }
 
-    /// The entry of a name relative to the top of the working tree.
+    /// Returns the entry of a name relative to the root of the working tree.
     pub fn get(&self, name: &[u8]) -> Option<&Tracked> {
         let at = self.entries.binary_search_by(|entry| self.name(entry).cmp(name)).ok()?;
         self.entries.get(at)
     }
 
-    /// Whether a file below this folder (with a slash at the end) is tracked.
+    /// Whether a file below this directory (with a trailing slash) is tracked.
     pub fn tracks_below(&self, folder: &[u8]) -> bool {
         let at = self.entries.partition_point(|entry| self.name(entry) < folder);
         self.entries.get(at).is_some_and(|entry| self.name(entry).starts_with(folder))
     }
 
-    /// Whether git would take the file for unchanged without reading it.
+    /// Whether git would consider the file unchanged without reading it.
     pub fn is_clean(&self, entry: &Tracked, stamp: &Stamp) -> bool {
-        // The index keeps the low 32 bits of each.
+        // The index stores the low 32 bits of each value.
         let low = |value: u64| (value & u64::from(u32::MAX)) as u32;
         let split = |time: i64| {
             let seconds = time.div_euclid(1_000_000_000) as u64;
@@ -113,7 +112,7 @@ impl Index {
             && entry.inode == low(stamp.inode)
             && entry.modified == split(stamp.modified)
             && entry.changed == split(stamp.changed)
-            // Changed in the moment the index was written: it cannot know.
+            // A file modified at the moment the index was written may have changed unnoticed.
             && stamp.modified < self.written
     }
 }
@@ -139,7 +138,7 @@ impl<'a> Input<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// Up to the next NUL, which is passed.
+    /// Reads up to the next NUL, which is consumed.
     fn text(&mut self) -> Option<&'a [u8]> {
         let rest = self.bytes.get(self.at..)?;
         let length = rest.iter().position(|byte| *byte == 0)?;
@@ -147,7 +146,7 @@ impl<'a> Input<'a> {
         rest.get(..length)
     }
 
-    /// A number in groups of seven bits, as git writes offsets.
+    /// Reads a number in groups of seven bits, the format of git offsets.
     fn varint(&mut self) -> Option<usize> {
         let mut value = 0usize;
         loop {
@@ -160,7 +159,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One entry. `name` is that of the entry before, then of this one.
+    /// Reads one entry. `name` is the name of the previous entry and is replaced by the name of
+    /// this one.
     fn entry(&mut self, version: u32, name: &mut Vec<u8>, names: &mut Vec<u8>) -> Option<Tracked> {
         let start = self.at;
         let changed = (self.number()?, self.number()?);
@@ -184,7 +184,7 @@ impl<'a> Input<'a> {
         } else {
             name.clear();
             name.extend_from_slice(self.text()?);
-            // Padded with one to eight NULs, of which one is passed already.
+            // Padded with one to eight NULs, of which one is already consumed.
             let length = self.at - start;
             self.take(length.next_multiple_of(8) - length)?;
         }
@@ -194,7 +194,8 @@ impl<'a> Input<'a> {
             return None;
         }
         let end = u32::try_from(names.len()).ok()?;
-        // Assumed unchanged, in conflict, not checked out, or only announced.
+        // Excludes entries that are assumed unchanged, in conflict, not checked out, or marked as
+        // intent-to-add.
         let usable = flags & 0x8000 == 0 && flags & 0x3000 == 0 && more & 0x6000 == 0;
         Some(Tracked { name: (begin, end), changed, modified, inode, size, mode, usable, blob })
     }

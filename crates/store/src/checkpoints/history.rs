@@ -1,5 +1,4 @@
-//! The records of a session, folded: what each turn changed and was not taken
-//! back yet.
+//! The records of a session, combined: what each turn changed and was not undone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,24 +7,25 @@ use super::ChangedBy;
 use super::journal::{FileRecord, Record};
 use super::state::{ObjectId, PathText, State};
 
-/// What one turn did to one path: the first state before, the last after.
+/// What one turn did to one path: the first state before and the last state after.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub before: State,
     pub after: Option<State>,
     pub by: ChangedBy,
-    /// What somebody else had made of it between two changes of the turn, the last time.
+    /// The last state, if any, that others left between two changes of the turn.
     pub others: Option<State>,
     began: i64,
     ended: i64,
 }
 
-/// What was given back, in one go.
+/// Files that were reverted together.
 #[derive(Debug, Clone)]
 pub(super) struct GivenBack {
     pub turn: u64,
     pub files: Vec<FileRecord>,
-    /// Whether nobody asked for it: what comes back counts as the user's.
+    /// Whether Parallax reverted the files on its own. What a redo restores then counts as a change
+    /// by the user.
     pub unasked: bool,
 }
 
@@ -35,21 +35,20 @@ pub(super) struct Turn {
     /// When its first change began, in nanoseconds since 1970.
     pub began: i64,
     pub changes: BTreeMap<PathBuf, Change>,
-    /// Paths that were given back, with what somebody else had made of them between
-    /// two changes.
+    /// Undone paths, each with the state that others left between two changes.
     pub undone: BTreeMap<PathBuf, Option<State>>,
-    /// Whether an undo was tried since its last change.
+    /// Whether an undo was attempted since its last change.
     pub attempted: bool,
 }
 
-/// One change as it was recorded.
+/// A single recorded change.
 #[derive(Debug)]
 pub(super) struct Single {
     /// When it began, in nanoseconds since 1970.
     pub began: i64,
     pub turn: u64,
     pub by: ChangedBy,
-    /// The paths with what was there before, and whether somebody else had made that.
+    /// The paths with the state before the change, and whether others left that state.
     pub files: Vec<(PathBuf, State, bool)>,
 }
 
@@ -57,18 +56,17 @@ pub(super) struct Single {
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub turns: BTreeMap<u64, Turn>,
-    /// The last state of each path that we know of.
+    /// The last known state of each path.
     pub last: HashMap<PathBuf, State>,
-    /// When the change ended that left it so.
+    /// When the change that left this state ended.
     last_ended: HashMap<PathBuf, i64>,
-    /// What was given back and can be taken up again, the last at the end.
+    /// What was undone and can be redone, most recent last.
     pub undone: Vec<GivenBack>,
-    /// All changes, in the order of their records; one that came to its end is
-    /// there twice.
+    /// All changes in the order of their records; a finished change appears twice.
     pub singles: Vec<Single>,
-    /// Objects that a record names.
+    /// Objects that records refer to.
     pub held: HashSet<ObjectId>,
-    /// The workspace folders that the session had.
+    /// The workspace directories of the session.
     pub roots: BTreeSet<PathBuf>,
 }
 
@@ -116,7 +114,7 @@ impl History {
                     let path = path.path();
                     self.held.extend(before.object());
                     self.note_last(&path, after.as_ref(), ended);
-                    // Nothing is left of the change: before and after are the same.
+                    // The change has no effect anymore: the states before and after are the same.
                     let was = after.clone().unwrap_or(State::Absent);
                     let turn = self.turns.entry(turn).or_default();
                     turn.merge(path, was, after, (began, ended), by);
@@ -153,21 +151,21 @@ impl History {
         }
     }
 
-    /// The last turn before which nothing was asked yet; with `retry`, the last
-    /// with anything left.
+    /// Returns the last turn without an attempted undo or, with `retry`, the last turn with
+    /// remaining changes.
     pub fn last_turn(&self, retry: bool) -> Option<u64> {
         let open = |turn: &Turn| !turn.changes.is_empty() && (retry || !turn.attempted);
         self.turns.iter().rev().find(|(_, turn)| open(turn)).map(|(number, _)| *number)
     }
 
-    /// The first later turn that changed this path and still stands.
+    /// Returns the first later turn with an effective change of this path.
     pub fn changed_later(&self, turn: u64, path: &PathBuf) -> Option<u64> {
         let mut later = self.turns.range(turn.saturating_add(1)..);
         later.find(|(_, turn)| turn.changes.contains_key(path)).map(|(number, _)| *number)
     }
 
-    /// Paths that were not there before the session and are as it left them,
-    /// as far as the records say.
+    /// Returns the paths that did not exist before the session, with the state in which it left
+    /// them according to the records.
     pub fn made(&self) -> BTreeMap<PathBuf, &State> {
         let mut first: BTreeMap<&PathBuf, bool> = BTreeMap::new();
         for turn in self.turns.values() {
@@ -183,8 +181,8 @@ impl History {
 }
 
 impl Turn {
-    /// A path was given back: to what it was before the turn, or, if somebody else
-    /// had changed it meanwhile, only to what they had made of it.
+    /// Handles an undone path. It has the state from before the turn or, if others changed it in
+    /// between, the state that they left.
     fn take_back(&mut self, path: PathBuf, after: Option<State>, at: i64) {
         let Some(mut change) = self.changes.remove(&path) else {
             self.undone.insert(path, None);
@@ -270,7 +268,7 @@ mod tests {
         history.take(changed(1, (10, 40), file(0), file(3)));
         let change = history.turns[&1].changes[&PathBuf::from("/x")].clone();
         assert_eq!((change.before, change.after), (file(0), Some(file(3))));
-        // Back to where it began: no change at all.
+        // Back to the initial state: not a change.
         history.take(changed(1, (50, 60), file(3), file(0)));
         assert!(history.turns[&1].changes.is_empty() && history.last_turn(true).is_none());
     }

@@ -1,5 +1,5 @@
-//! The records of one session, appended as lines, and read again as they
-//! grow: two processes may write them.
+//! The records of one session. They are appended as lines and read incrementally, because two
+//! processes may write them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -13,37 +13,37 @@ use super::history::History;
 use super::state::{ObjectId, PathText, State};
 use crate::paths::create_private_dir;
 
-/// Longer lines are passed over.
+/// Maximum length of a line in bytes; longer lines are skipped.
 const MAX_LINE: u64 = 256 * 1024 * 1024;
 
-/// One file of a record.
+/// A file in a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     pub path: PathText,
     pub before: State,
-    /// Not there: the change did not come to its end.
+    /// `None` if the change did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<State>,
 }
 
-/// One line. Times are nanoseconds since 1970 and order what overlaps.
+/// A record, stored as one line. Times are in nanoseconds since 1970 and order overlapping changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Record {
-    /// A change begins or has ended.
+    /// A change began or ended.
     Changed { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
-    /// The workspace folders of what follows.
+    /// The workspace directories of the following records.
     Roots { roots: Vec<PathText> },
     /// Objects that a running command may need.
     Held { objects: Vec<ObjectId> },
-    /// Files were given back (`before`: what stood there; `after`: what stands
-    /// there now) or left alone.
+    /// Files were undone (`before`: the state before the undo; `after`: the state after it) or left
+    /// alone.
     Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
-    /// Files that a program changed without leave were given back (`before`: what it
-    /// had left there, or somebody else in that time; `after`: what stands there now).
+    /// Files that a program changed without permission were reverted (`before`: the state that the
+    /// program or others left; `after`: the state after the reversal).
     PutBack { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
-    /// The last undo was taken back, for these files. `left`: those that force would
-    /// have taken along.
+    /// The last undo was reverted for these files. `left`: files that only a forced redo would have
+    /// included.
     Redone {
         turn: u64,
         at: i64,
@@ -53,13 +53,13 @@ pub(super) enum Record {
     },
 }
 
-/// The journal of one session's changes.
+/// The journal of the changes of one session.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    /// Locked (shared) while this process lives: the session is in use.
+    /// Holds a shared lock while this process lives, to show that the session is in use.
     file: Option<File>,
-    /// Up to where it was read.
+    /// Number of bytes read.
     offset: u64,
     pub history: History,
 }
@@ -73,7 +73,7 @@ impl Journal {
         &self.path
     }
 
-    /// Appends one record, whole, and takes in what others appended.
+    /// Appends one complete record, and reads records that others appended.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
@@ -81,7 +81,7 @@ impl Journal {
         let mut file = self.open()?;
         let length = file.metadata()?.len();
         if length > 0 && !ends_with_newline(&file, length)? {
-            // A line that a crash tore: it ends here, and is passed over.
+            // End a line that a crash tore, so that it is skipped.
             line.insert(0, b'\n');
         }
         if let Err(error) = file.write_all(&line) {
@@ -109,7 +109,7 @@ impl Journal {
 
     fn open(&mut self) -> io::Result<File> {
         if let Some(file) = &self.file {
-            // Somebody may have cleaned up all the same.
+            // A cleanup may have removed the file nevertheless.
             if file.metadata()?.nlink_is_positive() {
                 return file.try_clone();
             }
@@ -126,7 +126,7 @@ impl Journal {
         *self = Self::new(std::mem::take(&mut self.path));
     }
 
-    /// Reads what was appended since the last time.
+    /// Reads what was appended since the last call.
     pub fn refresh(&mut self) -> io::Result<()> {
         let mut file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -143,7 +143,7 @@ impl Journal {
             let length = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line)? as u64;
             if line.last() != Some(&b'\n') {
                 if length < MAX_LINE {
-                    // Torn, or being written just now.
+                    // The line is torn or being written.
                     return Ok(());
                 }
                 reader.skip_until(b'\n')?;
@@ -160,7 +160,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Closing alone is not enough: a child that is being started shares it.
+        // Unlock explicitly: a child process that is being started shares the open file.
         if let Some(file) = &self.file {
             let _ = file.unlock();
         }
@@ -177,7 +177,7 @@ impl Linked for std::fs::Metadata {
     }
 }
 
-/// Where writers of a journal take turns.
+/// Returns the path of the lock file that serializes writers of a journal.
 pub(super) fn lock_path(journal: &Path) -> PathBuf {
     journal.with_extension("lock")
 }

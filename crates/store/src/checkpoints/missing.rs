@@ -1,5 +1,5 @@
-//! Files that an undo could not give back, and the names under which their bytes
-//! went on: what is new in the workspace may hold the only copy.
+//! Files that an undo could not restore. A new file in the workspace may hold the only copy of
+//! their contents under another name.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 use super::beneath::{Leaf, Place};
 use super::state::{ObjectId, Stamp, State};
 
-/// Files that did not come back: what has their bytes must stay.
+/// Files that were not restored; a file with the same contents must not be removed.
 #[derive(Default)]
 pub(super) struct Missing {
     stamps: Vec<Stamp>,
@@ -15,14 +15,14 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// The file stays away; its bytes are in the store, or it is seen nowhere.
+    /// Adds a file that was not restored.
     pub fn add(&mut self, before: &State) {
         if let State::File { stamp, .. } = before {
             self.stamps.push(*stamp);
         }
     }
 
-    /// The same, and the store did not give its bytes.
+    /// Adds a file that was not restored because the store could not provide its contents.
     pub fn add_with_bytes(&mut self, before: &State) {
         self.add(before);
         if let State::File { content, .. } = before {
@@ -37,7 +37,7 @@ impl Missing {
     }
 }
 
-/// The facts of a file whose bytes are nowhere.
+/// Returns the stamp of a file whose contents are not available.
 pub(super) fn is_lost_file(before: &State) -> Option<Stamp> {
     match before {
         State::File { stamp, .. } if before.lost().is_some() => Some(*stamp),
@@ -45,17 +45,17 @@ pub(super) fn is_lost_file(before: &State) -> Option<Stamp> {
     }
 }
 
-/// Whether the one is the other under a new name.
+/// Whether one file is the other under a new name.
 fn is_moved(old: &Stamp, new: &Stamp) -> bool {
     identity(old) == identity(new)
 }
 
-/// The facts that a file keeps when it gets another name.
+/// Returns the metadata that a file keeps when it is renamed.
 pub(super) fn identity(stamp: &Stamp) -> (u64, u64, i64) {
     (stamp.inode, stamp.size, stamp.modified)
 }
 
-/// Gives a file its old name back.
+/// Renames a file back to its old name.
 pub(super) fn move_back(from: &Place, to: &Place) -> io::Result<()> {
     Leaf::open(from, false)?.move_to(&Leaf::open(to, true)?)
 }

@@ -1,5 +1,5 @@
-//! Folders that a command moved with all that is in them. A protected file may go
-//! with the folder it lies in, but stays what it was.
+//! Directories that a command moved with everything in them. A protected file may move with its
+//! directory, but its contents must not change.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use super::beneath::Place;
 use super::protected::is_protected;
 use super::walk::{Found, Walked};
 
-/// Folders that stand elsewhere after a command, known by their numbers. Those that
-/// are protected themselves are none of them.
+/// Directories that have another path after a command, identified by inode. Directories that are
+/// protected themselves are not included.
 pub(super) struct MovedFolders {
     old: HashMap<Place, Place>,
     new: HashMap<Place, Place>,
@@ -35,12 +35,12 @@ impl MovedFolders {
         moved
     }
 
-    /// Where this was before, if it lies in a folder that was moved.
+    /// Returns the path before the move, if this is in a moved directory.
     pub fn was(&self, place: &Place) -> Option<Place> {
         led(&self.old, place)
     }
 
-    /// Where this is to be found now, if it lay in such a folder.
+    /// Returns the path after the move, if this was in a moved directory.
     pub fn is_now(&self, place: &Place) -> Option<Place> {
         led(&self.new, place)
     }

@@ -1,7 +1,7 @@
-//! The store of old bytes: one file for each content, named by its SHA-256.
+//! The store of old file contents: one file for each content, named by its SHA-256 hash.
 //!
-//! Objects are not made durable one by one (a checkpoint must be quick): what
-//! a crash tore is found by its hash when it is given back.
+//! Objects are not synced to disk one by one, because checkpoints must be fast. An object damaged
+//! by a crash is detected by its hash when it is restored.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,23 +16,23 @@ use super::beneath::temporary_name;
 use super::state::{GitId, ObjectId};
 use crate::paths::create_private_dir;
 
-/// Files up to this size are read whole.
+/// Files up to this size in bytes are read into memory as a whole.
 const SMALL: u64 = 1024 * 1024;
 
-/// The objects below one folder.
+/// The objects below one directory.
 #[derive(Debug)]
 pub(super) struct Objects {
     folder: PathBuf,
-    /// Bytes that this process added.
+    /// Number of bytes that this process added.
     pub added: AtomicU64,
 }
 
-/// Where a file's bytes are after [`Objects::take`].
+/// The result of [`Objects::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// In the store.
+    /// The contents are in the store.
     Kept(ObjectId),
-    /// There are more than the limit.
+    /// The file exceeds the limit.
     TooLarge,
 }
 
@@ -45,15 +45,15 @@ impl Objects {
         &self.folder
     }
 
-    /// Where an object is.
+    /// Returns the path of an object.
     pub fn path(&self, id: &ObjectId) -> PathBuf {
         let hex = id.hex();
         let (head, tail) = hex.split_at(2);
         self.folder.join(head).join(tail)
     }
 
-    /// Whether an object of this size is there. It counts as used now, so that
-    /// no clean-up takes it before a record names it.
+    /// Whether an object of this size exists. Marks it as used, so that a cleanup does not remove
+    /// it before a record refers to it.
     pub fn has(&self, id: &ObjectId, size: u64) -> bool {
         let path = self.path(id);
         let there = fs::symlink_metadata(&path).is_ok_and(|facts| facts.len() == size);
@@ -66,10 +66,10 @@ impl Objects {
         there
     }
 
-    /// Keeps the bytes of a file.
+    /// Stores the contents of a file.
     ///
     /// # Errors
-    /// When the file cannot be read or the store cannot be written.
+    /// Returns an error if the file cannot be read or the store cannot be written.
     pub fn take(&self, file: &File, size: u64, limit: u64) -> io::Result<Taken> {
         if size > limit {
             return Ok(Taken::TooLarge);
@@ -94,7 +94,7 @@ impl Objects {
     fn take_large(&self, file: &File, limit: u64) -> io::Result<Taken> {
         let (path, mut out) = self.temporary()?;
         let copied = if reflink(&out, file) {
-            // The clone can change no more: what is hashed is what is kept.
+            // The clone no longer changes, so the hash matches the stored contents.
             File::open(&path).and_then(|clone| hash_copy(clone, io::sink(), limit))
         } else {
             hash_copy(file, &mut out, limit)
@@ -156,10 +156,10 @@ impl Objects {
         done
     }
 
-    /// Writes an object's bytes into `out` and says whether they are whole.
+    /// Writes the contents of an object to `out` and returns whether they are intact.
     ///
     /// # Errors
-    /// When the object is not there, or the disk refuses.
+    /// Returns an error if the object does not exist or an I/O operation fails.
     pub fn copy_to(&self, id: &ObjectId, out: &mut impl Write) -> io::Result<bool> {
         let file = File::open(self.path(id))?;
         let found = hash_copy(file, out, u64::MAX)?;
@@ -177,7 +177,7 @@ fn reflink(_to: &File, _from: &File) -> bool {
     false
 }
 
-/// The hash and the length of a stream; `None` beyond `limit`.
+/// Returns the hash of a stream, or `None` if it is longer than `limit`.
 pub(super) fn hash_of(reader: impl Read, limit: u64) -> io::Result<Option<ObjectId>> {
     Ok(hash_copy(reader, io::sink(), limit)?.map(|(id, _)| id))
 }
@@ -207,7 +207,7 @@ fn hash_copy(
     }
 }
 
-/// What git would call these bytes.
+/// Returns the git blob ID of these bytes.
 pub(super) fn blob_id(bytes: &[u8]) -> GitId {
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {}\0", bytes.len()));
@@ -215,7 +215,7 @@ pub(super) fn blob_id(bytes: &[u8]) -> GitId {
     GitId(hasher.finalize().into())
 }
 
-/// The same of a stream, which must have `size` bytes.
+/// Returns the git blob ID of a stream, which must have `size` bytes.
 pub(super) fn file_blob_id(reader: &mut impl Read, size: u64) -> io::Result<Option<GitId>> {
     let mut hasher = Sha1::new();
     hasher.update(format!("blob {size}\0"));

@@ -1,4 +1,5 @@
-//! The state of a place with its bytes: kept, hashed, or found to be git's.
+//! Determines the state of a place including its contents: stored, hashed, or identical to a git
+//! blob.
 
 use std::io;
 
@@ -7,17 +8,17 @@ use super::beneath::{Leaf, Place, look};
 use super::objects::{Taken, file_blob_id, hash_of};
 use super::state::{Content, GitId, PathText, State, human_size};
 
-/// What is done with a file's bytes.
+/// What to do with the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bytes {
-    /// They go into the store.
+    /// Store them.
     Keep,
-    /// They are only hashed.
+    /// Only hash them.
     Hash,
 }
 
 impl Checkpoints {
-    /// The state of a place. `blob`: the bytes may be those of this blob.
+    /// Returns the state of a place. `blob` is a git blob that the contents may be identical to.
     pub(super) fn observe(
         &self,
         place: &Place,

@@ -1,6 +1,5 @@
-//! Protected files that a running command may change, saved before it starts: if the
-//! program is killed before it could revert them, the next start of a session in the
-//! project does.
+//! Protected files that a running command may change, saved before it starts. If the program is
+//! killed before it can revert changes, the next session in the project reverts them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -21,19 +20,19 @@ use super::unfinished::{abandoned, is_older};
 use super::{Changes, Checkpoints};
 use crate::paths::create_private_dir;
 
-/// The ending of the files, after the session and the moment at which the command began.
+/// The file name extension, after the session ID and the start time of the command.
 const ENDING: &str = "pending";
 
-/// How long a command may have gone on after the last sign of life of its program.
+/// How long a command may have continued after the last sign of life of its program.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
-/// The protected files before a command, as they are saved.
+/// The saved protected files.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     turn: u64,
     began: i64,
     roots: Vec<PathText>,
-    /// What the command was allowed to change, in the caller's words.
+    /// What the command was allowed to change, in a format defined by the caller.
     allowed: Value,
     files: Vec<(PathText, State)>,
     /// Directories that the walk did not reach.
@@ -41,12 +40,12 @@ struct Saved {
     cut: bool,
 }
 
-/// The saved state of protected files. It is removed when this is dropped: the files were
-/// reverted, or there was nothing to revert.
+/// The saved state of protected files. The file is removed on drop, after the changes were reverted
+/// or if there was nothing to revert.
 #[derive(Debug)]
 pub struct PendingRestore {
     path: PathBuf,
-    /// Locked as long as the program lives.
+    /// Locked while the program lives.
     _file: File,
 }
 
@@ -59,26 +58,25 @@ impl Drop for PendingRestore {
 /// Changes of protected files by a command whose program was killed.
 #[derive(Debug)]
 pub struct AbandonedChanges {
-    /// What changed, for [`Checkpoints::restore`].
+    /// The changes, for [`Checkpoints::restore`].
     pub changes: Changes,
-    /// What the command was allowed to change, as it was given to
-    /// [`Checkpoints::save_protected`].
+    /// What the command was allowed to change, as passed to [`Checkpoints::save_protected`].
     pub allowed: Value,
     path: PathBuf,
 }
 
 impl AbandonedChanges {
-    /// Removes the saved state once the changes were reverted.
+    /// Removes the saved state after the changes were reverted.
     pub fn finish(self) {
         let _ = fs::remove_file(self.path);
     }
 }
 
 impl Checkpoints {
-    /// Saves what the protected files were before the command of this mark.
+    /// Saves the protected files as they were before the command of this mark.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn save_protected(&self, mark: &CommandMark, allowed: Value) -> io::Result<PendingRestore> {
         let path = self.journal_path().with_extension(format!("{}.{ENDING}", mark.began()));
         create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
@@ -103,8 +101,8 @@ impl Checkpoints {
         Ok(pending)
     }
 
-    /// Finds what commands changed of protected files in these workspace folders when the
-    /// program that ran them was killed. Changes that are newer are not among them.
+    /// Returns changes of protected files in these workspace directories by commands whose program
+    /// was killed. Later changes are not included.
     pub fn abandoned_changes(&self) -> Vec<AbandonedChanges> {
         let Some(folder) = self.journal_path().parent().map(Path::to_path_buf) else {
             return Vec::new();
@@ -120,7 +118,7 @@ impl Checkpoints {
     fn read_abandoned(&self, path: PathBuf) -> Option<AbandonedChanges> {
         let file = abandoned(&path)?;
         let Ok(saved) = serde_json::from_reader::<_, Saved>(BufReader::new(&file)) else {
-            // The command had not begun: it waits for this file.
+            // The command had not started: it waits until this file is complete.
             let _ = fs::remove_file(&path);
             return None;
         };
@@ -129,7 +127,7 @@ impl Checkpoints {
             return None;
         }
         let sign = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
-        // A command that takes longer has a mark that tells how long its program lived.
+        // A longer command has a mark file that shows how long its program lived.
         let mark = path.with_extension("mark");
         let last = sign(&path).max(sign(&mark)).unwrap_or(SystemTime::UNIX_EPOCH);
         let until = last.duration_since(UNIX_EPOCH).unwrap_or_default() + AFTERWARDS;

@@ -1,5 +1,5 @@
-//! Files that run something, or tell agents what to do: small, always kept,
-//! and named to the caller.
+//! Protected files, which run something or are instructions for agents. They are small, always
+//! saved, and reported to the caller.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -10,8 +10,8 @@ use parallax_protocol::protected_names::{self, Protection, fold};
 
 use super::beneath::Place;
 
-/// Whether the path lies in a `.git` that is no repository any more, or none yet: of
-/// one that is gone the settings alone would be worse than nothing.
+/// Whether the path is in a `.git` directory that is not (or no longer) a repository. Restoring
+/// only the settings of a lost repository would do harm.
 pub fn is_of_lost_repository(path: &Path) -> bool {
     let git = path.ancestors().find(|path| path.file_name().is_some_and(|name| name == ".git"));
     git.is_some_and(|git| {
@@ -20,7 +20,7 @@ pub fn is_of_lost_repository(path: &Path) -> bool {
     })
 }
 
-/// Whether the last name of a path is a protected one, whatever is above it.
+/// Whether the last component of a path is a protected name, regardless of its parents.
 pub(super) fn is_protected_name(relative: &Path) -> bool {
     let Some(name) = relative.file_name() else { return false };
     if protected_names::is_plain(name.as_bytes()) {
@@ -31,8 +31,8 @@ pub(super) fn is_protected_name(relative: &Path) -> bool {
     protected_names::protection_of(&fold(&name.to_string_lossy()), above).is_some()
 }
 
-/// Whether a path below a workspace folder is protected: by one of the names
-/// on it, or as a file of git that runs or redirects.
+/// Whether a path relative to a workspace directory is protected: by one of its components, or as a
+/// git file that runs or redirects something.
 pub(super) fn is_protected(relative: &Path) -> bool {
     if protected_names::protection(&protected_names::folded_names(relative)).is_some() {
         return true;
@@ -44,16 +44,17 @@ pub(super) fn is_protected(relative: &Path) -> bool {
     }
 }
 
-/// Whether a path below a workspace folder is protected as instructions for agents only.
+/// Whether a path relative to a workspace directory is protected only because it is an instruction
+/// file for agents.
 pub(super) fn is_instruction(relative: &Path) -> bool {
     let of_git = relative.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"));
     let protection = protected_names::protection(&protected_names::folded_names(relative));
     protection == Some(Protection::Instructions) && !of_git
 }
 
-/// Whether the path is the configuration of a repository without a `.git`, made
-/// of the workspace folder itself: git takes it for one as soon as the real `.git`
-/// is broken, and runs what it says.
+/// Whether the path is the configuration of a bare repository in the workspace directory itself.
+/// Git uses such a repository if the real `.git` is broken, and runs the programs that it
+/// configures.
 pub(super) fn is_of_planted_repository(place: &Place) -> bool {
     let names = ["config", "config.worktree"];
     if !names.iter().any(|name| place.relative == Path::new(name)) {
@@ -65,16 +66,15 @@ pub(super) fn is_of_planted_repository(place: &Place) -> bool {
         && ["objects", "refs"].iter().all(|name| folder.join(name).is_dir())
 }
 
-/// Whether a file of a git folder runs or redirects something: its
-/// configuration, hooks, attributes and pointers, also those of submodules
-/// and linked working trees.
+/// Whether a file of a git directory runs or redirects something: its configuration, hooks,
+/// attributes, and pointers, including those of submodules and linked working trees.
 pub(super) fn is_git_private(relative: &Path) -> bool {
     let names: Vec<&OsStr> = relative.iter().collect();
     let is = |at: usize, text: &str| names.get(at).is_some_and(|name| *name == text);
     if is(0, "objects") {
         return is(1, "info") && (is(2, "alternates") || is(2, "http-alternates"));
     }
-    // `modules/<name, perhaps with slashes>/hooks/…`, `worktrees/<name>/gitdir`.
+    // Matches `modules/<name, possibly with slashes>/hooks/…` and `worktrees/<name>/gitdir`.
     let inner = is(0, "modules") || is(0, "worktrees");
     let from = if inner { 2 } else { 0 };
     let last = names.len().saturating_sub(1);
@@ -87,7 +87,7 @@ pub(super) fn is_git_private(relative: &Path) -> bool {
     })
 }
 
-/// Whether a folder of a git folder may hold such files.
+/// Whether a directory in a git directory may contain such files.
 pub(super) fn may_hold_git_private(relative: &Path) -> bool {
     let mut names = relative.iter();
     let skipped = ["objects", "refs", "logs", "lfs", "rr-cache"];

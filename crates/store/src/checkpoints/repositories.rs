@@ -1,5 +1,5 @@
-//! Repositories that a command moved away: git's objects are not kept, so the
-//! folder itself has to come back.
+//! Repositories that a command moved. Git objects are not saved, so the directory itself must be
+//! moved back.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use super::beneath::{Leaf, Place};
 use super::moved_folders::MovedFolders;
 use super::walk::{Found, Walked};
 
-/// A folder `.git` that is not at its place any more.
+/// A `.git` directory that is no longer at its original path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedRepository {
-    /// Where it was.
+    /// The original path.
     pub path: PathBuf,
-    /// Where it is now, if it is still in the workspace.
+    /// The current path, if it is still in the workspace.
     pub now: Option<PathBuf>,
     place: Place,
-    /// The number of the folder, by which it is known under each name.
+    /// The inode of the directory, which identifies it under any name.
     inode: u64,
     found: Option<Place>,
 }
 
-/// The repositories of the first walk that the second does not have there.
+/// Returns the repositories of the first walk that are no longer at their path in the second.
 pub(super) fn moved(before: &Walked, after: &Walked) -> Vec<MovedRepository> {
-    // With its folder it may go, as any folder.
+    // A repository may move together with its parent directory.
     let stays = |place: &Place| {
         let relative = place.relative.parent().unwrap_or(Path::new("")).to_path_buf();
         relative.as_os_str().is_empty()
@@ -37,7 +37,7 @@ pub(super) fn moved(before: &Walked, after: &Walked) -> Vec<MovedRepository> {
     if gone.is_empty() {
         return Vec::new();
     }
-    // Another folder may stand in the place of its own.
+    // The parent directory may have been replaced by another.
     let folders = MovedFolders::between(before, after);
     let gone = gone.into_iter().filter(|(place, inode)| {
         folders.is_now(place).is_none_or(|now| !after.repositories.contains(&(now, *inode)))
@@ -59,11 +59,10 @@ pub(super) fn moved(before: &Walked, after: &Walked) -> Vec<MovedRepository> {
 }
 
 impl Checkpoints {
-    /// Puts a repository that was moved back to its place. A link or a file that
-    /// stands there goes.
+    /// Moves a repository back to its original path. A link or file at that path is removed.
     ///
     /// # Errors
-    /// Why it stays away, for people.
+    /// Returns why the repository was not moved back, for display.
     pub fn bring_back(&self, moved: &MovedRepository) -> Result<(), String> {
         let Some(found) = &moved.found else {
             return Err("it is no longer in the workspace".to_owned());
@@ -83,7 +82,7 @@ impl Checkpoints {
         }
         match kind(&to)? {
             None => {}
-            // What is in a folder may be somebody's; an empty one is nobody's.
+            // Only an empty directory is removed; others may contain files of the user.
             Some((rustix::fs::FileType::Directory, _)) => {
                 to.remove_folder().map_err(|_| "another folder stands in its place".to_owned())?
             }

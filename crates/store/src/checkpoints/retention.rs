@@ -1,5 +1,5 @@
-//! The limit of the store: the oldest sessions go first, then the objects that
-//! no record names.
+//! Size limit of the store: removes the oldest sessions first, then objects that no record refers
+//! to.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,22 +13,22 @@ use super::state::{ObjectId, now};
 use super::unfinished::marks_of;
 use super::{CheckpointError, Checkpoints};
 
-/// Objects younger than this may belong to a record that is not written yet: that comes
-/// after what is kept before a command, which takes a few seconds at most.
+/// Objects younger than this may belong to a record that is not written yet; saving files before a
+/// command takes a few seconds at most.
 const GRACE: Duration = Duration::from_secs(20);
-/// Temporary files that were written to so long ago were left by who was killed in the
-/// middle of a copy.
+/// Temporary files last written longer ago than this were left by a process that was killed while
+/// copying.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 
-/// Nanoseconds between two clean-ups that nobody asked for.
+/// Minimum time between two automatic cleanups, in nanoseconds.
 const BETWEEN: i64 = 10 * 60 * 1_000_000_000;
 
-/// What a clean-up removed.
+/// What a cleanup removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Sessions that can no longer be undone.
+    /// Number of sessions that can no longer be undone.
     pub sessions: usize,
-    /// Bytes given back to the disk.
+    /// Number of bytes freed.
     pub bytes: u64,
 }
 
@@ -45,17 +45,17 @@ struct Session {
 }
 
 impl Checkpoints {
-    /// Brings the store below its limit, if it is above: the oldest sessions
-    /// go first, never this one nor one that another process has open. Meant
-    /// for the background, once after the start.
+    /// Reduces the store below its limit if necessary. Removes the oldest sessions first, except
+    /// this one and sessions that another process has open. Intended to run once in the background
+    /// after the start.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn clean(&self) -> Result<Cleaned, CheckpointError> {
         self.clean_for(0)
     }
 
-    /// The same, so that this many bytes more fit in.
+    /// Like [`clean`](Self::clean), but makes room for this many more bytes.
     fn clean_for(&self, more: u64) -> Result<Cleaned, CheckpointError> {
         let folder = &self.options.folder;
         let failed = |error| CheckpointError::io("clean up", folder)(error);
@@ -65,8 +65,8 @@ impl Checkpoints {
         if total.saturating_add(more) > self.limit_with(more) {
             let mut sessions = self.other_sessions();
             sessions.sort_by_key(|session| session.modified);
-            // How many sessions need an object. Those of this session count for
-            // ever.
+            // The number of sessions that need each object. Objects of this session are never
+            // removed.
             let mut needed: HashMap<ObjectId, usize> = HashMap::new();
             let own = objects_of(&self.journal_path());
             let all = sessions.iter().flat_map(|session| &session.objects).chain(&own);
@@ -75,13 +75,13 @@ impl Checkpoints {
                 objects.iter().map(|object| (object.id, object.size)).collect();
             let size_of = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
             let mut left: u64 = needed.keys().map(size_of).sum();
-            // Down to nine tenths, so that it does not start again at once.
+            // Reduce to nine tenths, so that the next cleanup is not needed immediately.
             let goal = (self.options.total_bytes / 10 * 9).saturating_sub(more);
             for session in &sessions {
                 if left <= goal {
                     break;
                 }
-                // One that somebody has open stays; so does one whose objects would.
+                // A session that a process has open is skipped, and so are recently used ones.
                 if !is_older(&session.path, GRACE) || !remove_session(&session.path) {
                     continue;
                 }
@@ -112,8 +112,8 @@ impl Checkpoints {
         Ok(cleaned)
     }
 
-    /// Before bytes are kept: counts the store once, and cleans up when they do not fit,
-    /// not too often in vain. Whether they do now.
+    /// Makes room before contents are saved: measures the store once, and cleans up if they do not
+    /// fit, limiting how often it does so in vain. Returns whether they fit.
     pub(super) fn make_room(&self, bytes: u64) -> bool {
         if self.counted.load(Ordering::Relaxed) == u64::MAX {
             let objects = list_objects(self.objects.folder()).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Checkpoints {
         {
             return false;
         }
-        // What is still too much is named before the command.
+        // What still does not fit is reported before the command.
         let _ = self.clean_for(bytes);
         let fits = self.has_room(bytes);
         if fits {
@@ -170,7 +170,7 @@ impl Checkpoints {
     }
 }
 
-/// Whether a file's last use is longer ago than this.
+/// Whether the last use of a file is longer ago than this.
 fn is_older(path: &Path, age: Duration) -> bool {
     let modified = fs::symlink_metadata(path).and_then(|facts| facts.modified());
     modified.is_ok_and(|modified| {
@@ -178,7 +178,7 @@ fn is_older(path: &Path, age: Duration) -> bool {
     })
 }
 
-/// Removes a session's records, unless somebody has them open.
+/// Removes the records of a session, unless a process has them open.
 fn remove_session(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     if file.try_lock().is_err() {
@@ -188,14 +188,14 @@ fn remove_session(path: &Path) -> bool {
     if removed {
         let _ = fs::remove_file(lock_path(path));
         marks_of(path).iter().for_each(|mark| drop(fs::remove_file(mark)));
-        // Only when nothing else is in it.
+        // Succeeds only if the directory is empty.
         let _ = path.parent().map(fs::remove_dir);
     }
     let _ = file.unlock();
     removed
 }
 
-/// Every object that a journal names, whatever its lines mean.
+/// Returns every object that a journal refers to, regardless of the meaning of its lines.
 fn objects_of(path: &Path) -> HashSet<ObjectId> {
     let mut found = HashSet::new();
     let Ok(file) = File::open(path) else { return found };
@@ -216,7 +216,7 @@ fn objects_of(path: &Path) -> HashSet<ObjectId> {
     }
 }
 
-/// All objects; temporary files of the past are removed on the way.
+/// Returns all objects, and removes old temporary files.
 fn list_objects(folder: &Path) -> io::Result<Vec<Object>> {
     let mut objects = Vec::new();
     let heads = match fs::read_dir(folder) {

@@ -1,22 +1,24 @@
-//! Work that makes more work, done by a few threads: the last that was added first.
+//! A work queue for a few threads whose items can add further items. The item added last is
+//! processed first.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What is still to be done.
+/// The items to process.
 #[derive(Debug)]
 pub(super) struct SharedWork<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
 }
 
-/// That somebody is at a piece: until this is dropped, the others wait for what it makes.
+/// Marks an item as being processed. Until this is dropped, other threads wait for the items that
+/// it may add.
 pub(super) struct AtWork<'a, T> {
     work: &'a SharedWork<T>,
     made: Vec<T>,
 }
 
 impl<T> AtWork<'_, T> {
-    /// The piece is done, and made these.
+    /// Finishes the item and adds further items.
     pub fn done(mut self, made: Vec<T>) {
         self.made = made;
     }
@@ -35,7 +37,7 @@ impl<T> Drop for AtWork<'_, T> {
 #[derive(Debug)]
 struct State<T> {
     waiting: Vec<T>,
-    /// Threads that are at a piece, which may make more.
+    /// Number of threads that process an item, which may add more.
     at_work: usize,
 }
 
@@ -45,7 +47,7 @@ impl<T> SharedWork<T> {
         Self { state, changed: Condvar::new() }
     }
 
-    /// The next piece, waited for while others may make one; `None` when all is done.
+    /// Returns the next item, waiting while other threads may add one, or `None` if all are done.
     pub fn next(&self) -> Option<(T, AtWork<'_, T>)> {
         let mut state = self.lock();
         loop {

@@ -1,4 +1,4 @@
-//! Single changes of a session: listed, gone back to, and shown before that.
+//! Single changes of a session: lists them, previews restoring to one, and restores.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -13,13 +13,13 @@ use super::state::{Content, State};
 use super::undo::{CHANGED_BETWEEN, Due, NOT_EMPTY};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
-/// Larger texts are not shown.
+/// Size limit in bytes of a text in a preview.
 const MOST_SHOWN: u64 = 1024 * 1024;
 
-/// One change that a tool made.
+/// A change made by a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// When it began, in nanoseconds since 1970: its name for
+    /// When it began, in nanoseconds since 1970; identifies the change for
     /// [`Checkpoints::restore_before`].
     pub moment: i64,
     /// The turn.
@@ -28,27 +28,26 @@ pub struct Edit {
     pub files: Vec<PathBuf>,
 }
 
-/// What going back would do to a file.
+/// What restoring would do to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreseen {
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
-    /// What would happen: made (again), changed or removed.
+    /// What would happen: created, changed, or removed.
     pub kind: ChangeKind,
-    /// Why it would be left alone, if so.
+    /// Why the path would be left alone, if it would.
     pub kept: Option<String>,
-    /// Its text now; `None` where there is none, or it is no text or too large.
+    /// The current text; `None` if the file does not exist, is not text, or is too large.
     pub now: Option<String>,
-    /// Its text then.
+    /// The text after restoring.
     pub then: Option<String>,
 }
 
 impl Checkpoints {
-    /// The changes that tools made and that were not taken back, the oldest
-    /// first.
+    /// Returns the changes made by tools that were not undone, oldest first.
     ///
     /// # Errors
-    /// When the records cannot be read.
+    /// Returns an error if the records cannot be read.
     pub fn edits(&self) -> Result<Vec<Edit>, CheckpointError> {
         let journal = self.refreshed()?;
         let history = &journal.history;
@@ -67,13 +66,13 @@ impl Checkpoints {
         Ok(edits)
     }
 
-    /// Gives files back what they were before the change that began then, and
-    /// with it all later changes of the session. Recorded as a change of `turn`,
-    /// so that its undo takes this back. As an undo, it leaves alone what
-    /// somebody changed since, unless `force` is set.
+    /// Restores files to their state before the change that began at this time, including all later
+    /// changes of the session. Recorded as a change of `turn`, so that undoing that turn reverts
+    /// the restoration. Like an undo, leaves files alone that were changed otherwise, unless
+    /// `force` is set.
     ///
     /// # Errors
-    /// When nothing changed since, or the records cannot be read or written.
+    /// Returns an error if nothing changed since, or the records cannot be read or written.
     pub fn restore_before(
         &self,
         moment: i64,
@@ -95,10 +94,11 @@ impl Checkpoints {
         Ok(undone)
     }
 
-    /// What going back to before a turn would do to files. Nothing is changed.
+    /// Returns what restoring to the state before a turn would do to files, without changing
+    /// anything.
     ///
     /// # Errors
-    /// When the records cannot be read.
+    /// Returns an error if the records cannot be read.
     pub fn foresee(&self, turn: u64) -> Result<Vec<Foreseen>, CheckpointError> {
         self.recover();
         let wanted = self.wanted(|number, _| number >= turn)?;
@@ -144,8 +144,8 @@ impl Checkpoints {
         Ok(foreseen)
     }
 
-    /// The first state before, and the last after, of each path that a change
-    /// touched which fits (by its turn and the moment it began).
+    /// Returns the first state before and the last state after the matching changes (by turn and
+    /// start time), for each path.
     fn wanted(&self, fits: impl Fn(u64, i64) -> bool) -> Result<Vec<Due>, CheckpointError> {
         let journal = self.refreshed()?;
         let history = &journal.history;
@@ -168,7 +168,8 @@ impl Checkpoints {
             path: path.to_path_buf(),
             before: before.clone(),
             after: history.last.get(path).cloned(),
-            // What was there before the first of the changes is what it goes back to.
+            // If others changed the file before the first of these changes, that is the state to
+            // restore.
             others: others
                 .get(path)
                 .filter(|(at, _)| *at > began)
@@ -177,7 +178,7 @@ impl Checkpoints {
         Ok(wanted.collect())
     }
 
-    /// The bytes of a kept state as text.
+    /// Returns the contents of a saved state as text.
     fn text_of(&self, state: &State) -> Option<String> {
         let State::File { content, stamp } = state else { return None };
         if stamp.size > MOST_SHOWN {
@@ -200,13 +201,13 @@ fn read_some(file: File) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MOST_SHOWN).then_some(bytes)
 }
 
-/// Folders that would be removed stay where something is in them that stays. `folders`
-/// are their places, in the order of their paths.
+/// Marks directories as kept that would be removed but contain something that stays. `folders` are
+/// their indexes, in path order.
 fn keep_filled(foreseen: &mut [Foreseen], folders: Vec<usize>) {
     let goes = |one: &Foreseen| one.kind == ChangeKind::Deleted && one.kept.is_none();
     let mut going: HashSet<PathBuf> =
         foreseen.iter().filter(|one| goes(one)).map(|one| one.path.clone()).collect();
-    // What lies in another comes behind it.
+    // A nested directory comes after its parent.
     for place in folders.into_iter().rev() {
         let Some(folder) = foreseen.get_mut(place) else { continue };
         let Ok(mut entries) = std::fs::read_dir(&folder.path) else { continue };

@@ -1,4 +1,4 @@
-//! What a path held at one moment, as it stands in the records.
+//! The recorded state of a path at one point in time.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::Stat;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The SHA-256 of an object's bytes, which is its name.
+/// The SHA-256 hash of an object, which is its name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ObjectId(pub [u8; 32]);
 
-/// The SHA-1 that git names a blob with.
+/// The SHA-1 hash that names a git blob.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct GitId(pub [u8; 20]);
 
@@ -38,11 +38,11 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 macro_rules! hex_id {
     ($name:ident, $length:literal) => {
         impl $name {
-            /// The id in hexadecimal digits.
+            /// Returns the ID in hexadecimal.
             pub fn hex(&self) -> String {
                 to_hex(&self.0)
             }
-            /// The id that these hexadecimal digits name.
+            /// Parses a hexadecimal ID.
             pub fn parse(text: &str) -> Option<Self> {
                 Some(Self(<[u8; $length]>::try_from(from_hex(text)?).ok()?))
             }
@@ -69,15 +69,15 @@ macro_rules! hex_id {
 hex_id!(ObjectId, 32);
 hex_id!(GitId, 20);
 
-/// A path or a link's target in a record: text where it is UTF-8.
+/// A path or link target in a record, stored as text if it is UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum PathText {
-    /// UTF-8.
+    /// UTF-8 text.
     Text(String),
-    /// Any other bytes, in hexadecimal digits.
+    /// Other bytes, in hexadecimal.
     Bytes {
-        /// The digits.
+        /// The hexadecimal digits.
         bytes: String,
     },
 }
@@ -100,23 +100,23 @@ impl PathText {
     }
 }
 
-/// What the system says of a file; two equal stamps mean the same bytes unless
-/// the file was changed within one tick of the clock.
+/// Metadata of a file. Two equal stamps mean equal contents unless the file was changed within one
+/// tick of the file system clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     pub size: u64,
     pub mode: u32,
     pub inode: u64,
-    /// Nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub modified: i64,
-    /// Nanoseconds since 1970.
+    /// Status change time in nanoseconds since 1970.
     pub changed: i64,
 }
 
-/// Times of change younger than this may hide a second change: the clock of
-/// file systems ticks.
+/// A change time more recent than this many nanoseconds may hide a second change, because of the
+/// resolution of file system clocks.
 const TICK: i64 = 20_000_000;
-/// The same where times have whole seconds.
+/// The same for file systems with times in whole seconds.
 const COARSE_TICK: i64 = 2_100_000_000;
 
 impl Stamp {
@@ -133,8 +133,8 @@ impl Stamp {
         }
     }
 
-    /// Whether the file may change again without its stamp telling, when the
-    /// stamp was taken at `now`.
+    /// Whether the file may change again without changing its stamp, if the stamp was taken at
+    /// `now`.
     pub fn is_racy(&self, now: i64) -> bool {
         let newest = self.changed.max(self.modified);
         let coarse = self.changed % 1_000_000_000 == 0;
@@ -142,61 +142,60 @@ impl Stamp {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the current time in nanoseconds since 1970.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Where a file's bytes can be had.
+/// Where the contents of a file are available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Content {
     /// In the store.
     Kept(ObjectId),
-    /// Known by hash only: what a change left behind.
+    /// Not available; only the hash of what a change left is known.
     Hashed(ObjectId),
-    /// In git's object store.
+    /// In the object store of git.
     Git {
-        /// The top folder of the working tree.
+        /// The root directory of the working tree.
         top: PathText,
         /// The blob.
         blob: GitId,
     },
-    /// Nowhere, for this reason.
+    /// Not available, for this reason.
     Lost(String),
 }
 
-/// What a path held.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum State {
-    /// Nothing.
+    /// Nothing exists.
     Absent,
     /// A regular file.
     File {
-        /// Its bytes.
+        /// The contents.
         content: Content,
-        /// What the system said of it.
+        /// The metadata.
         stamp: Stamp,
     },
     /// A symbolic link.
     Link {
-        /// Where it points.
+        /// The target.
         target: PathText,
     },
-    /// A folder.
+    /// A directory.
     Folder {
         /// Permission bits.
         mode: u32,
     },
-    /// A pipe, a socket or a device: never written, never removed.
+    /// A named pipe, socket, or device: never written, never removed.
     Special,
 }
 
 impl State {
-    /// Whether both are known to be the same. A file of which too little is
-    /// known is not.
+    /// Whether both are known to be the same. False for files about which too little is known.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -222,7 +221,7 @@ impl State {
         matches!(self, Self::Absent)
     }
 
-    /// The object that giving it back needs.
+    /// Returns the object that restoring requires.
     pub fn object(&self) -> Option<ObjectId> {
         match self {
             Self::File { content: Content::Kept(id), .. } => Some(*id),
@@ -230,7 +229,7 @@ impl State {
         }
     }
 
-    /// Why it cannot be given back, if it cannot.
+    /// Returns why the state cannot be restored, if it cannot.
     pub fn lost(&self) -> Option<&str> {
         match self {
             Self::File { content: Content::Lost(why), .. } => Some(why),
@@ -242,7 +241,7 @@ impl State {
 }
 
 impl Content {
-    /// The hash of the bytes, where it is known.
+    /// Returns the hash of the contents, if known.
     pub fn hash(&self) -> Option<ObjectId> {
         match self {
             Self::Kept(id) | Self::Hashed(id) => Some(*id),
@@ -251,7 +250,7 @@ impl Content {
     }
 }
 
-/// A size for people.
+/// Formats a size for display.
 pub(super) fn human_size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     for (unit, size) in UNITS {

@@ -1,4 +1,4 @@
-//! Giving old bytes back, and leaving alone what somebody else changed since.
+//! Undo and redo: restores saved file contents and leaves files alone that were changed otherwise.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -19,29 +19,29 @@ use super::protected::is_of_lost_repository;
 use super::state::{Content, PathText, Stamp, State};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
-/// Why a file went back only half of the way.
+/// Why a file was restored only partially.
 pub(super) const CHANGED_BETWEEN: &str = "somebody changed it between two changes of the agent, and what they \
                                made of it stays";
 
-/// One path that is to be given back: the state before, and as it was left.
+/// A path to restore, with the states before and after the change.
 pub(super) struct Due {
     pub(super) path: PathBuf,
     pub(super) before: State,
     pub(super) after: Option<State>,
-    /// What somebody else had made of it in between.
+    /// The state that others left in between.
     pub(super) others: Option<State>,
 }
 
-/// One path that shall be as before.
+/// A path that must be restored.
 pub(super) struct Wanted {
     place: Place,
     path: PathBuf,
     before: State,
-    /// As it is now; its bytes are kept, so that nothing is lost.
+    /// The current state, whose contents are saved so that nothing is lost.
     now: State,
 }
 
-/// What became of the wanted paths.
+/// The result for each wanted path.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) files: Vec<FileRecord>,
@@ -52,14 +52,14 @@ pub(super) struct Outcome {
 /// Why a path is left alone.
 pub(super) struct Left {
     pub(super) why: String,
-    /// Whether an undo by force would not leave it alone.
+    /// Whether a forced undo would restore it.
     force_helps: bool,
 }
 
-/// Why a folder is left alone that was made, and that others have put something into.
+/// Why a created directory that contains files of others is left alone.
 pub(super) const NOT_EMPTY: &str = "other files are in it";
 
-/// Why a file is left alone that is to be undone of a later prompt first.
+/// Why a file is left alone that a later prompt changed; that prompt must be undone first.
 const CHANGED_AGAIN: &str = "a later prompt changed it again";
 
 impl<T: Into<String>> From<T> for Left {
@@ -89,13 +89,12 @@ impl Outcome {
 }
 
 impl Checkpoints {
-    /// Gives files the bytes back that they had before a turn: the last one
-    /// that was not undone yet, unless another is named. What somebody changed
-    /// since is left alone and told, unless `force` is set; its bytes are kept
-    /// in the store even then. An undo is recorded.
+    /// Restores the file contents from before a turn: the given one, or the last one that was not
+    /// undone yet. Files that were changed otherwise are left alone and reported, unless `force` is
+    /// set; their contents are saved even then. The undo is recorded.
     ///
     /// # Errors
-    /// When there is nothing to undo, or the records cannot be read or written.
+    /// Returns an error if there is nothing to undo, or the records cannot be read or written.
     pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, CheckpointError> {
         self.recover();
         let (turn, changes) = {
@@ -130,12 +129,11 @@ impl Checkpoints {
         Ok(undone)
     }
 
-    /// Takes the last undo back: files that are still as the undo left them get
-    /// the bytes that they had before it.
+    /// Reverts the last undo: restores the contents from before the undo for files that did not
+    /// change since.
     ///
     /// # Errors
-    /// When no undo is left to take back, or the records cannot be read or
-    /// written.
+    /// Returns an error if there is no undo to revert, or the records cannot be read or written.
     pub fn redo(&self, force: bool) -> Result<Undone, CheckpointError> {
         let last = self.refreshed()?.history.undone.last().cloned();
         let GivenBack { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
@@ -147,7 +145,7 @@ impl Checkpoints {
             true => outcome.kept.iter().map(|(path, _)| PathText::of(path)).collect(),
             false => Vec::new(),
         };
-        // What the turn had changed is changed again, from where it began.
+        // The changes of the turn apply again, with their original initial states.
         let began: BTreeMap<PathBuf, &FileRecord> =
             files.iter().map(|file| (file.path.path(), file)).collect();
         let files = outcome.files.into_iter().map(|file| {
@@ -163,12 +161,12 @@ impl Checkpoints {
         Ok(redone)
     }
 
-    /// Puts single paths back to what they were before a command, whatever they
-    /// are now: for protected files that a command changed. What stood there comes back
+    /// Restores single paths to their state before a command, regardless of their current state.
+    /// Intended for protected files that a command changed. The replaced contents can be restored
     /// with [`redo`](Self::redo).
     ///
     /// # Errors
-    /// When the records cannot be written.
+    /// Returns an error if the records cannot be written.
     pub fn restore(&self, changes: &Changes, paths: &[PathBuf]) -> Result<Undone, CheckpointError> {
         let wanted = paths.iter().filter_map(|path| {
             Some((path.clone(), changes.before.get(path)?.clone(), None::<State>))
@@ -183,8 +181,8 @@ impl Checkpoints {
         Ok(undone)
     }
 
-    /// Gives paths back, but without `force` only what was changed after others had
-    /// changed them too.
+    /// Restores paths. Without `force`, paths that others changed in between are restored only to
+    /// the state that they left.
     pub(super) fn give_back_all(
         &self,
         due: Vec<Due>,
@@ -247,7 +245,7 @@ impl Checkpoints {
                 }
             }
         }
-        // Bytes that were not kept may only have got another name.
+        // Contents that were not saved may still exist under another name.
         let is_free = |place: &Place| look(place).is_ok_and(|state| state.is_absent());
         let (named, others): (Vec<Wanted>, Vec<Wanted>) = wanted
             .into_iter()
@@ -280,7 +278,8 @@ impl Checkpoints {
         }
         wanted.extend(new_names.into_values());
         let mut done = Vec::new();
-        // At once where the way is free: the folder that they lie in may have to go.
+        // Move immediately if the path is free, because its current directory may have to be
+        // removed.
         let mut waiting = Vec::new();
         for (new, old) in moves {
             match move_back(&new.place, &old.place) {
@@ -289,7 +288,7 @@ impl Checkpoints {
             }
         }
         wanted.sort_by(|one, two| one.place.cmp(&two.place));
-        // First what stands in the way goes, the deepest first.
+        // Remove what is in the way first, the deepest paths first.
         let (new, old): (Vec<Wanted>, Vec<Wanted>) =
             wanted.into_iter().partition(|plan| plan.before.is_absent());
         let files: HashSet<Place> = old
@@ -335,8 +334,7 @@ impl Checkpoints {
                 }
             }
         }
-        // What is new goes last: it may hold the only bytes of what did not come
-        // back.
+        // Remove new files last: they may hold the only copy of what was not restored.
         for plan in new.into_iter().rev() {
             let removed = match missing.has(&plan.now) {
                 true => Err("it holds what could not be given back elsewhere".to_owned()),
@@ -366,7 +364,7 @@ impl Checkpoints {
         outcome
     }
 
-    /// Lets us into folders that the agent closed.
+    /// Makes directories accessible that the agent closed.
     fn open_folders(&self, changes: &[(PathBuf, State, Option<State>)], roots: &Roots) {
         for (path, before, after) in changes {
             let (State::Folder { mode }, Some(State::Folder { mode: left })) = (before, after)
@@ -376,14 +374,14 @@ impl Checkpoints {
             let Some(place) = roots.place(path) else { continue };
             let is_as_left = look(&place).is_ok_and(|now| now == State::Folder { mode: *left });
             if is_as_left && left & 0o700 != 0o700 {
-                // The exact bits are set in the end.
+                // The exact permission bits are set at the end.
                 let _ = Leaf::open(&place, false)
                     .and_then(|leaf| set_mode_by_path(&leaf, mode | 0o700));
             }
         }
     }
 
-    /// What is to be done for one path; `None`: nothing. The error says why it
+    /// Returns what must be done for a path, or `None` for nothing. The error is the reason why it
     /// is left alone.
     pub(super) fn plan(
         &self,
@@ -411,8 +409,8 @@ impl Checkpoints {
         };
         if now.is_same(&before) {
             return match later {
-                // It is so by chance: what this turn did comes back with the
-                // undo of the later one, and is to be undone then.
+                // The states match by coincidence: undoing the later turn first restores the
+                // changes of this turn, which must be undone after that.
                 Some(_) if !force => Err(CHANGED_AGAIN.into()),
                 Some(_) => Ok(None),
                 None => plan(now),
@@ -421,13 +419,13 @@ impl Checkpoints {
         if let Some(why) = before.lost() {
             return Err(why.into());
         }
-        // A pipe holds nothing that could be lost.
+        // A named pipe holds no data that could be lost.
         if now == State::Special && !is_pipe(&place) {
             return Err("a socket or a device stands in its place".into());
         }
         if !force {
             let untouched = match (&after, &now) {
-                // Modes of folders that we opened ourselves do not count.
+                // Ignore directory modes, which `open_folders` may have changed.
                 (Some(State::Folder { .. }), State::Folder { .. }) => true,
                 (Some(after), now) => now.is_same(after),
                 (None, _) => false,
@@ -449,7 +447,7 @@ impl Checkpoints {
         plan(now)
     }
 
-    /// Puts the old state in place; the way is free.
+    /// Puts the old state in place; the path is free.
     fn put(&self, plan: &Wanted) -> Result<(), String> {
         if plan.now.is_same(&plan.before) {
             return Ok(());
@@ -471,7 +469,7 @@ impl Checkpoints {
                 let (temporary, mut file) = leaf.temporary().map_err(text)?;
                 self.fill(&mut file, content, stamp.size)?;
                 if let Ok(Some(stat)) = leaf.stat() {
-                    // Of another owner only where the system lets us.
+                    // Changing the owner succeeds only if the system allows it.
                     let owner = rustix::fs::Uid::from_raw(stat.st_uid);
                     let group = rustix::fs::Gid::from_raw(stat.st_gid);
                     let _ = rustix::fs::fchown(&file, Some(owner), Some(group));
@@ -500,7 +498,7 @@ impl Checkpoints {
                 };
                 let bytes = (blobs.0)(&top.path(), &blob.hex())
                     .map_err(|error| format!("git did not give its old bytes: {error}"))?;
-                // The length tells when git had converted the file at some time.
+                // A different length shows that git converted the file at some point.
                 if bytes.len() as u64 != size || blob_id(&bytes) != *blob {
                     return Err("git gave other bytes than the old ones".to_owned());
                 }
@@ -511,18 +509,18 @@ impl Checkpoints {
     }
 }
 
-/// Whether something other than a folder stands on the way.
+/// Whether a parent of the place is not a directory.
 fn leads_elsewhere(place: &Place) -> bool {
     let opened = Leaf::open(place, false).map(|_| ());
     opened.is_err_and(|error| is_nothing(&error) && error.kind() != io::ErrorKind::NotFound)
 }
 
-/// Whether something stands there that the new file replaces.
+/// Whether an existing entry is replaced by the new file.
 fn replaces(now: &State) -> bool {
     matches!(now, State::File { .. } | State::Link { .. } | State::Special)
 }
 
-/// Whether a pipe stands there.
+/// Whether the entry is a named pipe.
 fn is_pipe(place: &Place) -> bool {
     let stat = Leaf::open(place, false).and_then(|leaf| leaf.stat());
     stat.is_ok_and(|stat| {
@@ -530,8 +528,7 @@ fn is_pipe(place: &Place) -> bool {
     })
 }
 
-/// A file that somebody put in the place of a folder makes way for it, where others are
-/// to come back in there.
+/// Removes a file that replaced a directory if other files must be restored in that directory.
 fn clear_the_way(changes: &mut Vec<(PathBuf, State, Option<State>)>, roots: &Roots) {
     let mut known: HashSet<PathBuf> = changes.iter().map(|(path, ..)| path.clone()).collect();
     let mut folders = Vec::new();
@@ -544,7 +541,7 @@ fn clear_the_way(changes: &mut Vec<(PathBuf, State, Option<State>)>, roots: &Roo
             place.is_some_and(|place| matches!(look(&place), Ok(State::File { .. })))
         };
         let Some(at) = above.iter().position(is_file) else { continue };
-        // With the folders that were in it.
+        // Also restore the directories between.
         for folder in above.iter().take(at + 1) {
             if known.insert(folder.to_path_buf()) {
                 folders.push((folder.to_path_buf(), State::Folder { mode: 0o755 }, None));
@@ -554,7 +551,7 @@ fn clear_the_way(changes: &mut Vec<(PathBuf, State, Option<State>)>, roots: &Roo
     changes.extend(folders);
 }
 
-/// Removes what must go before the old state can be put in place.
+/// Removes what is in the way of the old state.
 fn make_way(plan: &Wanted) -> Result<(), String> {
     if plan.now.is_same(&plan.before) {
         return Ok(());
@@ -586,25 +583,25 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
     leaf.remove().map_err(|error| error.to_string())
 }
 
-/// Checks once more, right before the change, that nobody else was faster.
+/// Checks again, immediately before the change, that the entry did not change in the meantime.
 fn still_as_planned(leaf: &Leaf, planned: &State) -> Result<(), String> {
     let now = leaf.stat().map_err(|error| error.to_string())?;
     let same = match (planned, &now) {
         (State::File { stamp, content }, Some(now)) => {
             let now = Stamp::of(now);
-            // Another name of the file may have gone since, which changes its facts.
+            // Removing another hard link of the file changes its metadata.
             *stamp == now
                 || (Stamp { changed: now.changed, ..*stamp } == now && holds(leaf, content, now))
         }
         (State::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
         (State::Special, Some(now)) => FileType::from_raw_mode(now.st_mode) == FileType::Fifo,
-        // Made way for already; what stands there now is never replaced.
+        // The entry was already removed; whatever exists now is never replaced.
         _ => true,
     };
     if same { Ok(()) } else { Err("somebody changed it just now".to_owned()) }
 }
 
-/// Whether the file has these bytes, and these facts still when they were read.
+/// Whether the file has these contents, and its metadata did not change while they were read.
 fn holds(leaf: &Leaf, content: &Content, stamp: Stamp) -> bool {
     let Ok((file, opened)) = leaf.file() else { return false };
     opened == stamp
@@ -619,7 +616,7 @@ fn holds(leaf: &Leaf, content: &Content, stamp: Stamp) -> bool {
         }
 }
 
-/// The mode of a folder that may not be opened for reading.
+/// Sets the mode of a directory that cannot be opened for reading.
 fn set_mode_by_path(leaf: &Leaf, mode: u32) -> io::Result<()> {
     let stat = leaf.stat()?;
     let is_folder = stat.is_some_and(|stat| {
@@ -633,12 +630,12 @@ fn set_mode_by_path(leaf: &Leaf, mode: u32) -> io::Result<()> {
         | rustix::fs::OFlags::CLOEXEC
         | rustix::fs::OFlags::PATH;
     let folder = rustix::fs::openat(&leaf.folder, &leaf.name, flags, rustix::fs::Mode::empty())?;
-    // A descriptor without rights to the content can be named, not changed.
+    // A path-only descriptor can be named but not changed.
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
     Ok(rustix::fs::chmod(path, mode_of(mode))?)
 }
 
-/// The old state with the facts of the file that holds it now.
+/// Returns the old state with the stamp of the file that now holds it.
 fn stamped(plan: &Wanted) -> State {
     match (&plan.before, look(&plan.place)) {
         (State::File { content, .. }, Ok(State::File { stamp, .. })) => {

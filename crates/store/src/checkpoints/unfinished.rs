@@ -1,5 +1,5 @@
-//! Commands that never came to their end, since the program was killed: what was there
-//! before one is written down while it runs, and compared by whoever comes next.
+//! Recovery of commands that did not finish because the program was killed. The state before a
+//! command is written to a file while it runs, and the next process compares the workspace with it.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -23,23 +23,23 @@ use super::walk::Found;
 use super::{ChangedBy, CheckpointError, Checkpoints};
 use crate::paths::create_private_dir;
 
-/// Most commands are over by then, and nothing is written for them.
+/// Commands that finish within this time leave no file.
 const AT_ONCE: Duration = Duration::from_millis(200);
-/// How often the file tells that the program lives.
+/// How often the file is touched to show that the program lives.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// What was there before a command, as it is written down.
+/// The state before a command, as written to the file.
 #[derive(Serialize, Deserialize)]
 struct Written {
     turn: u64,
     began: i64,
     files: Vec<(PathText, State)>,
-    /// Where the walk did not look.
+    /// Directories that the walk did not reach.
     unseen: Vec<PathText>,
     cut: bool,
 }
 
-/// A command that is under way, until it is dropped.
+/// A running command; it is finished when this is dropped.
 #[derive(Debug)]
 pub struct Unfinished {
     end: Option<SyncSender<()>>,
@@ -56,8 +56,8 @@ impl Drop for Unfinished {
 }
 
 impl Checkpoints {
-    /// Sees to it that the command of this mark can be undone if the program is killed
-    /// while it runs.
+    /// Makes sure that the command of this mark can be undone if the program is killed while it
+    /// runs.
     pub fn stand_by(&self, mark: &CommandMark) -> Unfinished {
         let (mark, path) = (mark.clone(), self.journal_path());
         let path = path.with_extension(format!("{}.mark", mark.began()));
@@ -68,21 +68,20 @@ impl Checkpoints {
         Unfinished { end: Some(end), thread: thread.ok() }
     }
 
-    /// The same as [`recover`](Self::recover), once.
+    /// Runs [`recover`](Self::recover) once.
     pub(super) fn recover_first(&self) {
         if !self.recovered.swap(true, Ordering::Relaxed) {
             self.recover();
         }
     }
 
-    /// Records what commands changed that were under way when the program that ran them
-    /// was killed. Of a session in use nothing.
+    /// Records the changes of commands whose program was killed. Does nothing for a session in use.
     pub(super) fn recover(&self) {
         for path in marks_of(&self.journal_path()) {
             let Some(file) = abandoned(&path) else { continue };
             let beat = file.metadata().and_then(|facts| facts.modified());
             let beat = beat.unwrap_or(UNIX_EPOCH);
-            // What was not written to its end is of a command that had just begun.
+            // An incomplete file belongs to a command that had just started.
             if let Ok(written) = serde_json::from_reader::<_, Written>(BufReader::new(&file))
                 && self.take_up(written, beat).is_err()
             {
@@ -112,7 +111,7 @@ impl Checkpoints {
             };
             let Ok(after) = self.observe(place, blob, Bytes::Hash) else { return };
             if !before.is_same(&after) {
-                // What changed later may be somebody else's.
+                // Later changes may have been made by others.
                 let after = is_older(place, &after, lived_until).then_some(after);
                 files.push(FileRecord { path: PathText::of(&place.path()), before, after });
             }
@@ -145,7 +144,7 @@ impl Checkpoints {
     }
 }
 
-/// The life of the thread beside a command.
+/// The loop of the thread that accompanies a command.
 fn stand_by(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
     let is_over = |after| !matches!(ended.recv_timeout(after), Err(RecvTimeoutError::Timeout));
     if is_over(AT_ONCE) {
@@ -162,7 +161,7 @@ fn stand_by(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
     }
 }
 
-/// Writes the file. It stays locked as long as the program lives.
+/// Writes the file, which stays locked while the program lives.
 fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
     create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -188,13 +187,13 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
     }
 }
 
-/// The file, unless the program that wrote it lives.
+/// Opens the file unless the program that wrote it still lives.
 pub(super) fn abandoned(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().is_ok().then_some(file)
 }
 
-/// The marks of the session with this journal.
+/// Returns the mark files of the session with this journal.
 pub(super) fn marks_of(journal: &Path) -> Vec<PathBuf> {
     let stem = journal.file_stem().unwrap_or_default().to_string_lossy();
     let Some(Ok(files)) = journal.parent().map(fs::read_dir) else { return Vec::new() };
@@ -202,20 +201,20 @@ pub(super) fn marks_of(journal: &Path) -> Vec<PathBuf> {
     paths.filter(|path| session_of(path).is_some_and(|id| id.as_str() == stem)).collect()
 }
 
-/// The session that a mark is of.
+/// Returns the session of a mark file.
 fn session_of(path: &Path) -> Option<SessionId> {
     let name = path.file_name()?.to_str()?.strip_suffix(".mark")?;
     let (id, _) = name.rsplit_once('.')?;
     SessionId::is_valid(id).then(|| SessionId::from(id))
 }
 
-/// The session whose command was cut short, of the file that says so.
+/// Returns the session whose command was interrupted, for a mark file.
 pub(super) fn cut_short(path: &Path) -> Option<SessionId> {
     let session = session_of(path)?;
     abandoned(path).map(|_| session)
 }
 
-/// Whether what stands there, or that nothing does, is so since then at the latest.
+/// Whether the current state of the path, or its absence, dates from this time or earlier.
 pub(super) fn is_older(place: &Place, state: &State, moment: i64) -> bool {
     let changed = |place: &Place| {
         let stat = Leaf::open(place, false).and_then(|leaf| leaf.stat());

@@ -1,5 +1,5 @@
-//! What is in the workspace: every file, folder and link outside of ignored
-//! folders, by the facts of the system alone.
+//! Walks the workspace: every file, directory, and link outside ignored directories, by metadata
+//! only.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -20,15 +20,15 @@ use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
 use super::shared_work::SharedWork;
 use super::state::{PathText, Stamp, now};
 
-/// What stands at a place.
+/// The kind of an entry.
 #[derive(Debug, Clone)]
 pub(super) enum Found {
     File {
-        /// What git knows of it.
+        /// What git knows about it.
         known: Known,
-        /// The top of the working tree it is tracked in.
+        /// The root of the working tree that tracks it.
         top: Option<Arc<Path>>,
-        /// Whether an ignore rule names it.
+        /// Whether an ignore rule matches it.
         ignored: bool,
     },
     Link(PathText),
@@ -36,7 +36,7 @@ pub(super) enum Found {
     Special,
 }
 
-/// One entry of the workspace.
+/// An entry of the workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub place: Place,
@@ -45,22 +45,21 @@ pub(super) struct Entry {
     pub protected: bool,
 }
 
-/// The workspace at one moment.
+/// The entries of the workspace at one point in time.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     /// Sorted by place.
     pub entries: Vec<Entry>,
-    /// Folders that were not entered (ignored, not readable): nothing is said
-    /// about what is in them.
+    /// Directories that were not entered because they are ignored or not readable; their contents
+    /// are unknown.
     pub unseen: HashSet<Place>,
-    /// Folders of the name `.git`, each with the number that it keeps when it
-    /// gets another name.
+    /// Directories named `.git`, each with its inode, which it keeps when it is renamed.
     pub repositories: Vec<(Place, u64)>,
-    /// Names of ignored folders, for people.
+    /// Names of ignored directories, for display.
     pub ignored_names: BTreeSet<String>,
-    /// Whether there was more than the limit.
+    /// Whether the limit was exceeded.
     pub cut: bool,
-    /// Added folders that are too large to be looked at.
+    /// Added directories that are too large to scan.
     pub too_large: BTreeSet<PathBuf>,
     /// When the walk began, in nanoseconds since 1970.
     pub began: i64,
@@ -72,13 +71,13 @@ impl Walked {
         self.entries.get(at)
     }
 
-    /// Nothing is said of a root.
+    /// Removes a root from the result.
     fn leave_out(&mut self, root: &Arc<Path>) {
         self.unseen.insert(Place { root: root.clone(), relative: PathBuf::new() });
         self.too_large.insert(root.to_path_buf());
     }
 
-    /// Takes what another thread found in other folders of the same walk.
+    /// Adds what another thread found in other directories of the same walk.
     fn append(&mut self, mut other: Self) {
         self.entries.append(&mut other.entries);
         self.unseen.extend(other.unseen);
@@ -87,7 +86,7 @@ impl Walked {
         self.cut |= other.cut;
     }
 
-    /// Whether the walk says nothing about this place.
+    /// Whether the walk has no information about this place.
     pub fn is_unseen(&self, place: &Place) -> bool {
         self.cut
             || place.relative.ancestors().any(|relative| {
@@ -97,19 +96,20 @@ impl Walked {
     }
 }
 
-/// Deeper folders are not entered.
+/// Maximum directory depth.
 const MAX_DEPTH: usize = 128;
-/// The workspace itself may take so long in any case.
+/// Minimum time limit for the workspace itself.
 const LEAST: Duration = Duration::from_secs(2);
-/// What one thread looks at alone: others would begin to help when it is done.
+/// Number of entries that a single thread processes before others help; smaller walks are done
+/// before they could.
 const ALONE: usize = 1_000;
-/// Threads at most: the system's own caches are what all wait for.
+/// Maximum number of threads; more would only contend for kernel caches.
 const THREADS: usize = 4;
 
-/// Walks all roots. `excluded`: the store itself. `added_time`: how long added
-/// folders may take together, and half of what the workspace itself may take; one
-/// that takes longer is left out as a whole, as are those that are `too_large`
-/// already and the root of the disk.
+/// Walks all roots. `excluded` is the store itself. `added_time` is the time limit for all added
+/// directories together and half of the limit for the workspace itself. A directory that takes
+/// longer is skipped as a whole, as are the root of the file system and directories that are
+/// already in `too_large`.
 pub(super) fn walk(
     roots: &Roots,
     rules: &IgnoreRules,
@@ -169,7 +169,7 @@ pub(super) fn walk(
     walked
 }
 
-/// The name of a folder in its repository, with a slash at the end.
+/// Returns the name of a directory relative to its repository, with a trailing slash.
 fn name_in(top: &Path, folder: &Path) -> Vec<u8> {
     let relative = folder.strip_prefix(top).unwrap_or(Path::new(""));
     let mut name = relative.as_os_str().as_bytes().to_vec();
@@ -179,8 +179,8 @@ fn name_in(top: &Path, folder: &Path) -> Vec<u8> {
     name
 }
 
-/// The attribute files between a repository's top and a folder, that of the
-/// folder left out.
+/// Returns the attribute files from the root of a repository down to a directory, excluding that
+/// directory.
 fn attributes_above(top: &Path, folder: &Path) -> Vec<Arc<Attributes>> {
     let above = folder.ancestors().skip(1).take_while(|above| above.starts_with(top));
     above.filter_map(|above| Attributes::read(&above.join(".gitattributes"))).collect()
@@ -195,48 +195,48 @@ const READ: OFlags = OFlags::RDONLY
 #[derive(Clone)]
 struct InRepository {
     repository: Arc<Repository>,
-    /// The folder's name in it, with a slash at the end.
+    /// The name of the directory relative to it, with a trailing slash.
     name: Vec<u8>,
     attributes: Vec<Arc<Attributes>>,
 }
 
-/// The folder that is being read.
+/// The directory that is being read.
 struct Here {
     root: Arc<Path>,
     relative: PathBuf,
     repository: Option<InRepository>,
-    /// Below an ignored folder: only what is tracked counts.
+    /// Whether it is below an ignored directory, where only tracked files count.
     ignored: bool,
     protected: bool,
-    /// Inside a git folder: the path in it.
+    /// The path inside a git directory, if it is in one.
     git: Option<PathBuf>,
     depth: usize,
 }
 
-/// A folder that nobody has read yet, by its name in the one above.
+/// A directory that has not been read yet, by its name in its parent.
 struct Unread {
     above: Arc<OwnedFd>,
     name: OsString,
     here: Here,
 }
 
-/// What the threads of a walk share.
+/// State shared by the threads of a walk.
 struct Ground<'a> {
     rules: &'a IgnoreRules,
     excluded: &'a Path,
     limit: usize,
-    /// Entries that were found, in all roots.
+    /// Number of entries found, in all roots.
     count: &'a AtomicUsize,
-    /// When the walk of added folders is to be over.
+    /// The deadline.
     until: Option<Instant>,
-    /// It was not over then.
+    /// Whether the deadline passed.
     is_late: AtomicBool,
     indexes: Mutex<&'a mut Indexes>,
     unread: SharedWork<Unread>,
 }
 
 impl Ground<'_> {
-    /// Reads all folders, with the help of other threads where there are many.
+    /// Reads all directories, using other threads if there are many.
     fn walk(&self) -> Walked {
         let mut helpers =
             std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) - 1;
@@ -254,7 +254,7 @@ impl Ground<'_> {
             for helper in help {
                 match helper.join() {
                     Ok(found) => walked.append(found),
-                    // It read something and did not say what.
+                    // The thread panicked, so its result is unknown.
                     Err(_) => walked.cut = true,
                 }
             }
@@ -274,12 +274,12 @@ impl Ground<'_> {
 /// One thread of a walk.
 struct Walker<'a, 'g> {
     ground: &'a Ground<'g>,
-    /// What it has found.
+    /// What the thread found.
     walked: Walked,
 }
 
 impl Walker<'_, '_> {
-    /// Reads a folder; gives the folders in it.
+    /// Reads a directory and returns its subdirectories.
     fn read(&mut self, unread: Unread) -> Vec<Unread> {
         let before = self.walked.entries.len();
         let folders = match openat(&*unread.above, &unread.name, READ, Mode::empty()) {
@@ -301,7 +301,7 @@ impl Walker<'_, '_> {
         if ground.is_late.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        // Of all threads; what others find while this one reads is not much.
+        // The count of all threads; other threads add little while this one reads.
         let before = ground.count.load(Ordering::Relaxed);
         let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
         let folder = Arc::new(folder);
@@ -313,7 +313,7 @@ impl Walker<'_, '_> {
             if name != b"." && name != b".." {
                 names.push(OsString::from_vec(name.to_vec()));
             }
-            // Beyond that, which names are seen is left to the disk.
+            // Stop; which names were seen depends on the order on disk.
             if names.len() > 4 * ground.limit {
                 self.walked.cut = true;
                 break;
@@ -397,7 +397,7 @@ impl Walker<'_, '_> {
                     if !here.ignored && self.walked.ignored_names.len() < 64 {
                         self.walked.ignored_names.insert(name.to_string_lossy().into_owned());
                     }
-                    // What is not tracked in there is not looked at.
+                    // Untracked files below it are not considered.
                     self.walked.unseen.insert(place.clone());
                     if !tracks {
                         continue;
@@ -430,7 +430,7 @@ impl Walker<'_, '_> {
                 unread.push(Unread { above: Arc::clone(&folder), name, here: below });
             }
         }
-        // The last is read first.
+        // The last one is read first.
         unread.reverse();
         unread
     }

@@ -1,5 +1,5 @@
-//! The transcripts of Claude Code: a line for each block of a message, each with
-//! the line it follows.
+//! Imports transcripts of Claude Code: one line for each block of a message, with a reference to
+//! the preceding line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{CallResult, Foreign, Message, empty_head, response};
 
-/// What the program writes for itself in the place of a prompt.
+/// Prefixes of user entries that are not prompts.
 const NO_PROMPTS: [&str; 2] = ["<command-name>", "<local-command-"];
 
 #[derive(Deserialize, Default)]
@@ -21,12 +21,12 @@ struct Line {
     kind: String,
     uuid: Option<String>,
     parent_uuid: Option<String>,
-    /// What came before an account that stands for it.
+    /// The preceding line of a compaction summary, which replaces what came before it.
     logical_parent_uuid: Option<String>,
     session_id: Option<String>,
     cwd: Option<String>,
     timestamp: Option<String>,
-    /// What the blocks of one answer share where the message has no id.
+    /// The ID that blocks of one answer share if the message has no ID.
     request_id: Option<String>,
     is_sidechain: bool,
     is_meta: bool,
@@ -63,7 +63,7 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Reads a transcript; `None` when no line is one of its messages.
+/// Reads a transcript. Returns `None` if no line is a message of one.
 pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
     let lines: Vec<Line> = lines.collect();
@@ -83,9 +83,8 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     Some(Foreign { head, summary, messages: reader.messages })
 }
 
-/// Which lines lead to the last one: others were taken back. Results of calls made
-/// at once hang beside each other, so they count with their calls, as do all
-/// lines of one message.
+/// Returns which lines lead to the last one; the others were rewound. Results of parallel calls are
+/// siblings, so they are included with their calls, as are all lines of one message.
 fn chain(lines: &[Line]) -> Vec<bool> {
     let by_id: HashMap<&str, usize> = lines
         .iter()
@@ -96,7 +95,7 @@ fn chain(lines: &[Line]) -> Vec<bool> {
     let mut next = lines.iter().rposition(|line| line.is_said() && !line.is_sidechain);
     while let Some(at) = next {
         let (Some(line), Some(count)) = (lines.get(at), counts.get_mut(at)) else { break };
-        // A circle ends here.
+        // Ends a cycle.
         if std::mem::replace(count, true) {
             break;
         }
@@ -123,11 +122,11 @@ fn chain(lines: &[Line]) -> Vec<bool> {
 #[derive(Default)]
 struct Reader {
     messages: Vec<Message>,
-    /// Where the message of an id is.
+    /// The index of the message with each ID.
     by_id: HashMap<String, usize>,
-    /// Where the message of a line of the model's is.
+    /// The index of the message of each model line.
     by_line: HashMap<String, usize>,
-    /// The message and the name of each call.
+    /// The index of the message and the tool name of each call.
     calls: HashMap<String, (usize, String)>,
 }
 
@@ -146,7 +145,7 @@ impl Reader {
 
     fn answer(&mut self, line: &Line, said: &Said) {
         let id = said.id.as_ref().or(line.request_id.as_ref());
-        // Without either, what hangs on a block of an answer belongs to it.
+        // Without either ID, a line whose parent is a block of an answer belongs to that answer.
         let goes_on = || {
             let parent = line.parent_uuid.as_ref().filter(|_| id.is_none())?;
             self.by_line.get(parent).copied()

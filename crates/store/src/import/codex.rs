@@ -1,5 +1,5 @@
-//! The rollouts of Codex: lines with a time, a kind and a payload; older ones are
-//! the payloads alone.
+//! Imports rollouts of Codex: lines with a time, a type, and a payload. Older rollouts contain only
+//! the payloads.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{CallResult, Foreign, Message, empty_head, response};
 
-/// Context of that program's making: ours is told anew.
+/// Synthetic context of Codex, which Parallax replaces with its own.
 const CONTEXT: [&str; 5] = [
     "<environment_context>",
     "<user_instructions>",
@@ -23,13 +23,13 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Reads a rollout; `None` when its first line is no head of one.
+/// Reads a rollout. Returns `None` if its first line is not a rollout header.
 pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let first = lines.next()?;
     let is_new = text_at(&first, "type") == "session_meta";
     let meta = if is_new { first.get("payload")? } else { &first };
-    // The old head has no kind, and nobody else's line has these.
+    // The old header has no type; this combination of fields occurs in no other format.
     let is_old = first.get("type").is_none()
         && first.get("id").is_some_and(Value::is_string)
         && first.get("timestamp").is_some_and(Value::is_string)
@@ -41,8 +41,8 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     head.session_id = SessionId::new(text_at(meta, "id"));
     head.start_time = text_at(meta, "timestamp").to_owned();
     head.project = text_at(meta, "cwd").to_owned();
-    // Each answer of the service is followed by its count of tokens; older programs
-    // wrote results between the calls of one answer.
+    // Each answer of the service is followed by its token count; older versions wrote results
+    // between the calls of one answer.
     let counts = text.contains("\"token_count\"");
     let mut reader = Reader { counts, ..Reader::default() };
     for line in lines {
@@ -67,11 +67,11 @@ struct Reader {
     messages: Vec<Message>,
     model: String,
     thoughts: Vec<String>,
-    /// The message and the name of each call.
+    /// The index of the message and the tool name of each call.
     calls: HashMap<String, (usize, String)>,
-    /// Whether the file tells where an answer of the service ends.
+    /// Whether token counts mark the end of each answer.
     counts: bool,
-    /// The answer has ended: what the model says next is another.
+    /// Whether the answer has ended, so that further model output starts a new one.
     is_answered: bool,
 }
 
@@ -139,7 +139,7 @@ impl Reader {
         }
     }
 
-    /// The answer that the model is at.
+    /// Returns the current answer of the model.
     fn answer(&mut self, time: &str) -> Option<&mut Message> {
         let goes_on = self.messages.last().is_some_and(|last| last.is_model) && !self.is_answered;
         if !goes_on {
@@ -183,7 +183,7 @@ impl Reader {
         message.results.push(CallResult { id, name, parts, failed, display: None });
     }
 
-    /// The last prompts were taken back, with what followed.
+    /// Removes the last prompts and everything after them, which the user rewound.
     fn roll_back(&mut self, prompts: u64) {
         for _ in 0..prompts {
             let last = self.messages.iter().rposition(|message| !message.is_model);
@@ -195,7 +195,7 @@ impl Reader {
     }
 }
 
-/// The text of an output: plain, as a list of parts, or in an object.
+/// Returns the text of an output: a plain string, a list of parts, or an object.
 fn text_of(output: &Value) -> String {
     match output {
         Value::String(text) => match serde_json::from_str::<Object>(text) {
@@ -223,7 +223,7 @@ fn with(key: &str, value: Value) -> Object {
     object
 }
 
-/// A picture that stands in its address.
+/// Returns an image that is embedded in a data URL.
 fn image(url: &str) -> Option<Part> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     Some(Part::inline_data(kind, data))

@@ -1,5 +1,5 @@
-//! The session records of Gemini CLI: lines of metadata and messages, or one
-//! document with both.
+//! Imports session records of Gemini CLI: lines of metadata and messages, or one document with
+//! both.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{CallResult, Foreign, Message, empty_head, read_parts};
 
-/// A line, by what may be on it.
+/// A line with all fields that may occur in one.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Line {
@@ -40,7 +40,7 @@ struct Set {
     messages: Option<Vec<Box<RawValue>>>,
 }
 
-/// The messages of a record, in order, each replaced by later lines of its id.
+/// The messages of a record in order; a later line with the same ID replaces an earlier one.
 #[derive(Default)]
 struct Messages<'a> {
     list: Vec<Option<std::borrow::Cow<'a, str>>>,
@@ -74,7 +74,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Reads a record of lines; `None` when no line is its metadata.
+/// Reads a record in line format. Returns `None` if no line is its metadata.
 pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     let mut head: Option<SessionHead> = None;
     let mut summary = None;
@@ -148,7 +148,7 @@ struct RawCall {
     result_display: Option<Value>,
 }
 
-/// Reads a message; `None` for what never went to the model.
+/// Reads a message. Returns `None` for messages that were never sent to the model.
 pub(super) fn read_message(text: &str) -> Option<Message> {
     let raw: RawMessage = serde_json::from_str(text).ok()?;
     let parts = raw.content.as_deref().map(read_parts).unwrap_or_default();
@@ -160,7 +160,7 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
                 return None;
             }
             let display = raw.display_content.as_deref().map(|raw| text_of(&read_parts(raw)));
-            // Context and what was typed may be one message; then it says so.
+            // A message may combine context and the prompt; the display content is then set.
             let synthetic = display.is_none() && is_context(&text);
             let display = display.or((!synthetic && !text.is_empty()).then_some(text));
             Some(Message { time, parts, display, synthetic, ..Message::default() })
@@ -175,7 +175,7 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
                 thoughts: raw.thoughts.unwrap_or_default().iter().filter_map(thought).collect(),
                 ..Message::default()
             };
-            // Where the content holds calls it is the truth, else the list is.
+            // Calls in the content are authoritative; otherwise the list is used.
             let calls_in_content =
                 message.parts.iter().any(|part| matches!(part.view(), PartView::Call(_)));
             for call in raw.tool_calls.unwrap_or_default() {
@@ -197,7 +197,7 @@ fn add_call(message: &mut Message, call: RawCall, list_it: bool) {
     }
     let Some(result) = call.result else { return };
     let mut parts = read_parts(&result);
-    // A file that was resumed lists the responses of all calls with each call.
+    // The file of a resumed session lists the responses of all calls with each call.
     let own = |part: &Part| match part.view() {
         PartView::Response(response) => response.id.is_some() && response.id == call.id.as_deref(),
         _ => false,
@@ -228,14 +228,13 @@ fn text_of(parts: &[Part]) -> String {
     texts.collect()
 }
 
-/// Whether a user entry is a command that was never sent. A text that begins
-/// with a path is none.
+/// Whether a user entry is a command that was never sent. A text that begins with a path is not.
 pub(crate) fn is_command(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or("");
     text.starts_with('?') || (word.starts_with('/') && word.matches('/').count() == 1)
 }
 
-/// Whether a user entry is context of the program's making.
+/// Whether a user entry is synthetic context.
 pub fn is_context(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("<session_context>") || text.starts_with("<hook_context>")

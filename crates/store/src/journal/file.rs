@@ -1,4 +1,4 @@
-//! The file of a journal, open and locked: one line a record, one write a line.
+//! The open and locked file of a journal: one line per record, one write per line.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -15,11 +15,11 @@ use crate::lines::Lines;
 use crate::load::{LoadedSession, load_from};
 use crate::paths::{create_private_dir, set_mode};
 
-/// Whether somebody else wrote to a file.
+/// Whether another process wrote to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touched {
     No,
-    /// It is as long as it was, but has another time.
+    /// The length is the same, but the modification time differs.
     Perhaps,
     Yes,
 }
@@ -28,18 +28,18 @@ pub(super) enum Touched {
 #[derive(Debug)]
 pub(super) struct JournalFile {
     file: File,
-    /// What encrypts it, and the number of its next record.
+    /// The cipher, and the number of the next record.
     cipher: Option<(Cipher, u64)>,
-    /// Its length up to its last whole line.
+    /// Length of the file up to its last complete line, in bytes.
     length: u64,
-    /// When we wrote to it last, as the disk tells it.
+    /// The modification time after the last own write.
     written: Option<SystemTime>,
-    /// Whether half a line could not be taken back.
+    /// Whether a partial line could not be removed.
     spoilt: bool,
 }
 
 impl JournalFile {
-    /// Makes it, locked from its first moment.
+    /// Creates the file and locks it immediately.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
             create_private_dir(parent)?;
@@ -54,10 +54,10 @@ impl JournalFile {
             }
             file => file?,
         };
-        // The umask may have taken the owner's bits away.
+        // The umask may have removed permissions of the owner.
         set_mode(path, 0o600)?;
         match file.try_lock() {
-            // Another process took it for one that was left empty.
+            // Another process locked it as a leftover empty journal.
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AlreadyExists.into()),
             locked => locked.map_err(io::Error::from).map(|()| Self::empty(file)),
         }
@@ -68,8 +68,7 @@ impl JournalFile {
         Self { file, cipher: None, length: 0, written, spoilt: false }
     }
 
-    /// Opens one that is there, to go on with it: see
-    /// [`super::Journal::open_append`].
+    /// Opens an existing file to append to it; see [`super::Journal::open_append`].
     pub(super) fn open(path: &Path, keys: &Keys) -> Result<(Self, LoadedSession), OpenError> {
         let failed = |source| OpenError::Io { path: path.to_owned(), source };
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
@@ -94,7 +93,7 @@ impl JournalFile {
         Ok((opened, loaded))
     }
 
-    /// Cuts off what was torn, and ends the last line.
+    /// Removes a torn line, or ends the last line.
     fn settle(&mut self, path: &Path, loaded: &LoadedSession) -> io::Result<()> {
         if self.file.metadata()?.len() > self.length {
             self.file.set_len(self.length)?;
@@ -107,7 +106,7 @@ impl JournalFile {
         set_mode(path, 0o600)
     }
 
-    /// The same journal with its lines encrypted, in its place.
+    /// Replaces the journal with an encrypted copy.
     fn made_secret(mut self, path: &Path, session: &str, keys: &Keys) -> io::Result<Self> {
         let new = beside(path);
         let made = (|| {
@@ -126,8 +125,7 @@ impl JournalFile {
         made.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
-    /// Copies what this one holds to a file that is not there yet, and goes on with
-    /// that.
+    /// Copies the contents to a new file and returns that file for further writing.
     pub(super) fn copied(&self, path: &Path) -> io::Result<Self> {
         let mut made = Self::make(path)?;
         let mut old = self.file.try_clone()?;
@@ -142,7 +140,7 @@ impl JournalFile {
         &self.file
     }
 
-    /// Whether anybody but us wrote to it, by its length and time.
+    /// Whether another process wrote to the file, by its length and modification time.
     pub(super) fn touched(&self) -> Touched {
         match self.file.metadata() {
             Ok(facts) if facts.len() == self.length => match facts.modified().ok() {
@@ -153,20 +151,20 @@ impl JournalFile {
         }
     }
 
-    /// What it holds now. The place behind its last line is where it goes on.
+    /// Reads the current contents. Writing continues after the last line.
     pub(super) fn read(&self, path: &Path, keys: &Keys) -> Result<LoadedSession, OpenError> {
         let failed = |source| OpenError::Io { path: path.to_owned(), source };
         (&self.file).seek(SeekFrom::Start(0)).map_err(failed)?;
         Ok(load_from(&self.file, path, keys)?.0)
     }
 
-    /// Remembers when it was written last: what was written then is ours.
+    /// Records the modification time; everything written until then counts as our own.
     pub(super) fn note_time(&mut self) {
         self.written = self.file.metadata().and_then(|facts| facts.modified()).ok();
     }
 
-    /// Makes what was written durable; of an encrypted one the seal tells it then, which
-    /// never tells more than is on the disk, whatever happens.
+    /// Syncs the file to disk. Then updates the seal of an encrypted journal, which therefore never
+    /// counts more records than are on disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         let Some((cipher, records)) = &self.cipher else { return Ok(()) };
@@ -177,25 +175,24 @@ impl JournalFile {
         written
     }
 
-    /// Writes in the midst of the file, which else is only added to.
+    /// Writes inside the file, which is otherwise only appended to.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let flags = fcntl_getfl(&self.file)?;
         fcntl_setfl(&self.file, flags - OFlags::APPEND)?;
         let written = std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at);
         let again = fcntl_setfl(&self.file, flags);
-        // The next line would stand anywhere.
+        // The next line would be written at an arbitrary position.
         self.spoilt |= again.is_err();
         again?;
         written
     }
 
-    /// Whether nothing more may be written to it.
+    /// Whether nothing more may be written to the file.
     pub(super) fn is_spoilt(&self) -> bool {
         self.spoilt
     }
 
-    /// From here on what is written is encrypted, if the keys say so. For a file that
-    /// is empty.
+    /// Enables encryption for an empty file, if the keys say so.
     pub(super) fn encrypt(&mut self, session: &str, keys: &Keys) -> io::Result<()> {
         if self.cipher.is_some() {
             return Ok(());
@@ -204,7 +201,7 @@ impl JournalFile {
         self.begin(Cipher::new(session, &key).map_err(io::Error::other)?)
     }
 
-    /// The same, if another file of the session was encrypted.
+    /// Enables encryption if another file of the session is encrypted.
     pub(super) fn encrypt_like(
         &mut self,
         old: &Self,
@@ -224,7 +221,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Writes a record whole or not at all.
+    /// Writes a record completely or not at all.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         if self.cipher.is_none() && is_large(record) {
             return self.write_large(record);
@@ -256,15 +253,15 @@ impl JournalFile {
         self.written(written)
     }
 
-    /// Writes a record that is too large to be copied for it. A crash in
-    /// between leaves a torn last line, which the reader drops.
+    /// Writes a large record without building a copy of the line. A crash during the write leaves a
+    /// torn last line, which the reader drops.
     fn write_large(&mut self, record: &Record) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(64 * 1024, &mut self.file);
         let written = serde_json::to_writer(&mut out, record)
             .map_err(io::Error::from)
             .and_then(|()| out.write_all(b"\n"))
             .and_then(|()| out.flush());
-        // What is left in the buffer of a failed write must not follow it.
+        // Discard what is left in the buffer after a failed write.
         let _ = out.into_parts();
         let written = written.and_then(|()| self.file.metadata()).map(|now| now.len());
         let written = written.map(|now| now.saturating_sub(self.length));
@@ -287,8 +284,8 @@ impl JournalFile {
     }
 }
 
-/// A journal without a byte that nobody has open, locked: who made it was killed before
-/// the first prompt.
+/// Opens and locks an empty journal that no process has open, left by a process that was killed
+/// before the first prompt.
 fn left_empty(path: &Path) -> Option<File> {
     let is_empty = |facts: fs::Metadata| facts.is_file() && facts.len() == 0;
     if !fs::symlink_metadata(path).is_ok_and(is_empty) {
@@ -296,32 +293,31 @@ fn left_empty(path: &Path) -> Option<File> {
     }
     let file = OpenOptions::new().read(true).append(true).open(path).ok()?;
     file.try_lock().ok()?;
-    // Whoever had the lock until now may have written, or removed it.
+    // The previous holder of the lock may have written or removed the file.
     (file.metadata().is_ok_and(is_empty) && super::is_at(&file, path)).then_some(file)
 }
 
 impl Drop for JournalFile {
     fn drop(&mut self) {
-        // Closing alone is not enough: a child being started at this moment
-        // shares the open file, and with it the lock, until it runs.
+        // Unlock explicitly: a child process that is being started shares the open file, and with
+        // it the lock, until it executes its program.
         let _ = self.file.unlock();
     }
 }
 
-/// A file beside another that takes its place when it is whole.
+/// Returns the path of a temporary file that will replace another file.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    // One that a crash left.
+    // Remove a file that a crash left.
     let _ = fs::remove_file(&new);
     new
 }
 
-/// Contents from this many bytes on are written without a copy of the line.
+/// Contents with at least this many bytes are written without a copy of the line.
 const LARGE: usize = 256 * 1024;
 
-/// Whether a record is written piece by piece. Raw JSON with a line end in it
-/// needs the copy.
+/// Whether a record is written in pieces. Raw JSON that contains a line end requires the copy.
 fn is_large(record: &Record) -> bool {
     match record {
         Record::Content(content) => {
@@ -332,8 +328,8 @@ fn is_large(record: &Record) -> bool {
     }
 }
 
-/// One record as a line. Raw JSON may hold line ends between its tokens; such a
-/// record goes into the file as a JSON string, so that its bytes survive.
+/// Serializes a record as a line. Raw JSON may contain line ends between tokens; such a record is
+/// stored as a JSON string to preserve its bytes.
 fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     if line.contains(&b'\n') {
@@ -344,10 +340,10 @@ fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// One record as the line of a journal, its end included.
+/// Serializes a record as a line of a journal, including the line end.
 ///
 /// # Errors
-/// When it holds what JSON cannot.
+/// Returns an error if the record cannot be represented in JSON.
 pub fn record_line(record: &Record) -> serde_json::Result<String> {
     let line = line_of(record)?;
     // JSON is UTF-8.

@@ -1,4 +1,4 @@
-//! Looking something up.
+//! Queries of the index.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,21 +10,20 @@ use rusqlite::{Connection, params};
 use super::update::{origin_of, path_of};
 use super::{SearchError, SearchHit, SearchIndex, SearchQuery, TOKENS, TURN_BITS, text};
 
-/// Words of a snippet.
+/// Number of words in a snippet.
 const SNIPPET: i64 = 16;
 
 impl SearchIndex {
-    /// The sessions that hold what is looked for, the last used one first (as
-    /// they were when the index was brought up to date); then those that hold it
-    /// with more behind its last word.
+    /// Returns the matching sessions, most recently used first according to the last update of the
+    /// index; then those that match only with the last word as a prefix.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// Returns an error if the index cannot be read.
     pub fn search(&self, query: &SearchQuery) -> Result<Vec<SearchHit>, SearchError> {
         let mut hits = Vec::new();
         let mut seen = HashSet::new();
-        // Whole words first: a beginning that many words share is dear, and not
-        // needed where the word itself is common.
+        // Whole words first: a prefix that many words share is expensive to look up, and
+        // unnecessary if the word itself is common.
         for begun in [false, true] {
             if hits.len() < query.limit
                 && let Some(expression) = text::expression(&query.text, begun)
@@ -46,8 +45,8 @@ impl SearchIndex {
         let mut session = self.connection.prepare(
             "SELECT id, title, project, path, origin, modified FROM sessions WHERE number = ?1",
         )?;
-        // Rows come in the order of their numbers without being sorted or read, so
-        // that a common word costs hardly more than a rare one.
+        // Rows are returned in row ID order without sorting or reading them, so a common word costs
+        // hardly more than a rare one.
         let mut rows = self
             .connection
             .prepare("SELECT rowid FROM texts WHERE texts MATCH ?1 ORDER BY rowid DESC")?;
@@ -60,7 +59,7 @@ impl SearchIndex {
             }
             let row: i64 = row.get(0)?;
             let number = row >> TURN_BITS;
-            // The newest place in a session is enough.
+            // The newest match in a session is enough.
             if last.replace(number) == Some(number) {
                 continue;
             }
@@ -83,7 +82,7 @@ impl SearchIndex {
             {
                 continue;
             }
-            // A session that was adopted has two files: the newest counts.
+            // An adopted session has two files: the newest counts.
             if seen.insert((hit.project.clone(), hit.id.clone())) {
                 added.push((row, hit));
             }
@@ -97,8 +96,8 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// The texts of rows around what was found. Asked of a table with these rows
-    /// alone: the whole index would look for everything again at each row.
+    /// Returns the snippets of rows. Queries a temporary table with only these rows, because the
+    /// full index would repeat the search for each row.
     fn snippets(&self, expression: &str, rows: &[i64]) -> rusqlite::Result<HashMap<i64, String>> {
         let few = Connection::open_in_memory()?;
         few.execute_batch(&format!("CREATE VIRTUAL TABLE few USING fts5(body, {TOKENS});"))?;

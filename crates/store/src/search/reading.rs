@@ -1,4 +1,4 @@
-//! Reads session files for the index, on several threads while another writes.
+//! Reads session files for the index on several threads while another thread writes.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,32 +12,32 @@ use crate::list::{Origin, SessionEntry, read_entry};
 use crate::load::LoadedSession;
 use crate::session_files::{FileStamp, SessionFile};
 
-/// Files that one thread reads before they are handed on.
+/// Number of files that a thread reads before it passes them on.
 const SHARE: usize = 16;
-/// Threads that read, at most.
+/// Maximum number of reading threads.
 const THREADS: usize = 4;
 
-/// What was said in a session, by turns.
+/// Returns the text of a session by turn.
 pub type Texts<'a> = &'a (dyn Fn(&LoadedSession) -> Vec<TurnText> + Sync);
 
 /// Which sessions an index reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Opens<'a> {
-    /// Those that are not encrypted.
+    /// Unencrypted sessions.
     Plain,
-    /// All that these keys open: for an index that is never on a disk.
+    /// All sessions that these keys decrypt, for an index that is never written to disk.
     All(&'a Keys),
 }
 
-/// A file as it was found.
+/// A file found by the scan.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) file: SessionFile,
     pub(super) stamp: FileStamp,
 }
 
-/// A session as it goes into the index; one without an entry holds no
-/// conversation, and is not looked at again until it changes.
+/// A session to write to the index. Without an entry, the file contains no conversation and is not
+/// read again until it changes.
 pub(super) struct Read<'a> {
     pub(super) found: &'a Found,
     pub(super) entry: Option<SessionEntry>,
@@ -45,14 +45,14 @@ pub(super) struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// The bytes of what was said.
+    /// Returns the size of the text in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.turns.iter().map(|turn| turn.text.len()).sum()
     }
 }
 
-/// Reads the files in their order and hands them on in pieces, until nobody takes
-/// them or it is stopped.
+/// Reads the files in order and passes them on in batches, until the receiver is gone or `stopped`
+/// is set.
 pub(super) fn read_all<'a>(
     files: &'a [Found],
     texts: Texts<'_>,
@@ -72,7 +72,7 @@ pub(super) fn read_all<'a>(
                     })
                 })
                 .collect();
-            // A file that makes a reader crash is left out with its share.
+            // If a file makes a reader panic, its batch is skipped.
             shares.into_iter().flat_map(|share| share.join().unwrap_or_default()).collect()
         });
         if taker.send(read).is_err() || stopped.load(Ordering::Relaxed) {
@@ -83,11 +83,11 @@ pub(super) fn read_all<'a>(
 
 fn read<'a>(found: &'a Found, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
     let file = &found.file;
-    // Nothing of what is encrypted goes to the disk in the clear.
+    // Encrypted text is never written to disk in plain text.
     let keys = match (opens, file.origin == Origin::Parallax && is_encrypted(&file.path)) {
         (Opens::Plain, true) => return Read { found, entry: None, turns: Vec::new() },
         (Opens::Plain, false) => &Keys::default(),
-        // Of one that stays closed there is nothing to find.
+        // A session that cannot be decrypted has nothing to index.
         (Opens::All(keys), true) if can_open(&file.path, keys).is_err() => {
             return Read { found, entry: None, turns: Vec::new() };
         }

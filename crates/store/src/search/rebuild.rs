@@ -1,4 +1,4 @@
-//! Making the index anew while others use it, or make it anew too.
+//! Rebuilds the index while other processes use or rebuild it.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -8,35 +8,34 @@ use rusqlite::TransactionBehavior;
 
 use super::{SearchError, SearchIndex, private, table_of_texts, wait};
 
-/// How long a process waits for another that makes the index anew, or for those
-/// that use it.
+/// How long a process waits for another process that rebuilds or uses the index.
 const MOST_WAIT: Duration = Duration::from_secs(120);
 
-/// As long as this is held, nobody empties the index, or nobody else uses it.
+/// A lock on the index: either it cannot be emptied, or no other process can use it.
 #[derive(Debug)]
 pub struct Held {
-    /// Locks go with their files.
+    /// The locks are released when the files are closed.
     _locks: Vec<File>,
 }
 
 impl SearchIndex {
-    /// Keeps others from emptying the index while it is used; waits for one that
-    /// makes it anew.
+    /// Prevents others from emptying the index while it is used. Waits for a process that rebuilds
+    /// it.
     ///
     /// # Errors
-    /// When the disk refuses, or another process does not come to an end.
+    /// Returns an error if an I/O operation fails or another process does not finish in time.
     pub fn hold(&self) -> Result<Held, SearchError> {
         let used = self.lock_file("used")?;
         wait(MOST_WAIT, || used.try_lock_shared()).map_err(|source| self.refused(source))?;
         Ok(Held { _locks: vec![used] })
     }
 
-    /// Empties the index: the next [`SearchIndex::update`] reads all sessions. Let
-    /// go of what is given only then: the others wait for it. `None`: another
-    /// process did just that and was waited for.
+    /// Empties the index, so that the next [`SearchIndex::update`] reads all sessions. Keep the
+    /// returned lock until then, because other processes wait for it. Returns `None` if another
+    /// process did the same and was waited for.
     ///
     /// # Errors
-    /// When the index cannot be written, or others use it for too long.
+    /// Returns an error if the index cannot be written or others use it for too long.
     pub fn rebuild(&mut self) -> Result<Option<Held>, SearchError> {
         let turn = self.lock_file("rebuild")?;
         match turn.try_lock() {
@@ -61,8 +60,8 @@ impl SearchIndex {
         SearchError::Io { path: self.path.clone(), source }
     }
 
-    /// In its place: others have the file open. The numbers of sessions go on, so
-    /// that nobody takes a new session for an old one.
+    /// Empties the tables in place, because other processes have the file open. Session numbers
+    /// continue, so that a new session is never mistaken for an old one.
     fn empty(&mut self) -> rusqlite::Result<()> {
         let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         writing.execute_batch(&format!(

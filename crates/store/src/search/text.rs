@@ -1,12 +1,12 @@
-//! Texts as they stand in the index.
+//! Conversion of texts for the index.
 
-/// Stands between letters of scripts that put no blanks between words, so that
-/// each is found by itself and several as a phrase. No program's text depends
-/// on it, and what is shown has none.
+/// Inserted between letters of scripts without spaces between words, so that each letter is found
+/// by itself and several as a phrase. Other programs do not rely on this character, and it is
+/// removed for display.
 const APART: char = '\u{200b}';
 
-/// Text for the index: control characters are blanks, and letters of scripts
-/// without blanks stand apart.
+/// Converts text for the index: replaces control characters with spaces and separates letters of
+/// scripts without spaces.
 pub(super) fn for_index(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most) + 16);
     for char in text.chars() {
@@ -26,7 +26,7 @@ pub(super) fn for_index(text: &str, most: usize) -> String {
     out
 }
 
-/// A piece of the index for people, one line.
+/// Converts text of the index for display on one line.
 pub(super) fn for_people(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let is_hidden =
@@ -42,7 +42,8 @@ pub(super) fn for_people(text: &str) -> String {
     out
 }
 
-/// Han, kana, Thai, Lao, Khmer and Myanmar: no blanks between words.
+/// Whether the character belongs to a script without spaces between words: Han, kana, Thai, Lao,
+/// Khmer, or Myanmar.
 fn is_unspaced(char: char) -> bool {
     matches!(char,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -50,14 +51,14 @@ fn is_unspaced(char: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// What the person typed as an expression of FTS5: every word must be there, and
-/// between quotes, words as they stand together. With `begun` the last word may be
-/// the beginning of one. `None` where nothing (else) can be looked for.
+/// Converts a typed query to an FTS5 expression: every word must occur, and words in quotes must
+/// occur as a phrase. With `begun`, the last word may be a prefix. Returns `None` if there is
+/// nothing (else) to search for.
 pub(super) fn expression(typed: &str, begun: bool) -> Option<String> {
     let mut out = String::new();
     let mut can_be_begun = false;
     for (at, piece) in typed.split('"').enumerate() {
-        // Every second piece stood between quotes; the last may lack its end.
+        // Every second piece was in quotes; the last may lack its closing quote.
         let quoted = at % 2 == 1;
         let words: Vec<&str> = match quoted {
             true => vec![piece],
@@ -74,7 +75,7 @@ pub(super) fn expression(typed: &str, begun: bool) -> Option<String> {
             out.push('"');
             out.push_str(text.trim());
             out.push('"');
-            // Hardly any word does not begin with some one letter.
+            // Nearly every word starts with some given letter.
             can_be_begun = !quoted && word.chars().count() > 1;
         }
     }

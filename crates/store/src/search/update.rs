@@ -1,4 +1,4 @@
-//! Bringing the index up to date with the files.
+//! Updates the index from the session files.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,32 +16,32 @@ use crate::list::Origin;
 use crate::paths::Homes;
 use crate::session_files::{FileStamp, of_all};
 
-/// Sessions that are written in one go.
+/// Maximum number of sessions written in one transaction.
 const BATCH: usize = 512;
-/// Bytes of what was said that are written in one go, about.
+/// Approximate number of bytes of text written in one transaction.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Bytes of one turn that are kept.
+/// Maximum number of bytes stored for one turn.
 const MOST_OF_TURN: usize = 256 * 1024;
-/// Bytes of one session that are kept.
+/// Maximum number of bytes stored for one session.
 const MOST_OF_SESSION: usize = 8 * 1024 * 1024;
 
-/// What was said in one turn, as it is to be found.
+/// The searchable text of one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnText {
-    /// The number of its prompt, from 1; 0: before the first.
+    /// The number of its prompt, from 1; 0 for text before the first prompt.
     pub turn: u64,
-    /// The prompt, answers, calls and outputs.
+    /// The prompt, answers, calls, and outputs.
     pub text: String,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Indexed {
-    /// Sessions that were read.
+    /// Number of sessions that were read.
     pub read: usize,
-    /// Sessions whose file is gone.
+    /// Number of sessions whose file no longer exists.
     pub gone: usize,
-    /// Sessions in the index.
+    /// Number of sessions in the index.
     pub all: usize,
 }
 
@@ -51,24 +51,23 @@ struct Known {
     stamp: FileStamp,
 }
 
-/// How far an update is.
+/// The progress of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Sessions that are read.
+    /// Number of sessions read so far.
     pub read: usize,
-    /// Sessions that are to be read.
+    /// Number of sessions to read.
     pub of: usize,
 }
 
 impl SearchIndex {
-    /// Reads what is new or has changed and forgets what is gone. Each batch is
-    /// written at once: what is cut off goes on the next time. `texts` tells
-    /// what was said in a session; `watch` is told how far it is, and says whether
-    /// to go on.
+    /// Reads new and changed sessions and removes deleted ones. Each batch is committed
+    /// immediately, so an interrupted update continues the next time. `texts` returns the text of a
+    /// session. `watch` receives the progress and returns whether to continue.
     ///
     /// # Errors
-    /// When the index cannot be read or written. Sessions that cannot be read
-    /// are passed over.
+    /// Returns an error if the index cannot be read or written. Sessions that cannot be read are
+    /// skipped.
     pub fn update(
         &mut self,
         homes: &Homes,
@@ -99,7 +98,7 @@ impl SearchIndex {
             indexed.gone = gone.len();
             self.write(|writing| gone.iter().try_for_each(|number| forget(writing, *number)))?;
         }
-        // The last used one is written last: its rows have the highest numbers.
+        // The most recently used session is written last, so its rows have the highest numbers.
         changed.sort_by_key(|found| found.stamp.modified);
         if watch(Step { read: 0, of: changed.len() }) && !changed.is_empty() {
             let opens = if self.in_memory { Opens::All(&homes.keys) } else { Opens::Plain };
@@ -113,7 +112,7 @@ impl SearchIndex {
         Ok(indexed)
     }
 
-    /// Writes the sessions while others read the next ones; gives how many.
+    /// Writes sessions while other threads read the next ones. Returns their number.
     fn take_in(
         &mut self,
         files: &[Found],
@@ -143,7 +142,7 @@ impl SearchIndex {
                     break;
                 }
             }
-            // Whoever reads does not wait for a taker.
+            // Disconnect, so that readers do not wait for a receiver.
             drop(pieces);
             written?;
             done += batch.len();
@@ -183,7 +182,7 @@ fn known(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, Known>> {
     Ok(known)
 }
 
-/// Size, time and inode, which begin at a column.
+/// Reads size, modification time, and inode, starting at a column.
 fn stamp_of(row: &Row<'_>, first: usize) -> rusqlite::Result<FileStamp> {
     let (size, inode): (i64, i64) = (row.get(first)?, row.get(first + 2)?);
     let modified = row.get(first + 1)?;
@@ -210,7 +209,7 @@ fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
 
 fn put(writing: &Transaction<'_>, read: &Read<'_>) -> rusqlite::Result<()> {
     let path = bytes_of(&read.found.file.path);
-    // Another process may have been here since we looked.
+    // Another process may have updated the row in the meantime.
     let there: Option<(i64, FileStamp)> = writing
         .prepare("SELECT number, size, modified, inode FROM sessions WHERE path = ?1")?
         .query_map([path], |row| Ok((row.get(0)?, stamp_of(row, 1)?)))?
@@ -256,8 +255,8 @@ fn put(writing: &Transaction<'_>, read: &Read<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// One text for each turn; those beyond the last number share it. The name
-/// stands with the first.
+/// Returns one text for each turn; turns beyond the last number share it. The title is part of the
+/// first.
 fn rows_of(title: &str, turns: &[TurnText]) -> Vec<(i64, String)> {
     let last = (1_i64 << TURN_BITS) - 1;
     let mut rows: Vec<(i64, String)> = Vec::new();
@@ -276,7 +275,7 @@ fn rows_of(title: &str, turns: &[TurnText]) -> Vec<(i64, String)> {
         Some(_) => {}
         None => rows.push((0, title.to_owned())),
     }
-    // Numbers only grow within a session of ours; a foreign one may be odd.
+    // Turn numbers increase within a Parallax session, but may not in a foreign one.
     rows.sort_by_key(|(number, _)| *number);
     rows.dedup_by_key(|(number, _)| *number);
     rows

@@ -1,4 +1,4 @@
-//! Old bytes kept and given back, in real folders and real repositories.
+//! Tests of saved and restored file contents, in real directories and repositories.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -45,7 +45,7 @@ impl Fixture {
         Self { work, folder }
     }
 
-    /// A repository with these files committed, old enough not to be racy.
+    /// Creates a repository with these committed files, old enough not to be racy.
     fn repository(files: &[(&str, &str)]) -> Self {
         let fixture = Self::new();
         files.iter().for_each(|(name, text)| fixture.write(name, text));
@@ -55,7 +55,7 @@ impl Fixture {
     }
 
     fn commit(&self) {
-        // The index must be younger than the files for them to be clean.
+        // For files to be clean, the index must be newer than they are.
         std::thread::sleep(std::time::Duration::from_millis(30));
         self.git(&["add", "-A"]);
         self.git(&["commit", "-qm", "x"]);
@@ -99,7 +99,7 @@ impl Fixture {
         checkpoints.end_edit(mark).expect("end");
     }
 
-    /// The objects of the store: how many files.
+    /// Returns the number of objects in the store.
     fn objects(&self) -> usize {
         let objects = self.folder.path().join("checkpoints/objects");
         let heads = fs::read_dir(objects).into_iter().flatten().flatten();

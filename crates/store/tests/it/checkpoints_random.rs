@@ -1,5 +1,5 @@
-//! Random changes of agent and user: undo gives back exactly the agent's, or
-//! says what it kept.
+//! Random changes by the agent and the user: undo reverts exactly the changes of the agent, or
+//! reports what it left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ enum Step {
     Write(usize, u8),
     Remove(usize),
     Rename(usize, usize),
-    /// Removes a whole folder and may put a file there.
+    /// Removes a whole directory and may create a file in its place.
     Wreck(bool),
     Mode(usize, bool),
 }
@@ -62,7 +62,7 @@ fn run(fixture: &Fixture, step: &Step) {
     }
 }
 
-/// Every path with its kind, mode and bytes; folders by name alone.
+/// Every path with its mode and contents; directories by name only.
 type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
 fn tree(fixture: &Fixture) -> Tree {
@@ -104,7 +104,7 @@ fn by_edits(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[St
             Step::Rename(from, to) => vec![*from, *to],
         };
         let paths: Vec<PathBuf> = touched.iter().map(|at| fixture.path(NAMES[*at])).collect();
-        // A path through a file is refused by the disk, for edits too.
+        // The file system rejects a path through a file, also for edits.
         let Ok(mark) = checkpoints.begin_edit(turn, &paths) else { continue };
         run(fixture, step);
         checkpoints.end_edit(mark).expect("end");
@@ -142,8 +142,7 @@ proptest! {
             kept.extend(undone.kept.into_iter().map(|(path, _)| path));
         }
         let now = tree(&fixture);
-        // Nothing of the user's is touched, unless it is what the agent had
-        // left there at some time.
+        // Changes of the user are untouched, unless they restored a state that the agent had left.
         for path in &user_changed {
             let users = before_undo.get(path);
             let is_file = users.is_some_and(|(mode, _)| *mode != 0);
@@ -151,7 +150,7 @@ proptest! {
                 prop_assert_eq!(now.get(path), users, "{:?}", path);
             }
         }
-        // All else is as in the beginning, or named.
+        // Everything else is as at the beginning, or is reported.
         let first = &trees[0];
         for path in differing(first, &now) {
             let named = path.ancestors().any(|above| kept.contains(above) || user_changed.contains(above))

@@ -38,7 +38,7 @@ impl Place {
         Self { folder, path, keys }
     }
 
-    /// The two lines before the records as one, then each record.
+    /// Returns the two lines before the records as one string, then each record.
     fn lines(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.path).expect("text");
         let lines: Vec<&str> = text.lines().collect();
@@ -65,7 +65,7 @@ fn an_encrypted_journal_hides_all_and_gives_it_back() {
         !text.contains("marker") && !text.contains("\"/w\"") && !text.contains("parts"),
         "{text}"
     );
-    // The line that names the key, the seal, the head, three contents.
+    // The line with the key ID, the seal, the head, and three contents.
     assert_eq!(text.lines().count(), 6);
     let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
     assert_eq!((loaded.contents.len(), loaded.head.project.as_str()), (3, "/w"));
@@ -79,12 +79,12 @@ fn an_encrypted_journal_hides_all_and_gives_it_back() {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(&key).expect("key").permissions().mode() & 0o777, 0o600);
     }
-    // It stays encrypted where new ones are not.
+    // It stays encrypted even if new journals are not.
     let off = Keys::new(Keychain::default(), place.folder.path(), None);
     let (journal, _) = Journal::open_append(&place.path, &off).expect("open");
     journal.append(&user("marker 4")).expect("append");
     assert!(!fs::read_to_string(&place.path).expect("text").contains("marker"));
-    // With another key, and with none, it says so.
+    // With another key or without one, an error is reported.
     for text in [Some("A".repeat(43) + "="), None] {
         fs::remove_file(&key).expect("removed");
         let wanted = if text.is_some() { "session-key`, and the" } else { "no such file" };
@@ -109,7 +109,7 @@ fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
     let whole = place.load();
     let changed = line[4].replace("\"encrypted\":\"", "\"encrypted\":\"AAAA");
     let renumbered = line[5].replace("\"n\":4", "\"n\":3");
-    // (the lines, contents that are left)
+    // (Name, lines, number of remaining contents.)
     let table: [(&str, Vec<&str>, usize); 6] = [
         ("swapped", vec![line[0], line[1], line[2], line[4], line[3], line[5]], 1),
         ("taken out", vec![line[0], line[1], line[2], line[4], line[5]], 1),
@@ -131,14 +131,14 @@ fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
             "{what}: nothing is cut or added"
         );
     }
-    // A line of another session of the same key.
+    // A line of another session with the same key.
     let other = place.folder.path().join("other.jsonl");
     drop(write(&other, &place.keys, 4));
     let foreign = fs::read_to_string(&other).expect("text");
     let foreign = foreign.lines().nth(4).expect("a line");
     place.put(&[line[0], line[1], line[2], foreign]);
     assert_eq!((place.load().contents.len(), place.load().broken), (1, true));
-    // Under another name it is still itself; claimed for another session it is not.
+    // The session is valid under another file name, but not with another session ID.
     place.put(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
     assert!(load(&place.path, &place.keys).is_err());
 }
@@ -149,7 +149,7 @@ fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
     let journal = write(&place.path, &place.keys, 4);
     journal.sync().expect("durable");
     journal.append(&user("marker 4")).expect("append");
-    // The program was killed here: the seal tells of less than there is.
+    // The program was killed here: the seal counts fewer records than there are.
     drop(journal);
     assert_eq!((place.load().contents.len(), place.load().broken), (5, false));
     let lines = place.lines();
@@ -165,7 +165,7 @@ fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
         journal.sync().expect("sync");
         assert_eq!(place.lines().len(), left + 1, "it stays as it is");
     }
-    // Without a seal, or with that of another journal, nobody can tell.
+    // Without a seal, or with that of another journal, truncation cannot be detected.
     let (first, seal) = lines[0].split_once('\n').expect("a seal");
     let other = place.folder.path().join("other.jsonl");
     drop(write(&other, &place.keys, 1));
@@ -178,7 +178,7 @@ fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
         assert!(loaded.broken && loaded.notices[0].contains("nobody can tell"));
         assert_eq!(loaded.contents.len(), 1);
     }
-    // The seal moves with each turn, and the file stays a journal.
+    // The seal is updated with each turn, and the file remains a valid journal.
     place.put(&lines);
     let (journal, _) = Journal::open_append(&place.path, &place.keys).expect("open");
     journal.append(&user("marker 5")).expect("append");
@@ -243,7 +243,7 @@ fn encrypted_sessions_are_listed_and_moved() {
     let new = move_session(&homes, &entries[0], &to).expect("moved");
     let moved = load(&new, &homes.keys).expect("load");
     assert_eq!((moved.head.project, moved.contents.len()), (to.display().to_string(), 2));
-    // Without the key it is there, and nobody takes it for an empty one.
+    // Without the key the session is listed, and does not count as empty.
     homes.keys = Keys::new(Keychain::default(), folder.path(), None);
     let entries = list(&homes, &to);
     assert_eq!((entries[0].id.as_str(), entries[0].title.contains("encrypted")), ("s1", true));

@@ -15,8 +15,8 @@ fn import(path: &Path) -> Result<LoadedSession, LoadError> {
     parallax_store::import(path, &Keys::default())
 }
 
-/// A record as Gemini CLI leaves it after a resume: the result of the call is
-/// there three times, a message was written twice, one was taken back.
+/// A record as Gemini CLI leaves it after resuming: the result of the call occurs three times, one
+/// message was written twice, and one was rewound.
 const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","projectHash":"h","startTime":"2026-11-20T10:00:00.000Z","lastUpdated":"2026-11-20T10:00:00.000Z","kind":"main"}
 {"id":"a","timestamp":"2026-11-20T10:00:01.000Z","type":"user","content":[{"text":"<session_context>\nos\n</session_context>"}]}
 {"id":"b","timestamp":"2026-11-20T10:00:02.000Z","type":"user","content":"/help"}
@@ -36,7 +36,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("write");
 }
 
-/// The rules of the wire that every session must keep.
+/// Asserts the rules of the wire format that every session must obey.
 fn assert_wellformed(session: &LoadedSession) {
     let contents: Vec<_> = session.contents.iter().map(|c| c.open().expect("content")).collect();
     for (index, content) in contents.iter().enumerate() {
@@ -110,7 +110,7 @@ fn a_record_of_gemini_cli_becomes_a_sound_history() {
     let Record::Content(answer) = &session.records[2] else { panic!("a content") };
     assert_eq!(answer.thoughts, ["**Plan** look"]);
     assert_eq!(answer.usage.map(|usage| usage.prompt), Some(7));
-    // It goes on as a journal of ours.
+    // It continues as a Parallax journal.
     let journal = Journal::create(folder.path().join("ours.jsonl"), head("ours"));
     journal.append_all(&session).expect("append");
     assert_eq!(import(journal.path()).expect("import").contents, session.contents);
@@ -189,7 +189,7 @@ fn all_sessions_of_a_project_are_listed_and_found() {
         "{\"sessionId\":\"e\",\"projectHash\":\"h\"}\n{\"$set\":{\"messages\":[]}}\n",
     );
     write(&chats.join("session-y.json"), "not json");
-    // Another project of the same name, and one that the registry has lost.
+    // Another project with the same name, and one missing from the registry.
     write(&homes.gemini.join("tmp/my-app-1/.project_root"), "/elsewhere/My App");
     write(&homes.gemini.join("tmp/my-app-1/chats/session-z.jsonl"), GEMINI);
     write(&homes.gemini.join("tmp/my-app-2/.project_root"), &project.display().to_string());
@@ -202,7 +202,7 @@ fn all_sessions_of_a_project_are_listed_and_found() {
         r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#,
     );
     write(&homes.parallax.join("settings.json"), "{}");
-    // Journals of ours that cannot be read do not disturb.
+    // Unreadable Parallax journals have no effect.
     write(&homes.sessions(project).join("bad.jsonl"), "\u{0}\u{0}\n");
     let entries = list(homes, project);
     let seen: Vec<_> = entries.iter().map(|e| (e.index, e.title.as_str(), e.origin)).collect();
@@ -213,13 +213,13 @@ fn all_sessions_of_a_project_are_listed_and_found() {
         (3, "Listing files", Origin::GeminiCli),
         (4, "third [1mprömpt", Origin::Parallax),
     ];
-    // The session without a time of its own counts from its file's.
+    // The start time of the session without a time of its own is that of its file.
     let seen: Vec<_> = seen.into_iter().filter(|(_, _, o)| *o != Origin::ParallaxCli).collect();
     assert_eq!(entries.len(), 5);
     for ((_, title, origin), (_, want, from)) in seen.iter().zip(expected) {
         assert_eq!((*title, *origin), (want, from));
     }
-    // Copied today, used then.
+    // Copied today, but last used then.
     let theirs = entries.iter().find(|entry| entry.id.starts_with("9f6f")).expect("theirs");
     assert_eq!(theirs.last_used.to_string(), "2026-11-20T10:00:00Z");
     let by = |selector: &str| find(homes, project, selector).map(|entry| entry.id);
@@ -231,18 +231,20 @@ fn all_sessions_of_a_project_are_listed_and_found() {
         let error = by(wrong).expect_err(wrong).to_string();
         assert!(error.contains("sessions/my-app-"), "{error}");
     }
-    // A full id is found without the others, of which only the list needs to know.
+    // A full ID is found without reading other sessions, which only the number in the list
+    // requires.
     let (alone, listed) = (find(homes, project, "abd-1"), find_listed(homes, project, "abd-1"));
     let (alone, listed) = (alone.expect("found"), listed.expect("found"));
     assert!(alone.index == 0 && listed.index > 1, "{alone:?}, {listed:?}");
     assert_eq!(SessionEntry { index: 0, ..listed }, alone);
-    // Last used, not last begun.
+    // Last used, not last started.
     let old = homes.journal(project, &"abd-1".into());
     let file = fs::File::options().append(true).open(&old).expect("open");
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     file.set_modified(later).expect("time");
     assert_eq!(by("latest"), Ok("abd-1".to_owned()));
-    // Deleting: only ours, only when nobody writes it, with what belongs to it.
+    // Deleting: only Parallax sessions that no process is writing, with everything that belongs to
+    // them.
     let ours = find(homes, project, "abc").expect("entry");
     let artifacts = homes.artifacts(project, &"abc-3".into());
     artifacts.create().expect("artifacts");
@@ -307,8 +309,8 @@ fn what_gemini_cli_wrote_apart_from_us_has_an_entry_of_its_own() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever is done to the lines of a record or a journal: no panic, and
-    /// what comes out of an import can be sent.
+    /// Whatever happens to the lines of a record or journal, nothing panics, and an imported
+    /// session can be sent.
     #[test]
     fn mutated_files_never_panic(
         cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -342,7 +344,7 @@ proptest! {
     }
 }
 
-/// Parts as any program, or nobody, would write them.
+/// Generates valid and invalid parts.
 fn any_part() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
     use proptest::prelude::*;
     use serde_json::json;
@@ -427,8 +429,8 @@ fn calls_without_a_result_are_counted() {
     }
 }
 
-/// Two calls at once, whose results hang beside each other; a branch that was taken
-/// back; lines of a sub-agent, and of the program itself.
+/// Two parallel calls with sibling results, a rewound branch, and lines of a subagent and of the
+/// program itself.
 const CLAUDE: &str = r#"{"type":"summary","summary":"Mending the parser","leafUuid":"u9"}
 {"type":"file-history-snapshot","messageId":"u1","snapshot":{}}
 {"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/work","sessionId":"c0ffee00-0000-4000-8000-000000000001","version":"2.0.1","gitBranch":"","type":"user","message":{"role":"user","content":"mend the parser"},"uuid":"u1","timestamp":"2026-11-20T10:00:01.000Z"}
@@ -462,8 +464,7 @@ fn a_transcript_of_claude_code_is_read() {
     for absent in ["sub-agent", "taken back", "Caveat", "command-name", "look first"] {
         assert!(!whole.contains(absent), "{absent}");
     }
-    // The same where messages have no ids, and the result of the first call stands
-    // before the second.
+    // The same without message IDs, and with the result of the first call before the second call.
     let mut lines: Vec<&str> = CLAUDE.lines().collect();
     let first = lines.iter().position(|line| line.contains("\"uuid\":\"u5\"")).expect("a result");
     lines.swap(first - 1, first);
@@ -517,12 +518,12 @@ fn a_rollout_of_codex_is_read() {
     assert!(all[0].contains("mend it") && !all[0].contains("AGENTS.md"));
     assert!(all[1].contains(r#"["ls"]"#) && all[1].contains("*** Begin"));
     assert!(all[2].contains(r#""output":"a.txt\n""#) && all[2].contains("Done"), "{}", all[2]);
-    // The last call has no result, and one is told of.
+    // The last call has no result, so one is added.
     assert!(all[3].contains("not json") && all[4].contains("lost"));
     assert!(all[4].contains("go on") && all[4].contains("image/png"));
     let whole = all.join("");
     assert!(!whole.contains("forg") && !whole.contains("rules"), "{whole}");
-    // What was called at once stays together, however results stand between.
+    // Parallel calls stay together, wherever their results are.
     let line = |kind: &str, payload: &str| {
         format!("{{\"timestamp\":\"t\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
     };
@@ -545,7 +546,7 @@ fn a_rollout_of_codex_is_read() {
     let calls =
         session.contents.iter().map(|content| content.json().matches("functionCall\"").count());
     assert_eq!(calls.collect::<Vec<_>>(), [0, 2, 0, 2, 0]);
-    // The older form: the items alone.
+    // The older format: only the items.
     let old = r#"{"id":"old","timestamp":"t","instructions":null}
 {"record_type":"state"}
 {"type":"message","role":"user","content":[{"type":"input_text","text":"hello"}]}

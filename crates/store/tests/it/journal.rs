@@ -6,8 +6,7 @@ use parallax_store::{Journal, Keys, LoadError, OpenError, create_private_dir};
 
 use crate::{content, head, load, result, round, sealed, user};
 
-/// Two calls, answered out of order, with line ends and odd numbers in the raw
-/// JSON.
+/// Two calls, answered out of order, with line ends and unusual numbers in the raw JSON.
 const CALLS: &str = "{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"name\":\"x\",\"args\":{\"a\":1.00}},\n\"thoughtSignature\":\"c2ln\"},{\"functionCall\":{\"name\":\"x\"}}]}";
 
 fn sample() -> Vec<Record> {
@@ -53,7 +52,7 @@ fn what_was_written_comes_back_byte_for_byte() {
     );
     assert_eq!((loaded.notices.as_slice(), loaded.records.len()), ([].as_slice(), 7));
     assert!(loaded.pending.is_none() && loaded.head.session_id.as_str() == "s1");
-    // One line a record, and the same again in a fork.
+    // One line per record, and the same in a fork.
     assert_eq!(fs::read_to_string(&path).expect("text").lines().count(), 8);
     let fork = Journal::create(folder.path().join("s2.jsonl"), head("s2"));
     fork.append_all(&loaded).expect("fork");
@@ -62,7 +61,7 @@ fn what_was_written_comes_back_byte_for_byte() {
     drop(journal);
 }
 
-/// In a process of its own: the umask belongs to all threads.
+/// Runs in a separate process, because the umask is shared by all threads.
 #[cfg(unix)]
 #[test]
 fn only_the_owner_may_read_whatever_the_umask() {
@@ -97,7 +96,7 @@ fn a_cut_at_any_byte_loses_only_the_record_it_hits() {
     for length in first..bytes.len() {
         fs::write(&cut, &bytes[..length]).expect("write");
         let whole = bytes[..length].iter().filter(|byte| **byte == b'\n').count();
-        // A record that lacks only its line end is whole.
+        // A record that lacks only its line end is complete.
         let whole = if bytes[length] == b'\n' { whole + 1 } else { whole };
         let (journal, loaded) = Journal::open_append(&cut, &Keys::default()).expect("open");
         assert_eq!(loaded.records.len(), whole - 1, "cut at {length}");
@@ -121,7 +120,7 @@ fn an_unfinished_round_is_pending() {
     let pending = loaded.pending.expect("pending");
     assert_eq!((loaded.contents.len(), pending.calls.len()), (2, 2));
     assert_eq!(pending.results.keys().copied().collect::<Vec<_>>(), [1]);
-    // The engine finishes the round; the reader then sees one content.
+    // The engine finishes the batch; the reader then sees one content.
     journal.append(&result(0, r#"[{"functionResponse":{}}]"#)).expect("append");
     journal.append(&round(2, None)).expect("append");
     let loaded = load(&path).expect("load");
@@ -173,14 +172,14 @@ fn prompts_keep_their_numbers_and_none_comes_twice() {
         }
         other => other,
     };
-    // As journals were before prompts had numbers, and as they are.
+    // Journals from before prompts had numbers, and current ones.
     let records = [
         prompt("one", None),
         answer(),
         edit,
         round(1, None),
         content(sealed(r#"{"role":"model","parts":[]}"#)),
-        // A message for the turn, which is no prompt.
+        // A steering message, which is not a prompt.
         user("steered"),
         answer(),
         prompt("two", None),
@@ -196,7 +195,7 @@ fn prompts_keep_their_numbers_and_none_comes_twice() {
 }
 
 proptest::proptest! {
-    /// Whatever lines a journal loses: what is gone on with can be sent.
+    /// Whatever lines a journal loses, the resumed conversation can be sent.
     #[test]
     fn a_journal_with_holes_can_be_gone_on_with(lost in proptest::collection::vec(proptest::bool::ANY, 12)) {
         let folder = tempfile::tempdir().expect("tempdir");
@@ -244,7 +243,7 @@ fn a_second_writer_is_turned_away() {
 
 const CHILD: &str = "PARALLAX_TEST_CHILD";
 
-/// Runs one test of this binary again, in a process set up by shell commands.
+/// Runs one test of this binary again, in a process prepared by shell commands.
 #[cfg(unix)]
 fn in_child(setup: &str, test: &str, path: &Path) {
     let program = std::env::current_exe().expect("test binary");
@@ -259,7 +258,7 @@ fn in_child(setup: &str, test: &str, path: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A limit on the size of files does what a full disk does.
+/// A limit on the file size has the same effect as a full disk.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_is_told_once_and_leaves_whole_lines() {
@@ -298,7 +297,7 @@ fn a_journal_that_is_deleted_while_it_is_written_is_made_again() {
     assert!(journal.notice().is_some_and(|told| told.contains("deleted")));
     assert_eq!(load(&path).expect("load").records.len(), all.len() + 1);
     assert!(matches!(Journal::open_append(&path, &Keys::default()), Err(OpenError::InUse { .. })));
-    // What another process is at work on is not taken from it.
+    // A file that another process has locked is not taken away from it.
     fs::remove_file(&path).expect("deleted");
     fs::write(&path, "mine").expect("written");
     let other = fs::File::open(&path).expect("open");
@@ -309,7 +308,7 @@ fn a_journal_that_is_deleted_while_it_is_written_is_made_again() {
 
 #[test]
 fn a_journal_that_another_program_spoils_is_written_again_whole() {
-    // (what the other program does, whether the file's bytes are lost to us)
+    // (What the other program does, whether the bytes of the file are lost.)
     type Deed = fn(&Path);
     let deeds: [Deed; 4] = [
         |path| fs::write(path, b"").expect("truncated"),

@@ -1,4 +1,4 @@
-//! Journals on a real disk.
+//! Tests of the store on a real file system.
 
 #[cfg(test)]
 mod checkpoints;
@@ -18,7 +18,7 @@ use parallax_protocol::store::{ContentRecord, Record, ResultRecord, RoundRecord,
 use parallax_store::{Keys, LoadError, LoadedSession};
 use serde_json::value::RawValue;
 
-/// Reads a journal that is not encrypted.
+/// Reads an unencrypted journal.
 pub fn load(path: &Path) -> Result<LoadedSession, LoadError> {
     parallax_store::load(path, &Keys::default())
 }

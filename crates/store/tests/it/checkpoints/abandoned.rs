@@ -1,11 +1,11 @@
-//! Protected files that a command changed whose program was killed before it could revert
+//! Tests of protected files changed by a command whose program was killed before it could revert
 //! them.
 
 use serde_json::json;
 
 use super::*;
 
-/// What the program had saved when it was killed, put back after its end.
+/// Restores the saved state as it was when the program was killed.
 fn killed(fixture: &Fixture, change: impl FnOnce()) -> Checkpoints {
     let checkpoints = fixture.checkpoints();
     let mark = checkpoints.begin_command(3).expect("begin");
@@ -54,7 +54,7 @@ fn protected_files_are_reverted_by_the_next_session_after_a_kill() {
     assert_eq!(fixture.read("sub/.idea/workspace.xml"), None);
     assert_eq!(fixture.read("a.txt").as_deref(), Some("changed"));
     assert!(next.abandoned_changes().is_empty());
-    // What stood there is not lost.
+    // The replaced contents are not lost.
     let redone = next.redo(false).expect("redo");
     assert!(redone.restored.contains(&fixture.path(".mcp.json")), "{redone:?}");
 }

@@ -1,4 +1,4 @@
-//! Protected files, and links that would lead elsewhere.
+//! Tests of protected files, and of links that lead elsewhere.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn links_exchanged_meanwhile_lead_nowhere() {
     }
     assert_eq!(fs::read_to_string(outside.join("a")).expect("theirs"), "theirs");
 
-    // What a record names outside of the workspace is not touched either.
+    // Paths outside the workspace in a record are not touched either.
     let journal = fixture.folder.path().join("checkpoints/work-12345678/s1.jsonl");
     let text = fs::read_to_string(&journal).expect("journal");
     let foreign = text.replace(
@@ -73,7 +73,7 @@ fn a_folder_swapped_all_the_time_is_never_left() {
             let mut swaps = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 swap().expect("swapped");
-                // The real folder has the link's name now.
+                // The real directory now has the name of the link.
                 if swaps % 16 == 0 {
                     let _ = fs::write(link.join("a"), "new");
                 }
@@ -128,7 +128,7 @@ fn what_was_put_back_can_be_had_and_what_was_out_of_reach_is_not_touched() {
     let of_turn = checkpoints.list().expect("list");
     assert_eq!(of_turn[0].files.len(), 1, "{of_turn:?}");
 
-    // What is had back is the user's: no undo takes it.
+    // A redone file counts as a change by the user, so no undo reverts it.
     assert_eq!(checkpoints.redo(false).expect("redo").restored, [fixture.path("AGENTS.md")]);
     assert_eq!(checkpoints.undo(None, false).expect("undo").restored, [fixture.path("a")]);
     for name in ["AGENTS.md", ".vscode/settings.json", ".vscode/tasks.json"] {

@@ -1,4 +1,4 @@
-//! What is too large or too much, old sessions, and a damaged store.
+//! Tests of size limits, removal of old sessions, and damaged stores.
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
             file.set_modified(std::time::UNIX_EPOCH).expect("time");
         }
     }
-    // Who is killed leaves these.
+    // A killed process leaves such files.
     let left = fixture.folder.path().join("checkpoints/objects/.parallax-0123.tmp");
     let young = left.with_file_name(".parallax-4567.tmp");
     fs::write(&young, "in the making").expect("written");
@@ -151,7 +151,7 @@ fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
     assert!(matches!(session("older").undo(None, true), Err(CheckpointError::NothingToUndo)));
     assert_eq!(mine.undo(None, false).expect("undo").kept, []);
 
-    // No room at all: it is said, and nothing is lost silently.
+    // No space at all: this is reported, and nothing is lost silently.
     let full = Checkpoints::open(CheckpointOptions { total_bytes: 10, ..fixture.options() });
     let mark = full.begin_command(1).expect("begin");
     assert_eq!(mark.not_undoable(), ["a (4.0 kB) is not kept"]);
@@ -177,7 +177,7 @@ fn a_workspace_without_end_is_cut_and_said() {
 #[test]
 fn what_does_not_fit_any_more_takes_the_place_of_the_oldest_session() {
     makes_room(10_000, 4_000);
-    // It would fit, but for the part of the store that is for small files.
+    // It would fit without the part of the store that is reserved for small files.
     makes_room(10_000_000, 3_200_000);
 }
 

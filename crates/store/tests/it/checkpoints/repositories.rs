@@ -1,4 +1,5 @@
-//! Repositories beside the versions: what git does stays its own.
+//! Tests of git repositories in the workspace: changes that git makes to its own data are not
+//! touched.
 
 use super::*;
 
@@ -18,7 +19,7 @@ fn where_git_converts_the_real_bytes_are_kept() {
     assert_eq!(fixture.read("a.txt").as_deref(), Some("one\r\ntwo\r\n"));
     assert_eq!(fixture.read("b.txt").as_deref(), Some("one\ntwo\n"));
 
-    // By configuration, and switched off afterwards: git's blob is another text.
+    // Converted by a configuration that is disabled afterwards: the git blob has a different text.
     let fixture = Fixture::new();
     fixture.write("a.txt", "one\r\n");
     fixture.git(&["init", "-q"]);
@@ -95,7 +96,7 @@ fn the_workspace_does_not_become_a_repository_of_another_kind() {
         fixture.write("sub/config", "mine");
     });
     assert_eq!(changes.protected, [fixture.path("config")]);
-    // A file of that name alone is like any other.
+    // A file of that name alone is an ordinary file.
     let changes = command(&checkpoints, 2, || {
         fs::remove_file(fixture.path("HEAD")).expect("removed");
         fixture.write("config", "mine");
@@ -136,7 +137,7 @@ fn a_repository_that_was_moved_is_brought_back() {
         fixture.git(&["status"]);
         assert!(fixture.path(".git").is_dir() && !fixture.path(".g9").exists());
     }
-    // A folder that is moved takes its repository with it.
+    // A directory that is moved takes its repository with it.
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("x")).expect("folder");
     git_output(&fixture.path("x"), &["init", "-q"]);

@@ -1,4 +1,4 @@
-//! What is taken back, turn by turn and change by change, and taken up again.
+//! Tests of undo and redo by turn and by single change.
 
 use super::*;
 
@@ -154,7 +154,7 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!(foreseen.len(), 6, "nobody else's files: {foreseen:?}");
     assert_eq!(fixture.read("a.txt").as_deref(), Some("three\n"), "nothing was done");
 
-    // To between the two edits of the second turn.
+    // Restore to between the two edits of the second turn.
     let restored = checkpoints.restore_before(edits[3].moment, 3, false).expect("restored");
     assert_eq!(restored.restored.len(), 4, "{restored:?}");
     let mut kept: Vec<_> = restored.kept.iter().map(|(path, _)| path.clone()).collect();
@@ -162,11 +162,11 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!(kept, ["shared", "shared/deep"].map(|name| fixture.path(name)));
     let now = |name: &str| fixture.read(name);
     assert_eq!((now("a.txt").as_deref(), now("made.txt")), (Some("two\n"), None));
-    // It is a change itself.
+    // The restoration is itself a change.
     checkpoints.undo(Some(3), false).expect("undone");
     assert_eq!(now("a.txt").as_deref(), Some("three\n"));
     assert_eq!(now("made.txt").as_deref(), Some("m\n"));
-    // What somebody changed since stays, unless it is forced.
+    // Files changed otherwise stay, unless forced.
     fixture.write("a.txt", "somebody\n");
     fs::remove_dir_all(fixture.path("shared")).expect("removed");
     let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
@@ -217,7 +217,7 @@ fn what_the_user_changed_between_two_changes_of_a_turn_is_left_to_them() {
     assert_eq!(undone.kept[0].0, fixture.path("a"));
     assert_eq!(fixture.read("a").as_deref(), Some("user"));
     assert_eq!(fixture.read("quiet").as_deref(), Some("old"));
-    // Taken up again it is asked about again, in another process too.
+    // After a redo, undoing asks again, also in another process.
     fixture.checkpoints().redo(false).expect("redo");
     assert_eq!(fixture.read("a").as_deref(), Some("agent 2"));
     let again = fixture.checkpoints().undo(None, false).expect("undo");
@@ -230,7 +230,7 @@ fn what_the_user_changed_between_two_changes_of_a_turn_is_left_to_them() {
     assert_eq!(fixture.read("a").as_deref(), Some("user"));
     assert!(checkpoints.undo(None, false).expect("undo").force_helps);
 
-    // Going back over turns does not take it either.
+    // Undoing several turns does not remove it either.
     let fixture = Fixture::new();
     fixture.write("a", "old");
     let checkpoints = fixture.checkpoints();
@@ -251,14 +251,14 @@ fn what_was_undone_of_the_user_comes_back_whole() {
     let checkpoints = fixture.checkpoints();
     command(&checkpoints, 1, || {
         fixture.write("agent", "new");
-        // Nobody can tell that these are the user's.
+        // These changes cannot be recognized as those of the user.
         fixture.write("changed", "user");
         fixture.write("made/user", "user");
         fs::remove_dir_all(fixture.path("dir")).expect("removed");
     });
     assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
     assert!(!fixture.path("made").exists());
-    // One was changed since: the others come back, and this one by force.
+    // One file was changed since: the others are restored, and this one by force.
     fixture.write("changed", "later");
     let redone = checkpoints.redo(false).expect("redo");
     assert_eq!(redone.kept.len(), 1, "{redone:?}");

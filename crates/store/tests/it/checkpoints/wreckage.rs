@@ -1,4 +1,4 @@
-//! Commands that wreck, close, move and exchange files and folders.
+//! Tests of commands that destroy, close, move, and replace files and directories.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_command_that_wrecks_everything_is_undone() {
     let mark = checkpoints.begin_command(1).expect("begin");
     assert_eq!(mark.not_undoable(), ["files inside ignored folders (target) are not kept"]);
     assert!(mark.protected().contains(&fixture.path(".git/config")));
-    // clean.txt, moved.txt and .gitignore are git's objects already.
+    // clean.txt, moved.txt, and .gitignore are already git objects.
     let hooks = fs::read_dir(fixture.path(".git/hooks")).map_or(0, Iterator::count);
     let kept = fixture.objects();
     assert!(kept <= 4 + hooks + 4, "{kept} objects");
@@ -78,7 +78,7 @@ fn a_folder_that_was_closed_is_opened_again() {
     assert_eq!(mode(&fixture.path("folder")), 0o755);
 }
 
-/// A tree with a folder `a`, and another beside it.
+/// Creates a tree with a directory `a`, and another next to it.
 fn tree(fixture: &Fixture) {
     for (name, text) in [("a/b/f", "1"), ("a/g", "2"), ("c/h", "3"), ("k", "4")] {
         fixture.write(name, text);
@@ -113,7 +113,7 @@ fn folders_in_whose_place_a_link_stands_come_back_whole() {
             let undone = checkpoints.undo(None, false).expect("undo");
             assert_eq!((undone.restored.len(), undone.kept), (4, vec![]), "{}", target.display());
             is_as_it_was(&fixture);
-            // And once more in both directions.
+            // Once more in both directions.
             assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
             assert_eq!(fs::read_link(fixture.path("a")).expect("link"), target);
             assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
@@ -156,7 +156,7 @@ fn bytes_that_were_not_kept_get_their_old_name_back() {
     assert_eq!((large(), fixture.path("a0/large").exists()), (23, true));
     assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
     assert_eq!(large(), 23);
-    // Where the old name is taken, the new one stays.
+    // If the old name is taken, the file keeps the new name.
     command(&checkpoints, 2, moved);
     fs::remove_file(fixture.path("a")).expect("removed");
     fixture.write("a", "mine");
@@ -191,7 +191,7 @@ fn a_command_that_was_killed_with_the_program_is_undone() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     std::thread::sleep(std::time::Duration::from_millis(200));
-    // While it runs nobody takes it for a dead one.
+    // While the program runs, no other process considers it dead.
     assert!(fixture.checkpoints().list().expect("list").is_empty());
     let (path, text) = (marks()[0].clone(), fs::read(&marks()[0]).expect("mark"));
     drop((running, checkpoints));
