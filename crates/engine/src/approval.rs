@@ -33,7 +33,7 @@ impl Default for Approvals {
     }
 }
 
-/// Who decides about calls, and what was decided so far.
+/// The policy engine of a session, and its approvals so far.
 pub(crate) struct ApprovalState {
     pub(crate) judge: Arc<dyn Judge>,
     /// How long approvals may apply.
@@ -51,7 +51,8 @@ pub(crate) struct ApprovalState {
     pub(crate) taint: Taint,
 }
 
-/// The reason shown when a command that the sandbox denied something is offered to run again.
+/// Returns the reason shown when a command that the sandbox denied something is offered to run
+/// again.
 fn sandbox_denial_reason(lacked: &Permissions) -> String {
     let shown = match lacked.file_system.read.is_empty() || lacked.outside {
         true => "",

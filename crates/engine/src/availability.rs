@@ -75,7 +75,7 @@ impl ModelAvailability {
         self.failed.retain(|failed| failed != model);
     }
 
-    /// Why a model is unavailable now, and the service's message.
+    /// Returns why a model is unavailable now, and the service's message.
     pub(crate) fn outage(&self, model: &str) -> Option<(FallbackCause, String)> {
         let outage = self.outages.get(model)?;
         let open = outage.until.is_some_and(|until| until <= Instant::now());

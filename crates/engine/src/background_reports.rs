@@ -51,7 +51,7 @@ impl BackgroundWatcher {
         };
         let shell = Arc::clone(&self.shell);
         let looking = tokio::task::spawn_blocking(move || shell.background(lines));
-        // A panic there is our bug; the next check may succeed.
+        // A panic there is a bug; the next check may succeed.
         let Ok(processes) = looking.await else { return };
         for process in processes {
             match process.state {
@@ -83,7 +83,7 @@ impl BackgroundWatcher {
     }
 }
 
-/// How the process ended, and where its log is.
+/// Returns how the process ended, and where its log is.
 fn line(process: &BackgroundProcess) -> String {
     let BackgroundProcess { pid, command, state, log, .. } = process;
     let how = match state {

@@ -1,4 +1,4 @@
-//! What a session may spend and has spent: cost, tokens, time.
+//! The budget of a session and its spending: cost, tokens, and time.
 
 mod increase;
 mod ledger;
@@ -32,7 +32,7 @@ pub struct BudgetLimits {
     pub time: Option<Duration>,
 }
 
-/// What was spent.
+/// The spending so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spending {
     /// US dollars.
@@ -76,7 +76,7 @@ impl Budget {
         Self { asks, ..self }
     }
 
-    /// The shared ledger, where spending is counted and limits are set.
+    /// Returns the shared ledger, where spending is counted and limits are set.
     pub fn ledger(&self) -> Ledger {
         self.ledger.clone()
     }
@@ -105,12 +105,12 @@ impl Budget {
         self.ledger.stop();
     }
 
-    /// The exceeded limit, if any.
+    /// Returns the exceeded limit, if any.
     pub(crate) fn exceeded(&self) -> Option<BudgetSpent> {
         self.limited().find(|spent| spent.used >= spent.limit)
     }
 
-    /// A limit that is nearly reached; returned once per limit.
+    /// Returns a limit that is nearly reached; returned once per limit.
     pub(crate) fn approaching_limit(&mut self) -> Option<BudgetSpent> {
         let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR_SHARE)?;
         let same = |reported: &BudgetSpent| {
@@ -123,7 +123,7 @@ impl Budget {
         Some(near)
     }
 
-    /// The limits checked between requests. Time has its own timer.
+    /// Returns the limits checked between requests. Time has its own timer.
     fn limited(&self) -> impl Iterator<Item = BudgetSpent> + use<> {
         let limited = |BudgetUse { kind, scope, limit, used }| {
             Some(BudgetSpent { kind, scope, limit: limit?, used })
@@ -201,12 +201,12 @@ impl Session {
         !self.budget.ledger.limits_cost() || self.client.model.catalog().price(model).is_some()
     }
 
-    /// Checks that another request may be sent to the model. Asks the user to raise a spent budget
-    /// if possible.
+    /// Checks that another request may be sent to the model. Asks the user to increase a spent
+    /// budget if possible.
     ///
     /// # Errors
-    /// When a budget is spent, a cost budget cannot be enforced because the price is unknown, or
-    /// the turn is interrupted.
+    /// Returns the end reason if a budget is spent, a cost budget cannot be enforced because the
+    /// price is unknown, or the turn is interrupted.
     pub(crate) async fn check_budget(
         &mut self,
         model: &str,

@@ -52,7 +52,7 @@ fn planned_change<'a>(command: Option<&'a str>, writes: &'a [PathBuf]) -> Change
     }
 }
 
-/// What of the call could not be undone, to show before it runs.
+/// Returns the effects of the call that could not be undone, to show before it runs.
 pub(crate) async fn irreversible_changes(
     checkpoints: Arc<dyn Checkpoints>,
     effects: &Effects,
@@ -100,12 +100,13 @@ async fn keep(
             progress.notice(Level::Warning, &format!("This change cannot be undone: {why}"));
             None
         }
-        // A panic there is our bug and no reason to stop the work.
+        // A panic there is a bug, but the call can run without a checkpoint.
         Err(_) => None,
     }
 }
 
-/// The model must not assume that its change to a protected file persists.
+/// Adds a note that a protected file was restored, so that the model does not assume that its
+/// change persists.
 fn add_revert_note(outcome: &mut Outcome, note: &str) {
     match &mut outcome.error {
         Some(error) => error.message = format!("{}\n[{note}]", error.message),

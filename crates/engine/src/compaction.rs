@@ -131,7 +131,7 @@ impl CompactionInput {
         u64::try_from(u128::from(self.before) * new / raw).unwrap_or(u64::MAX)
     }
 
-    /// By how many tokens, in local estimates, a view exceeds the limit.
+    /// Returns by how many tokens, in local estimates, a view exceeds the limit.
     fn over(&self, view: &[ViewEntry], fits: u64) -> u64 {
         let raw = u128::from(self.fixed + tokens_of(&self.view));
         let over = u128::from(self.estimate(view).saturating_sub(fits));
@@ -145,7 +145,7 @@ impl CompactionInput {
         is_gain(raw, raw - account.min(raw))
     }
 
-    /// The maximum size of the summary for a split.
+    /// Returns the maximum size of the summary for a split.
     fn summary_limit(&self, split: Split) -> u64 {
         let dropped = split.dropped(&self.view);
         (dropped * ACCOUNT_PERCENT / 100).clamp(ACCOUNT.0.min(dropped), ACCOUNT.1)
@@ -156,7 +156,7 @@ impl Session {
     /// Makes the next request fit: first the user's edits, then the thresholds.
     ///
     /// # Errors
-    /// When the turn was interrupted; the history is then unchanged.
+    /// Returns the end reason if the turn was interrupted; the history is then unchanged.
     pub(crate) async fn compact_if_needed(
         &mut self,
         cancel: &CancellationToken,
@@ -275,8 +275,8 @@ impl Session {
         };
         let mut material = self.material(reach).await;
         let before = material.before;
-        // A request that the service refused although it fits our window must shrink a lot, since
-        // the real limit is unknown.
+        // A request that the service rejected although it fits the known context window must shrink
+        // a lot, since the real limit is unknown.
         let is_declined = cause == CompactionCause::Overflow && before <= window;
         let fits = if is_declined { before / 2 } else { window / 10 * 9 };
         let (mut how, mut remark) = (None, None);
@@ -431,7 +431,7 @@ impl Session {
         }
     }
 
-    /// The view with masked results; `None` when there is nothing to mask.
+    /// Returns the view with masked results; `None` when there is nothing to mask.
     async fn shortened(
         &mut self,
         view: &[ViewEntry],
@@ -446,8 +446,8 @@ impl Session {
         self.inbox.while_receiving(shortening).await.ok().flatten()
     }
 
-    /// The view with the newest results reduced by `over` tokens; `None` when there is nothing to
-    /// mask.
+    /// Returns the view with the newest results reduced by `over` tokens; `None` when there is
+    /// nothing to mask.
     async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
         let keep_output = self.context.compacting.room.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.registry.kinds());
@@ -458,7 +458,7 @@ impl Session {
         self.inbox.while_receiving(shortening).await.ok().flatten()
     }
 
-    /// The view with a summary, how it was made, and a remark.
+    /// Returns the view with a summary, how it was made, and a remark.
     async fn summarized_view(
         &mut self,
         material: &CompactionInput,
@@ -500,7 +500,7 @@ impl Session {
         }
     }
 
-    /// The request for a summary. It includes the full results where they fit.
+    /// Returns the request for a summary. It includes the full results where they fit.
     fn order(
         &self,
         material: &CompactionInput,
@@ -528,7 +528,8 @@ impl Session {
 }
 
 impl ContextManager {
-    /// The history may not contain what was said about the editor any more.
+    /// Makes the next editor context message complete, because the history may no longer contain
+    /// the earlier ones.
     pub(crate) fn forget_editor_context(&self) {
         if let Some(context) = &self.editor_context {
             context.reset();
@@ -550,7 +551,7 @@ impl Conversation {
         summary::replace(&material.short, split, &facts, &account)
     }
 
-    /// Facts that the program knows verbatim, from the whole session.
+    /// Collects facts about the whole session that are copied verbatim instead of summarized.
     fn facts(&self, material: &CompactionInput, split: Split) -> HistoryFacts {
         let calls: Vec<CallResult> = call_results::answered(self.history.contents().iter());
         let changes = |name: &str| {

@@ -28,7 +28,7 @@ impl TokenSums {
         *count += 1;
     }
 
-    /// The blocks in the order of a request, larger ones first within a kind.
+    /// Returns the blocks in the order of a request, larger ones first within a kind.
     fn blocks(self) -> Vec<ContextBlock> {
         let mut blocks: Vec<ContextBlock> = self
             .0
@@ -85,7 +85,7 @@ impl Session {
 }
 
 impl Conversation {
-    /// The results, newest first; summarized ones only when pinned.
+    /// Returns the results, newest first; summarized ones only when pinned.
     pub(crate) fn context_items(
         &self,
         view: &[ViewEntry],

@@ -1,5 +1,5 @@
-//! What was said in a session: the history with its journal, the prompts, and the ids of items and
-//! calls. Only the owner of this state appends to the history.
+//! The conversation of a session: the history with its journal, the prompts, and the ids of items
+//! and calls. Only the owner of this state appends to the history.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ impl Conversation {
         self.commit_batch(round, &[], Vec::new());
     }
 
-    /// How to resume the subagent that a call of the newest content started.
+    /// Returns how to resume the subagent that a call of the newest content started.
     pub(crate) fn resume_hint_for(&self, index: usize) -> Option<String> {
         if self.interrupted_work.is_empty() {
             return None;
@@ -108,7 +108,7 @@ impl Conversation {
         Some(resume_hint(&kept.id))
     }
 
-    /// The unanswered calls of the newest content.
+    /// Returns the unanswered calls of the newest content.
     pub(crate) fn open_calls(&self) -> Vec<(Option<String>, String)> {
         let last = self.history.contents().last().and_then(|content| content.open().ok());
         last.map_or_else(Vec::new, |content| {
@@ -135,7 +135,7 @@ impl Conversation {
     }
 }
 
-/// The result of a call whose own result is lost (the program was killed).
+/// Returns the result of a call whose own result is lost (the program was killed).
 fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Box<RawValue>> {
     let mut response = Object::new();
     let mut text = "[Operation Cancelled] The run was interrupted before this call finished; its result is lost.".to_owned();
@@ -158,13 +158,13 @@ pub(crate) struct IdGenerator {
 }
 
 impl IdGenerator {
-    /// An id for an item.
+    /// Returns an id for an item.
     pub(crate) fn item(&mut self, kind: &str) -> ItemId {
         self.items += 1;
         ItemId::new(format!("{kind}-{}", self.items))
     }
 
-    /// An id for a call: the server's if it is unique, else a generated one.
+    /// Returns an id for a call: the server's if it is unique, else a generated one.
     pub(crate) fn call(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
         self.calls += 1;
         match wire_id {

@@ -34,7 +34,7 @@ impl Session {
 }
 
 impl CurrentTurn {
-    /// The error for a tool that a coordinator may not use.
+    /// Returns the error for a tool that a coordinator may not use.
     pub(crate) fn coordinator_denial(&self, spec: &ToolSpec) -> Option<ToolError> {
         (self.is_coordinator && !has(spec)).then(|| {
             let name = &spec.name;

@@ -1,4 +1,4 @@
-//! The state of the running turn: what its prompt overrides, and how it may end.
+//! The state of the running turn: the overrides of its prompt, and conditions that end it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ pub(crate) struct CurrentTurn {
     pub(crate) overrides: Option<TurnOverrides>,
     /// The mode to return to after a prompt that overrides it.
     pub(crate) mode_before_override: Option<ApprovalMode>,
-    /// Its prompt was removed from the history.
+    /// Whether its prompt was removed from the history.
     pub(crate) taken_back: bool,
     /// The time limit that ended it.
     pub(crate) timed_out: Arc<OnceLock<BudgetSpent>>,
@@ -25,7 +25,7 @@ pub(crate) struct CurrentTurn {
 }
 
 impl CurrentTurn {
-    /// No turn is running.
+    /// Creates the state without a running turn.
     pub(crate) fn new(loop_detection: bool) -> Self {
         Self {
             overrides: None,

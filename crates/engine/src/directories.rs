@@ -15,7 +15,7 @@ impl Session {
         }
         let describe = std::sync::Arc::clone(&self.environment.describe_directories);
         let describing = tokio::task::spawn_blocking(move || describe(&added));
-        // A panic there is a bug; tools find the directory anyway.
+        // A panic there is a bug; tools can access the directory anyway.
         let text = self.inbox.while_receiving(describing).await.unwrap_or_default();
         if !text.is_empty() {
             self.conversation.preface = Some(match self.conversation.preface.take() {

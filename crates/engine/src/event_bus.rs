@@ -24,7 +24,7 @@ const LAG: usize = 256;
 struct Queue {
     events: VecDeque<Event>,
     closed: bool,
-    /// The reader is gone: nothing is queued for it.
+    /// Whether the reader is gone, so that nothing is queued for it.
     dropped: bool,
 }
 
@@ -116,7 +116,7 @@ impl EventBus {
         self.observers.iter().any(|observer| observer.is_active())
     }
 
-    /// Shows something to the observers.
+    /// Reports an observation to the active observers.
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
         let mut active = self.observers.iter().filter(|observer| observer.is_active()).peekable();
         if active.peek().is_none() {
@@ -127,7 +127,7 @@ impl EventBus {
         active.for_each(|observer| observer.observe(&scope, observation));
     }
 
-    /// The `traceparent` that names a span, if an observer traces.
+    /// Returns the `traceparent` that names a span, if an observer traces.
     pub(crate) fn traceparent(&self, span: SpanOf<'_>) -> Option<String> {
         if self.observers.is_empty() {
             return None;
@@ -137,7 +137,7 @@ impl EventBus {
         self.observers.iter().find_map(|observer| observer.traceparent(&scope, span))
     }
 
-    /// Shows a request to the observers that was sent so long ago. Returns its number.
+    /// Reports a request to the observers that was sent `ago` earlier. Returns its number.
     pub(crate) fn observe_request(&self, request: &Request, ago: Duration) -> u64 {
         if !self.is_observed() {
             return 0;
@@ -149,8 +149,8 @@ impl EventBus {
         id
     }
 
-    /// Sends the event of a request that ended, and shows it to the observers. `id` is the
-    /// number that [`EventBus::observe_request`] returned.
+    /// Sends the event of a request that ended, and reports it to the observers. `id` is the number
+    /// that [`EventBus::observe_request`] returned.
     pub(crate) fn send_model_call(
         &self,
         id: u64,
@@ -181,7 +181,7 @@ impl EventBus {
         self.lock().turn = turn;
     }
 
-    /// How long requests to the user were open so far.
+    /// Returns how long requests to the user were open so far.
     pub(crate) fn user_wait(&self) -> Duration {
         self.lock().user_wait.now()
     }
@@ -202,7 +202,7 @@ impl EventBus {
         }
     }
 
-    /// Tells all readers that no more events follow.
+    /// Closes the bus: readers receive no more events.
     pub fn close(&self) {
         for channel in &self.lock().readers {
             channel.lock().closed = true;
@@ -275,7 +275,8 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    /// The next event, or `None` when the session is over and all events are read. Cancel-safe.
+    /// Returns the next event, or `None` when the session is over and all events are read.
+    /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             {
@@ -291,7 +292,7 @@ impl EventReader {
         }
     }
 
-    /// The next event, if one is queued.
+    /// Returns the next event, if one is queued.
     pub fn try_next(&mut self) -> Option<Event> {
         self.channel.lock().events.pop_front()
     }

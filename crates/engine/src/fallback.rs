@@ -24,7 +24,7 @@ pub(crate) enum FallbackResult {
     NoModel,
 }
 
-/// The reason for a fallback, if the error allows one.
+/// Returns the reason for a fallback, if the error allows one.
 pub(crate) fn cause(error: &ModelError) -> Option<FallbackCause> {
     match error {
         ModelError::Quota { .. } => Some(FallbackCause::Quota),
@@ -78,7 +78,7 @@ impl Session {
         Ok(result)
     }
 
-    /// The fallback model for a cause, or for an unknown one.
+    /// Returns the fallback model for a cause, or for an unknown one.
     pub(crate) fn fallback_model(
         &self,
         model: &str,
@@ -116,7 +116,7 @@ impl Session {
             lasting: false,
             agreed: false,
         };
-        // A plan changes nothing, so it is enough to report the model.
+        // Plan mode changes nothing, so it is enough to notify the user.
         let free = auto_fallback.covers(cause) || self.inbox.mode == ApprovalMode::Plan;
         match self.router.routing.fallback {
             FallbackPolicy::Off => return Ok(FallbackResult::NoModel),
@@ -193,7 +193,7 @@ impl Session {
     /// Sends an approval request that concerns no tool call, and waits for the response.
     ///
     /// # Errors
-    /// When the turn is interrupted meanwhile.
+    /// Returns the end reason if the turn is interrupted while the user decides.
     pub(crate) async fn request_decision(
         &mut self,
         ask: Ask,

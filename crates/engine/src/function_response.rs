@@ -94,7 +94,7 @@ impl MediaPlacement {
     }
 }
 
-/// The two contents that add audio or video after a batch: a generated model content, which
+/// Returns the two contents that add audio or video after a batch: a generated model content, which
 /// therefore carries the synthetic signature, and a user content.
 pub(crate) fn injection(media: Vec<Part>) -> [Content; 2] {
     let remark = Part::text("The requested media follow.").with_signature(SYNTHETIC_SIGNATURE);

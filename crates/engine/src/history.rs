@@ -88,7 +88,7 @@ impl History {
         self.epoch
     }
 
-    /// The view that is sent.
+    /// Returns the view that is sent.
     pub(crate) fn view(&self) -> &[ViewEntry] {
         &self.view
     }
@@ -195,8 +195,8 @@ impl History {
         self.contents.push(content);
     }
 
-    /// Takes the last content out of memory. The journal drops it when the whole answer, of
-    /// which it is a part, is recorded.
+    /// Removes the last content from memory. The journal drops it when the complete answer that
+    /// contains it is recorded.
     pub(crate) fn take_last(&mut self) {
         self.contents.pop();
         self.rebuild_view();
@@ -242,7 +242,7 @@ impl History {
         self.trouble.get_or_insert(trouble);
     }
 
-    /// The storage error; returned once per session.
+    /// Returns the storage error; returned once per session.
     pub(crate) fn take_storage_error(&mut self) -> Option<String> {
         let trouble = self.trouble.take()?;
         let told = std::mem::replace(&mut self.storage_error_reported, true);
@@ -256,8 +256,8 @@ impl History {
         }
     }
 
-    /// Estimated tokens of the next request, including `fixed` (system prompt and tools): the
-    /// service's last count plus an estimate of later contents.
+    /// Returns estimated tokens of the next request, including `fixed` (system prompt and tools):
+    /// the service's last count plus an estimate of later contents.
     pub(crate) fn estimate(&self, fixed: u64) -> u64 {
         match self.counted {
             Some((contents, count)) if contents <= self.contents.len() => {
@@ -272,7 +272,7 @@ impl History {
     }
 }
 
-/// The time of a record: RFC 3339, UTC, milliseconds.
+/// Returns the time of a record: RFC 3339, UTC, milliseconds.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

@@ -411,7 +411,7 @@ impl Session {
 }
 
 impl Conversation {
-    /// The model's text since the newest prompt, over all continuations.
+    /// Returns the model's text since the newest prompt, over all continuations.
     pub(crate) fn answered(&self) -> String {
         let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
         let contents = self.history.contents().get(at..).unwrap_or_default();
@@ -442,7 +442,7 @@ impl Registry {
         self.get(&call.name).map_or_else(|| call.name.clone(), |tool| tool.spec().name.clone())
     }
 
-    /// The hook input that describes the tool.
+    /// Returns the hook input that describes the tool.
     pub(crate) fn tool_input(&self, call: &ToolCall) -> Object {
         let name = self.tool_name(call);
         let mut input = object(json!({"tool_name": name}));
@@ -476,14 +476,14 @@ async fn told<F: Future>(hub: &EventBus, names: Vec<String>, running: F) -> F::O
     outcome
 }
 
-/// The replacement call that a hook requests.
+/// Returns the replacement call that a hook requests.
 fn replacement_call(wanted: &Value) -> Option<(String, Object)> {
     let name = wanted.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let args = wanted.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
     Some((name.to_owned(), args))
 }
 
-/// The fields of an object literal.
+/// Returns the fields of an object literal.
 pub(crate) fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::hook_events::object;
 
-/// The result of a call (`tool_response`).
+/// Returns the result of a call (`tool_response`).
 pub(crate) fn tool_response(
     outcome: &Outcome,
     tool: &str,
@@ -67,7 +67,7 @@ fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) 
     }
 }
 
-/// The diff fields that results and approval requests share.
+/// Returns the diff fields that results and approval requests share.
 fn changed(change: &FileDiff, heads: (&str, &str)) -> Object {
     let name = change.file_path.file_name().map(|name| name.to_string_lossy());
     let name = name.unwrap_or_default();
@@ -94,7 +94,7 @@ fn characters(diff: &str) -> [usize; 2] {
     [count('+'), count('-')]
 }
 
-/// An approval request: its message, and `details` with the fields of its `type`.
+/// Returns an approval request: its message, and `details` with the fields of its `type`.
 pub(crate) fn asked(ask: &Ask, tool: &str) -> (String, Object) {
     let (title, what) = match (&ask.preview, ask.question) {
         (Some(Preview::Diff(change)), _) => {

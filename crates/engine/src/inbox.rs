@@ -55,7 +55,7 @@ pub(crate) enum TurnInput {
 }
 
 impl TurnInput {
-    /// The text for the model.
+    /// Returns the text for the model.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Prompt(prompt) => &prompt.text,
@@ -63,7 +63,7 @@ impl TurnInput {
         }
     }
 
-    /// The text that the user typed.
+    /// Returns the text that the user typed.
     pub(crate) fn shown(&self) -> &str {
         match self {
             Self::Prompt(Prompt { typed: Some(typed), .. }) => typed,
@@ -75,9 +75,9 @@ impl TurnInput {
 /// An input that waits for its turn.
 pub(crate) struct QueuedInput {
     pub(crate) beginning: TurnInput,
-    /// It was interrupted before it started.
+    /// Whether it was interrupted before it started.
     pub(crate) interrupted: bool,
-    /// It was a steering message for a running turn.
+    /// The id of the steering message that it was, if any.
     pub(crate) steer: Option<SteerId>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Inbox {
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     pub(crate) shutdown: bool,
-    /// Another session replaces this one.
+    /// Whether another session replaces this one.
     pub(crate) cleared: bool,
     /// The running turn's token.
     pub(crate) turn: Option<CancellationToken>,

@@ -2,11 +2,11 @@
 
 use parallax_protocol::content::{PartView, Role, Sealed};
 
-/// The first violated rule, in words; `None` when the contents may be sent.
+/// Returns the first violated rule, or `None` if the contents may be sent.
 ///
-/// The rules: the first and last contents are from the user, roles alternate, no content is
-/// empty, and each content with calls is followed by one content that answers exactly these
-/// calls, in order, before anything else.
+/// The rules: the first and last contents are from the user, roles alternate, no content is empty,
+/// and each content with calls is followed by one content that answers exactly these calls, in
+/// order, before anything else.
 pub fn violation(contents: &[Sealed]) -> Option<String> {
     if let Some(broken) = structure(contents) {
         return Some(broken);
@@ -17,7 +17,7 @@ pub fn violation(contents: &[Sealed]) -> Option<String> {
     None
 }
 
-/// The same, but the last content may be the model's.
+/// Like [`violation`], but the last content may be the model's.
 pub(crate) fn structure(contents: &[Sealed]) -> Option<String> {
     let mut expected: Vec<(Option<String>, String)> = Vec::new();
     for (index, sealed) in contents.iter().enumerate() {

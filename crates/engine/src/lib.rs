@@ -1,6 +1,6 @@
-//! The session actor: turn loop, scheduler, context.
+//! The session actor: turn loop, scheduler, and context management.
 //!
-//! It knows no provider, tool, or front end: these come through the traits of
+//! It does not depend on any provider, tool, or front end: these are accessed through the traits of
 //! `parallax-protocol`.
 
 mod agents;

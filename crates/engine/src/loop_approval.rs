@@ -17,7 +17,7 @@ impl Session {
     /// Ends the turn because of a loop, unless the user disables loop detection for the session.
     ///
     /// # Errors
-    /// The end of the turn.
+    /// Returns the end reason if the turn ends.
     pub(crate) async fn confirm_loop(
         &mut self,
         detail: String,

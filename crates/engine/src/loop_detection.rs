@@ -79,7 +79,7 @@ impl LoopDetector {
         Some(LoopAction::Nudge(detail))
     }
 
-    /// The cycle at the end that repeats most often, and how often.
+    /// Returns the cycle at the end that repeats most often, and how often.
     fn longest_repetition(&self) -> (usize, usize) {
         let keys: Vec<u64> = self.rounds.iter().copied().collect();
         (1..=MAX_CYCLE)
@@ -104,7 +104,7 @@ impl LoopDetector {
     }
 }
 
-/// The fields of an object by name: the order of arguments makes no difference.
+/// Returns the fields of an object by name: the order of arguments makes no difference.
 fn sorted(object: &Object) -> Vec<(&String, &Value)> {
     let mut fields: Vec<_> = object.iter().collect();
     fields.sort_unstable_by_key(|(key, _)| key.as_str());
@@ -126,7 +126,8 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// Process ids differ in every result of a command and do not indicate progress.
+/// Whether the line contains process ids, which differ in every result of a command and do not
+/// indicate progress.
 fn is_process_id_line(line: &str) -> bool {
     line.starts_with("Process Group PGID:") || line.starts_with("Background PIDs:")
 }
@@ -135,9 +136,9 @@ fn is_process_id_line(line: &str) -> bool {
 const WINDOW: usize = 50;
 /// Characters kept.
 const KEPT_CHARACTERS: usize = 5000;
-/// Occurrences of one window that make a loop …
+/// Minimum occurrences of one window in a loop.
 const OCCURRENCES: usize = 10;
-/// … if the average distance between them is at most this.
+/// Maximum average distance between these occurrences, in characters.
 const MAX_AVERAGE_GAP: usize = 250;
 
 /// Characters between two exact checks of text that repeats without being a loop: each check

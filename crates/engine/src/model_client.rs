@@ -1,4 +1,4 @@
-//! The model of a session, and what its requests depend on.
+//! The model of a session, and the state that its requests depend on.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::registry::ToolDeclarations;
 /// Sends the requests of a session.
 pub(crate) struct ModelClient {
     pub(crate) model: Arc<dyn Model>,
-    /// Generation settings from the user, in wire spelling.
+    /// Generation settings from the user, with wire names.
     pub(crate) generation: Object,
     /// Attempts of one request before its first chunk; `None`: the model's default.
     pub(crate) max_attempts: Option<u32>,
@@ -30,6 +30,6 @@ pub(crate) struct ModelClient {
     pub(crate) declared: Option<(ApprovalMode, ToolDeclarations)>,
     /// Number of requests.
     pub(crate) requests: u32,
-    /// The same before the running turn.
+    /// Number of requests before the running turn.
     pub(crate) requests_at_prompt: u32,
 }

@@ -106,7 +106,7 @@ impl Session {
         self.hooks.chosen_tools.as_ref().is_some_and(unchosen)
     }
 
-    /// The request as `AfterModel` hooks see it, if there are any.
+    /// Returns the request as `AfterModel` hooks see it, if there are any.
     pub(crate) fn request_view(&self, request: &Request) -> Option<Value> {
         let wanted =
             [true, false].into_iter().any(|chunk| self.hooks.listens(HookEvent::AfterModel, chunk));
@@ -151,7 +151,7 @@ impl HookRunner {
 }
 
 impl Registry {
-    /// The name under which a tool is declared.
+    /// Returns the name under which a tool is declared.
     pub(crate) fn declared_name(&self, name: &str) -> String {
         let tool = self.get(name);
         tool.map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
@@ -190,7 +190,7 @@ impl ResponseView<'_> {
     }
 }
 
-/// The text of parts, without thoughts.
+/// Returns the text of parts, without thoughts.
 pub(crate) fn visible(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part.view() {
         PartView::Text(text) => Some(text),
@@ -223,7 +223,7 @@ pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     had
 }
 
-/// A request as hooks see it: one message for each content with text. As in Gemini CLI, the
+/// Returns a request as hooks see it: one message for each content with text. As in Gemini CLI, the
 /// system prompt is not a message, because hooks count messages.
 fn view(model: &dyn Model, request: &Request) -> Value {
     let messages: Vec<Value> = request
@@ -246,7 +246,7 @@ fn view(model: &dyn Model, request: &Request) -> Value {
     view
 }
 
-/// The text of a content, if any.
+/// Returns the text of a content, if any.
 fn said(content: &Sealed) -> Option<String> {
     let text = content.open().ok()?.visible_text();
     Some(text).filter(|text| !text.is_empty())
@@ -310,7 +310,7 @@ fn apply_content(sealed: &mut Sealed, role: Role, text: &str) {
     }
 }
 
-/// The text of a message, which may be in parts.
+/// Returns the text of a message, which may be in parts.
 fn message_text(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
@@ -326,7 +326,7 @@ fn joined(parts: &[Value]) -> String {
     parts.iter().filter_map(text).collect()
 }
 
-/// The text of a response as hooks write it.
+/// Returns the text of a response as hooks write it.
 fn text_of(response: &Value) -> Option<String> {
     if let Some(parts) = response.pointer("/candidates/0/content/parts").and_then(Value::as_array) {
         return Some(joined(parts));

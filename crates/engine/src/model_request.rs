@@ -150,7 +150,7 @@ impl Session {
             self.discard_shown(&mut attempt);
             self.forget_pieces(&mut attempt, &model, resumed.as_ref());
             if rejects && let Some(unfinished) = resumed.take() {
-                // The token is too old, or the request is not what it was.
+                // The token has expired, or the request differs from the original one.
                 self.conversation.give_up_continuation(&unfinished);
                 number = 0;
                 continue;

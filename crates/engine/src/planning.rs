@@ -22,8 +22,8 @@ pub struct ApprovedPlan {
 }
 
 impl ApprovedPlan {
-    /// The plan that is active after these records. `contents`: the number of contents of the
-    /// session.
+    /// Returns the plan that is active after these records. `contents`: the number of contents of
+    /// the session.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>, contents: usize) -> Option<Self> {
         let (mut plan, mut at) = (None, 0);
         for record in records {
@@ -72,7 +72,7 @@ impl Session {
 }
 
 impl Conversation {
-    /// The approved plan that the work follows, if any.
+    /// Returns the approved plan that the work follows, if any.
     pub(crate) fn plan(&self) -> Option<&Path> {
         let plan = self.plan.as_ref().filter(|plan| plan.at < self.history.len());
         plan.map(|plan| plan.path.as_path())

@@ -1,6 +1,6 @@
 //! The system prompt, assembled from sections in `prompts/` for the mode and the environment.
 
-/// What sandbox commands run in, as the model is told.
+/// The sandbox that commands run in, as described to the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SandboxKind {
     /// No sandbox.
@@ -17,17 +17,17 @@ pub enum SandboxKind {
 /// The conditions that sections may use. The name of each declared tool is a condition too.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PromptFlags<'a> {
-    /// A user can respond.
+    /// Whether a user can respond.
     pub interactive: bool,
-    /// Everything is allowed.
+    /// Whether `yolo` mode is active.
     pub yolo: bool,
-    /// Plan mode.
+    /// Whether plan mode is active.
     pub plan: bool,
-    /// The directory is in a git repository.
+    /// Whether the directory is in a git repository.
     pub git: bool,
     /// The sandbox of commands.
     pub sandbox: SandboxKind,
-    /// Hooks may add context.
+    /// Whether hooks may add context.
     pub hooks: bool,
     /// The names of the declared tools.
     pub tools: &'a [String],
@@ -90,7 +90,7 @@ pub enum SectionText<'a> {
     Text(&'a str),
 }
 
-/// The suffixes of the sections, in order.
+/// Returns the suffixes of the sections, in order.
 pub fn suffixes() -> impl Iterator<Item = &'static str> {
     SECTIONS.iter().map(|(suffix, _)| *suffix)
 }

@@ -1,4 +1,4 @@
-//! Appends what the user says to the conversation: prompts, and steering messages of a running turn.
+//! Appends user messages to the conversation: prompts, and steering messages of a running turn.
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, Level, SteerFate};

@@ -30,7 +30,7 @@ pub(crate) struct ToolDeclarations {
     pub(crate) names: Arc<[String]>,
 }
 
-/// The declaration of one tool.
+/// Returns the declaration of one tool.
 fn declaration(spec: &ToolSpec, description: &str) -> Value {
     let mut parameters = spec.parameters.clone();
     let waits =
@@ -91,12 +91,12 @@ impl Registry {
         true
     }
 
-    /// The source of dynamic tools.
+    /// Returns the source of dynamic tools.
     pub(crate) fn source(&self) -> Option<Arc<dyn ToolSource>> {
         self.more.clone()
     }
 
-    /// What to wait for before the first request; returned once.
+    /// Returns what to wait for before the first request; returned once.
     pub(crate) fn settled(&mut self) -> Option<BoxFuture<'static, ()>> {
         match std::mem::replace(&mut self.waited, true) {
             true => None,
@@ -104,17 +104,17 @@ impl Registry {
         }
     }
 
-    /// A warning about tools that are missing.
+    /// Returns a warning about tools that are missing.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.more.as_ref().and_then(|more| more.trouble())
     }
 
-    /// What the model should know about dynamic tools.
+    /// Returns what the model should know about dynamic tools.
     pub(crate) fn context(&self) -> Option<String> {
         self.more.as_ref().and_then(|more| more.context())
     }
 
-    /// What to wait for before a name is reported as unknown.
+    /// Returns what to wait for before a name is reported as unknown.
     pub(crate) fn look_for(&self, name: &str) -> Option<BoxFuture<'static, ()>> {
         self.more.as_ref().map(|more| more.look_for(name))
     }
@@ -137,7 +137,7 @@ impl Registry {
         self.by_name.get(name).and_then(|index| self.tools.get(*index))
     }
 
-    /// The kind of each tool, by all its names.
+    /// Returns the kind of each tool, by all its names.
     pub(crate) fn kinds(&self) -> HashMap<String, ToolKind> {
         let names = self.by_name.iter();
         let kinds =
@@ -150,8 +150,8 @@ impl Registry {
         self.get(name).is_some_and(|tool| tool.spec().sharing == Sharing::Exclusive)
     }
 
-    /// The declarations of the tools that policy does not hide and that are `wanted`. They are
-    /// always in registration order: the provider's cache depends on equal bytes.
+    /// Returns the declarations of the tools that policy does not hide and that are `wanted`. They
+    /// are always in registration order: the provider's cache depends on equal bytes.
     pub(crate) fn declarations(
         &self,
         judge: &dyn Judge,
@@ -186,7 +186,7 @@ impl Registry {
         })
     }
 
-    /// The error for an unknown tool, with similar names of declared tools.
+    /// Returns the error for an unknown tool, with similar names of declared tools.
     pub(crate) fn unknown_tool_message(
         &self,
         name: &str,
@@ -208,7 +208,7 @@ impl Registry {
     }
 }
 
-/// The edit distance of two names. Names come from the model, so only their beginnings are
+/// Returns the edit distance of two names. Names come from the model, so only their beginnings are
 /// compared.
 fn distance(left: &str, right: &str) -> usize {
     const MAX_LENGTH: usize = 64;

@@ -97,12 +97,12 @@ impl ResponseBuilder {
         }
     }
 
-    /// The parts so far.
+    /// Returns the parts so far.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The visible text so far.
+    /// Returns the visible text so far.
     pub(crate) fn text(&self) -> String {
         visible(&self.parts)
     }
@@ -119,7 +119,7 @@ impl ResponseBuilder {
         self.parts.iter().any(|part| matches!(part.view(), PartView::Call(_)))
     }
 
-    /// Whether the response is empty but for thoughts.
+    /// Whether the response contains nothing but thoughts.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.iter().all(Part::is_thought)
     }
@@ -139,8 +139,9 @@ impl ResponseBuilder {
         })
     }
 
-    /// The content to send back. Thought summaries are never sent back; if one of them carried the
-    /// only signature, the first call gets the synthetic one, which the service accepts instead.
+    /// Returns the content to send back. Thought summaries are never sent back; if one of them
+    /// carried the only signature, the first call gets the synthetic one, which the service accepts
+    /// instead.
     pub(crate) fn into_content(self) -> Content {
         let mut parts = self.parts;
         let signed = parts.iter().any(|part| part.signature().is_some());
@@ -153,8 +154,8 @@ impl ResponseBuilder {
         Content::model(parts)
     }
 
-    /// The content of an interrupted response: its text without calls, because those never ran and
-    /// would need results.
+    /// Returns the content of an interrupted response: its text without calls, because those never
+    /// ran and would need results.
     pub(crate) fn into_partial(self) -> Content {
         let mut content = self.into_content();
         content

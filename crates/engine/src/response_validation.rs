@@ -5,7 +5,7 @@ use parallax_protocol::model::{FinishReason, Refusal};
 
 use crate::response_builder::ResponseBuilder;
 
-/// Why a response is invalid, with the codes that machine readers know.
+/// Why a response is invalid, with the codes used in machine-readable output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InvalidResponse {
     NoFinishReason,
@@ -53,7 +53,8 @@ impl InvalidResponse {
         }
     }
 
-    /// Maximum number of attempts: a refusal will be repeated.
+    /// Returns the maximum number of attempts. A refusal is not retried, because it would only be
+    /// repeated.
     pub(crate) fn max_attempts(self) -> u32 {
         match self {
             Self::SafetyBlocked | Self::RecitationBlocked => 1,
@@ -67,7 +68,7 @@ impl InvalidResponse {
         matches!(self, Self::ThinkingOnlyResponse | Self::NoResponseText)
     }
 
-    /// The code for machine readers.
+    /// Returns the code for machine-readable output.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::NoFinishReason => "NO_FINISH_REASON",
@@ -82,7 +83,7 @@ impl InvalidResponse {
         }
     }
 
-    /// The failure reported when no attempt succeeded.
+    /// Returns the failure reported when no attempt succeeded.
     pub(crate) fn failure(self, answer: &ResponseBuilder) -> Failure {
         let what = match self {
             Self::NoFinishReason => "the model's stream ended without a finish reason",

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::tool_batch::{FinishedResults, ToolCall};
 use crate::turn::TurnStep;
 
-/// Follows a response that the end of the program interrupted.
+/// Follows a response that was interrupted because the program ended.
 pub(crate) const PARTIAL_NOTE: &str =
     "[Your response was interrupted here. Continue where you were.]";
 
@@ -137,8 +137,8 @@ impl Conversation {
         calls.collect()
     }
 
-    /// The results of the calls before the one that is run again; `None` when there is no such call
-    /// at that position.
+    /// Returns the results of the calls before the one that is run again; `None` when there is no
+    /// such call at that position.
     pub(crate) fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
         let contents = self.history.contents();
         let content = contents.get(order.keep.checked_sub(1)?)?.open().ok()?;
@@ -170,7 +170,7 @@ impl Conversation {
     }
 }
 
-/// The parts of each result: a response and its sibling media.
+/// Returns the parts of each result: a response and its sibling media.
 fn split(parts: Vec<Part>) -> Vec<Vec<Part>> {
     let mut results: Vec<Vec<Part>> = Vec::new();
     for part in parts {

@@ -17,7 +17,7 @@ const MAX_NAMED_FILES: usize = 50;
 /// The prefix of the note on reverted files.
 const RESTORED: &str = "The user reverted changes.";
 
-/// The same in sessions of earlier versions.
+/// The prefix in sessions of earlier versions.
 const RESTORED_BEFORE: &str = "The user has taken changes back.";
 
 impl Session {
@@ -121,7 +121,7 @@ impl Conversation {
         });
     }
 
-    /// The session context of removed prompts, to be sent with the next prompt.
+    /// Returns the session context of removed prompts, to be sent with the next prompt.
     pub(crate) fn context_of_dropped_prompts(&self, keep: usize) -> Option<String> {
         let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
         let mut prefaces: Vec<String> = dropped

@@ -20,7 +20,7 @@ use crate::history::now;
 use crate::session::Session;
 use crate::usage_tracking::{UsageTrackingModel, millis};
 
-/// The user waits for the response meanwhile.
+/// Time limit of the classifier. The user waits for it.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 /// The score from which the strong model is used.
 const THRESHOLD: u64 = 90;
@@ -59,11 +59,11 @@ pub(crate) struct ModelRouter {
     pub(crate) models: ModelAvailability,
     /// The route of the running prompt, once selected.
     pub(crate) route: Option<Route>,
-    /// Whether that happened in plan mode.
+    /// Whether the route was selected in plan mode.
     routed_in_plan_mode: bool,
     /// The model of the previous prompt.
     last_model: Option<String>,
-    /// The fast model failed at the previous prompt.
+    /// Whether the fast model failed at the previous prompt.
     fast_model_failed: bool,
 }
 
@@ -95,7 +95,7 @@ impl RouteDecision {
 }
 
 impl Session {
-    /// The model in use: the routed one, or the one that the configured name resolves to.
+    /// Returns the model in use: the routed one, or the one that the configured name resolves to.
     pub(crate) fn main_model(&self) -> String {
         match &self.router.route {
             Some(route) => route.model.clone(),
@@ -108,7 +108,7 @@ impl Session {
         self.routes().is_some()
     }
 
-    /// The models to choose from, if routing is active.
+    /// Returns the models to choose from, if routing is active.
     fn routes(&self) -> Option<Routes> {
         self.routes_for(&self.inbox.model)
     }
@@ -187,7 +187,7 @@ impl Session {
         self.router.route = Some(route);
     }
 
-    /// Within a prompt (`is_again`), the classifier is not used.
+    /// Selects the model. Within a prompt (`is_again`), the classifier is not used.
     async fn choose(
         &mut self,
         routes: &Routes,

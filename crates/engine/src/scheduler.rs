@@ -334,7 +334,7 @@ impl Session {
         self.begin(board, running.index, again, cancel).await;
     }
 
-    /// Records what makes later commands suspicious.
+    /// Records what makes later commands suspicious: untrusted text and changed build files.
     fn learn(&mut self, name: &str, running: &RunningCall, outcome: &Outcome) {
         if taint::is_untrusted(name, Some(running.kind)) {
             taint::add_words(&mut self.approval.taint, &outcome.for_model.output);
@@ -368,7 +368,7 @@ impl Registry {
     }
 }
 
-/// The order in which calls start: the model's order, headings first.
+/// Returns the order in which calls start: the model's order, headings first.
 fn order(calls: &[ToolCall]) -> VecDeque<usize> {
     let is_heading =
         |index: &usize| calls.get(*index).is_some_and(|call| call.name == HEADING_TOOL);
@@ -381,7 +381,7 @@ pub(crate) fn is_user_question(prepared: &PreparedCall) -> bool {
     matches!(prepared.invocation.preview(), Some(Preview::Questions { .. }))
 }
 
-/// Tells the model which arguments a hook changed; `None` when none did.
+/// Returns a note for the model about the arguments that a hook changed; `None` if it changed none.
 fn hook_change_note(call: &ToolCall, changed: &Object) -> Option<String> {
     let asked = call.args.clone().unwrap_or_default();
     let differs = |(name, value): &(&String, &Value)| asked.get(*name) != Some(*value);
@@ -405,7 +405,7 @@ pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
     }
 }
 
-/// A panicking tool is a failed call and does not end the session.
+/// Returns the error for a tool that panicked, which fails its call but does not end the session.
 fn crashed(name: &str, error: &tokio::task::JoinError) -> ToolError {
     let what = if error.is_panic() { "crashed (this is a bug in the tool)" } else { "was aborted" };
     ToolError::new(ToolErrorKind::UnhandledException, format!("tool `{name}` {what}"))

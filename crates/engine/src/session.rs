@@ -45,7 +45,7 @@ use crate::view::contents_of;
 
 /// Capacity of the operation queue; a front end that floods it waits.
 const OP_QUEUE: usize = 64;
-/// Shorter values may occur in texts by chance.
+/// Minimum length of redacted values: shorter ones may occur in texts by chance.
 const SHORTEST_SECRET: usize = 8;
 
 /// Describes directories for the model.
@@ -54,7 +54,7 @@ pub type DescribeDirectories = Arc<dyn Fn(&[PathBuf]) -> String + Send + Sync>;
 /// Builds the system prompt for a mode and the declared tools. Equal inputs give equal bytes.
 pub type SystemPrompt = Box<dyn Fn(ApprovalMode, &[String]) -> Arc<str> + Send + Sync>;
 
-/// Everything that a session consists of.
+/// The options and components of a session.
 pub struct SessionOptions {
     /// Its id.
     pub id: SessionId,
@@ -80,7 +80,7 @@ pub struct SessionOptions {
     pub keeps_file_texts: bool,
     /// Whether it replaces a session that was cleared ([`Op::Clear`]).
     pub replaces: bool,
-    /// Whether the folder is trusted.
+    /// Whether the directory is trusted.
     pub trusted: bool,
     /// The current workspace directories.
     pub workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
@@ -101,7 +101,7 @@ pub struct SessionOptions {
     pub history: Vec<Sealed>,
     /// Whether its newest turn was interrupted: the last content may be a partial response.
     pub cut_off: bool,
-    /// The answer that was being received then, which the service can continue.
+    /// The unfinished answer of that turn, which the service can continue.
     pub unfinished: Option<UnfinishedAnswer>,
     /// The active compactions of a resumed session, oldest first.
     pub compactions: Vec<CompactionRecord>,
@@ -118,7 +118,7 @@ pub struct SessionOptions {
     /// Results of the last, unfinished batch of a resumed session (the program was killed), by call
     /// index: wire parts as journaled.
     pub pending: BTreeMap<usize, Box<RawValue>>,
-    /// Generation settings from the user, in wire spelling.
+    /// Generation settings from the user, with wire names.
     pub generation: Object,
     /// Maximum number of model requests in this process; `None` = no limit.
     pub max_turns: Option<u32>,
@@ -192,7 +192,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// The same for model contents; parts without a key keep their bytes.
+    /// Redacts keys in model contents; parts without a key keep their bytes.
     pub(crate) fn redact_parts(&self, content: &mut Content) {
         let change = |text: &str| {
             let holds =
@@ -207,7 +207,7 @@ impl SessionEnvironment {
             if let Some(other) = part.with_texts(&change) {
                 *part = other;
             }
-            // The provider accepts its data unchanged only.
+            // The provider accepts its data only unchanged.
             if part.opaque().is_some_and(|data| change(data.get()).is_some()) {
                 *part = part.clone().with_opaque(None);
             }
@@ -222,7 +222,7 @@ pub(crate) struct SessionCheckpoints {
     pub(crate) is_build_file: fn(&Path) -> bool,
 }
 
-/// The subagents of the session, and what it is itself.
+/// The subagents of the session, and its own role if it is a subagent.
 pub(crate) struct AgentState {
     /// Its role, if it is a subagent.
     pub(crate) role: Option<AgentRole>,
@@ -458,7 +458,7 @@ impl Session {
             if self.agents.role.is_none() && !self.inbox.shutdown {
                 self.inbox.prompts.extend(late.into_iter().map(QueuedInput::steer_input));
             }
-            // The user's time does not count for the agent.
+            // Time spent waiting for the user does not count.
             let waited = self.hub.user_wait().saturating_sub(waited);
             let worked = begun.elapsed().saturating_sub(waited);
             let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);

@@ -10,7 +10,7 @@ use parallax_protocol::tool::ToolKind;
 const MAX_WORDS: usize = 200_000;
 /// Minimum length of a word: shorter ones are not distinctive flags, paths, or addresses.
 const MIN_LENGTH: usize = 3;
-/// Longer ones are data.
+/// Maximum length of a word: longer ones are data.
 const MAX_LENGTH: usize = 512;
 const MAX_FILES: usize = 1_000;
 

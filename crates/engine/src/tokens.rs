@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-/// Above this many bytes only the length counts.
+/// Longer texts, in bytes, are estimated by length only.
 const LONG: usize = 100_000;
 /// The cost of an image, by the service's tables.
 const IMAGE: u64 = 3_000;
-/// The most that a PDF is expected to cost, …
+/// Maximum estimate of a PDF.
 const PDF: u64 = 25_800;
-/// … and the least: two pages.
+/// Minimum estimate of a PDF: two pages.
 const SMALL_PDF: u64 = 600;
 
 /// Estimates a text: a quarter token per ASCII character, one and a half per other character.

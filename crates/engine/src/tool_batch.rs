@@ -29,7 +29,7 @@ use crate::tool_output_limits::PendingResults;
 /// How often one call may be replaced by another.
 const MAX_REPLACEMENTS: u32 = 5;
 
-/// A call of the model, with our id.
+/// A tool call of the model, with the id that Parallax uses.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolCall {
     pub(crate) id: CallId,
@@ -60,22 +60,22 @@ pub(crate) struct BatchResult {
     pub(crate) injected: Vec<parallax_protocol::content::Part>,
     /// A failure that ends the run.
     pub(crate) fatal: Option<ToolError>,
-    /// A tool requested the end of the run.
+    /// The reason, if a tool requested the end of the run.
     pub(crate) stopped: Option<String>,
-    /// The user denied all calls without a message for the model.
+    /// Whether the user denied all calls without a message for the model.
     pub(crate) declined: bool,
 }
 
-/// What a call is prepared with when it runs again.
+/// The changes with which a call is prepared again.
 #[derive(Default)]
 pub(crate) struct RerunContext {
     /// Changed arguments.
     pub(crate) arguments: Option<Object>,
-    /// Whether the user changed them: the model is told.
+    /// Whether the user changed them. The model is then notified.
     pub(crate) changed: bool,
     /// A note for the model about arguments that a hook changed.
     pub(crate) hooked: Option<String>,
-    /// What the sandbox denied before, and what was approved before.
+    /// The permissions that the sandbox denied and those that were approved before.
     pub(crate) permissions: Permissions,
     /// The outcome without these permissions.
     pub(crate) refused: Option<Box<SandboxDenial>>,
@@ -102,7 +102,7 @@ pub(crate) struct PreparedCall {
     pub(crate) index: usize,
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) invocation: Box<dyn Invocation>,
-    /// With the permissions requested now.
+    /// The effects, including the permissions requested now.
     pub(crate) effects: Effects,
     pub(crate) title: String,
     pub(crate) verdict: Verdict,
@@ -122,7 +122,7 @@ pub(crate) struct PreparedCall {
 pub(crate) struct RunningCall {
     pub(crate) index: usize,
     pub(crate) begun: Instant,
-    /// How long questions to the user were open by then.
+    /// How long requests to the user had been open when the call started.
     pub(crate) waited: Duration,
     pub(crate) title: String,
     pub(crate) kind: ToolKind,
@@ -132,9 +132,9 @@ pub(crate) struct RunningCall {
     pub(crate) effects: Effects,
     pub(crate) arguments: Option<Object>,
     pub(crate) permissions: Permissions,
-    /// The user changed the arguments.
+    /// Whether the user changed the arguments.
     pub(crate) changed: bool,
-    /// A hook changed them: the note for the model.
+    /// The note for the model, if a hook changed the arguments.
     pub(crate) hooked: Option<String>,
     pub(crate) runs: u32,
 }
@@ -152,7 +152,7 @@ pub(crate) struct CallSummary {
 }
 
 impl CallSummary {
-    /// A call without a decision.
+    /// Returns a call without a decision.
     pub(crate) fn without_decision(kind: Option<ToolKind>, title: String) -> Self {
         Self {
             kind,
@@ -165,7 +165,7 @@ impl CallSummary {
         }
     }
 
-    /// A call that was denied.
+    /// Returns a call that was denied.
     pub(crate) fn rejected(prepared: &PreparedCall, cancelled: bool) -> Self {
         Self {
             kind: Some(prepared.tool.spec().kind),
@@ -190,11 +190,12 @@ pub(crate) struct ToolBatch<'a> {
     pub(crate) exclusive: bool,
     pub(crate) fatal: Option<ToolError>,
     pub(crate) stopped: Option<String>,
-    /// The user denied a call without a message: calls that have not started are skipped.
+    /// Whether the user denied a call without a message, so that calls that have not started are
+    /// skipped.
     pub(crate) declined: bool,
-    /// The turn ends as well.
+    /// Whether the turn ends as well.
     pub(crate) ends: bool,
-    /// How many calls were not cancelled.
+    /// The number of calls that were not cancelled.
     pub(crate) executed: usize,
     /// Replacement calls requested by hooks, by index, with their count.
     replacements: HashMap<usize, (ToolCall, u32)>,
@@ -246,7 +247,7 @@ impl<'a> ToolBatch<'a> {
         drain_before(&mut self.images, open.unwrap_or(self.slots.len()))
     }
 
-    /// The other results of the batch.
+    /// Returns the other results of the batch.
     pub(crate) fn pending(&self) -> PendingResults {
         let results = self.slots.iter().flatten();
         let open = self.slots.iter().filter(|slot| slot.is_none()).count();
@@ -256,8 +257,8 @@ impl<'a> ToolBatch<'a> {
         }
     }
 
-    /// The call to make: the model's, or its replacement. It keeps its id and is answered under the
-    /// name that the model used.
+    /// Returns the call to make: the model's, or its replacement. It keeps its id and is answered
+    /// under the name that the model used.
     pub(crate) fn call(&self, index: usize) -> Option<&ToolCall> {
         match self.replacements.get(&index) {
             Some((call, _)) => Some(call),

@@ -34,8 +34,8 @@ pub(crate) struct PendingResults {
 }
 
 impl PendingResults {
-    /// The tokens that the next result may use of the total: the first results may use half of it,
-    /// the rest is shared evenly.
+    /// Returns the tokens that the next result may use of the total: the first results may use half
+    /// of it, the rest is shared evenly.
     fn share(self, all: u64) -> u64 {
         let even = all.saturating_sub(self.tokens) / (self.expected + 1);
         even.max((all / 2).saturating_sub(self.tokens))
@@ -67,7 +67,7 @@ impl Session {
         }
         let touched: Vec<_> = effects.reads.iter().chain(&effects.writes).cloned().collect();
         let looking = tokio::task::spawn_blocking(move || context.discover(&touched));
-        // A panic there is our bug and no reason to lose the result.
+        // A panic there is a bug, but the result can be used without the context.
         if let Ok(Some(text)) = self.inbox.while_receiving(looking).await {
             outcome.for_model.output.push_str(&text);
         }
@@ -116,7 +116,7 @@ impl Session {
     }
 }
 
-/// The maximum characters of a text by setting and available tokens.
+/// Returns the maximum characters of a text by setting and available tokens.
 fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
     let size = tokens::of_text(text);
     let fits = if size <= left {
@@ -150,7 +150,7 @@ pub(crate) fn cut(
     )
 }
 
-/// The beginning and the end of a text, of at most `most` characters together.
+/// Returns the beginning and the end of a text, of at most `most` characters together.
 fn head_and_tail(text: &str, most: usize) -> (&str, &str) {
     let count = text.chars().count();
     if count <= most {

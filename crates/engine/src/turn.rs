@@ -15,7 +15,7 @@ use crate::tool_batch::{FinishedResults, ToolCall};
 /// Replaces a response that was interrupted, so that roles alternate.
 pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
-/// The same when the time was up.
+/// Replaces a response that the time limit interrupted.
 pub(crate) const TIMED_OUT: &str = "[The time for this turn was over.]";
 /// How a turn ends when the user denied all its calls.
 const DECLINED_REASON: &str = "you denied the requested actions; tell the agent what to do instead";
@@ -23,7 +23,7 @@ const DECLINED_REASON: &str = "you denied the requested actions; tell the agent 
 /// Replaces a response that never came.
 pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
 
-/// What follows from a step.
+/// The result of a step.
 pub(crate) enum TurnStep {
     /// The model gets the results of its calls.
     NextRequest,
@@ -68,7 +68,7 @@ impl Session {
         reason
     }
 
-    /// The turn loop: steps until the model is finished, or something ends the turn.
+    /// Runs steps until the model is finished or something ends the turn.
     pub(crate) async fn run_steps(
         &mut self,
         mut step: Result<TurnStep, EndReason>,
@@ -120,7 +120,7 @@ impl Session {
         }
         let is_last_chance = self.agents.role.as_ref().is_some_and(AgentRole::is_final_turn);
         let limit = match is_last_chance {
-            // One request, whatever was made before.
+            // One request, regardless of earlier ones.
             true => Some(self.client.requests_at_prompt + 1),
             false => self.client.max_turns,
         };
@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// The response repeated itself: the model gets a note once, then the user decides.
+    /// Handles a response that repeated itself: the model gets a note once, then the user decides.
     async fn stop_repetition(
         &mut self,
         guard: &mut LoopDetector,
@@ -208,7 +208,7 @@ impl Session {
     }
 }
 
-/// The note for the model about a possible loop.
+/// Returns the note for the model about a possible loop.
 fn nudge(detail: &str) -> String {
     format!(
         "System: Possible loop: {detail}. Summarize what you have achieved and what the next \

@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Why the tool must not be called in this response.
+    /// Returns why the tool must not be called in this response.
     pub(crate) fn tool_exclusion(&self, name: &str) -> Option<String> {
         if name == COMPLETE_TASK {
             return None;
@@ -83,8 +83,8 @@ impl Session {
         }
     }
 
-    /// The decision for a call that is not allowed, as if the user had said "always" to what the
-    /// prompt allows.
+    /// Returns the decision for a call that is not allowed, as if the user had said "always" to
+    /// what the prompt allows.
     pub(crate) fn override_verdict(&self, query: &Query<'_>) -> Option<Verdict> {
         let overrides: &TurnOverrides = self.current.overrides.as_ref()?;
         let mut judge = Arc::clone(&self.approval.judge);
@@ -101,7 +101,7 @@ impl CurrentTurn {
         self.overrides.as_ref().is_some_and(|overrides| overrides.tools.is_some())
     }
 
-    /// The model that the prompt requests; returned once, because a model set later takes
+    /// Returns the model that the prompt requests; returned once, because a model set later takes
     /// precedence.
     pub(crate) fn take_model_override(&mut self) -> Option<String> {
         self.overrides.as_mut().and_then(|overrides| overrides.model.take())

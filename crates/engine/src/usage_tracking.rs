@@ -36,14 +36,14 @@ impl UsageTrackingModel {
     }
 }
 
-/// The cost of a response: what the service charged, else by the price. Some gateways do not report usage: it is then estimated from the
-/// request's size, so that a budget still holds.
+/// Returns the cost of a response: what the service charged, else by the price. Some gateways do
+/// not report usage: it is then estimated from the request's size, so that a budget still holds.
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
     let guessed = Usage { prompt: estimated_request_tokens(request_bytes), ..Usage::default() };
     cost_of(price, if *usage == Usage::default() { &guessed } else { usage })
 }
 
-/// What the service charged, else the cost by the price.
+/// Returns what the service charged, else the cost by the price.
 pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
     let by_price = price.map(|price| price.of(usage));
     match usage.charged {
@@ -52,12 +52,12 @@ pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
     }
 }
 
-/// The estimated tokens of a request of this size.
+/// Returns the estimated tokens of a request of this size.
 pub(crate) fn estimated_request_tokens(request_bytes: u64) -> u64 {
     request_bytes / 4
 }
 
-/// The error class for statistics.
+/// Returns the error class for statistics.
 pub(crate) fn error_class(error: &ModelError) -> String {
     match error {
         ModelError::Cancelled => "cancelled".into(),

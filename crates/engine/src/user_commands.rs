@@ -51,7 +51,7 @@ pub(crate) struct UserCommands {
     reach: RunningProcesses,
     tasks: JoinSet<ShellOutcome>,
     running: HashMap<Id, RunningCommand>,
-    /// Tasks that report background processes; they end with this.
+    /// Tasks that emit background processes; aborted when this value is dropped.
     emitters: JoinSet<()>,
     reports: Vec<CommandReport>,
     /// Ended background processes.
@@ -60,7 +60,7 @@ pub(crate) struct UserCommands {
 }
 
 impl UserCommands {
-    /// Must be created on a runtime: it watches background processes.
+    /// Creates the manager. Must be called on a runtime, because it watches background processes.
     pub(crate) fn new(
         shell: Option<Arc<dyn Shell>>,
         hub: EventBus,
@@ -89,7 +89,7 @@ impl UserCommands {
     /// Starts a command.
     ///
     /// # Errors
-    /// Why the command cannot be started.
+    /// Returns a message for the user if the command cannot be started.
     pub(crate) fn start(&mut self, command: ShellCommand) -> Result<(), &'static str> {
         let shell =
             self.shell.as_ref().ok_or("Shell commands are not available in this session")?;
@@ -146,7 +146,7 @@ impl UserCommands {
         self.reports.push(CommandReport { command: Some(command), text });
     }
 
-    /// The reports for the model.
+    /// Returns the reports for the model.
     fn take_reports(&mut self) -> Vec<CommandReport> {
         let mut reports = std::mem::take(&mut self.reports);
         let ended = self.ended.take().into_iter();
@@ -196,7 +196,7 @@ fn crashed() -> ShellOutcome {
     }
 }
 
-/// The report of a user command for the model.
+/// Returns the report of a user command for the model.
 fn report(command: &str, outcome: &ShellOutcome) -> String {
     let mut result = match &outcome.ending {
         ShellEnding::Exited { code: 0 } => String::new(),
@@ -235,7 +235,7 @@ fn report(command: &str, outcome: &ShellOutcome) -> String {
 }
 
 impl Session {
-    /// The reports as parts for the model.
+    /// Returns the reports as parts for the model.
     pub(crate) fn take_reports(&mut self) -> Vec<Part> {
         let reports = self.inbox.user_commands.take_reports();
         let mut parts = Vec::with_capacity(reports.len());

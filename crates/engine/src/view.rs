@@ -19,7 +19,7 @@ pub(crate) enum EntryOrigin {
 }
 
 impl EntryOrigin {
-    /// The index among all contents.
+    /// Returns the index among all contents.
     pub(crate) fn place(self) -> Option<usize> {
         match self {
             Self::Original(at) | Self::Edited(at) => Some(at),
@@ -44,17 +44,17 @@ impl ViewEntry {
     }
 }
 
-/// The tokens of entries.
+/// Returns the tokens of entries.
 pub(crate) fn tokens_of(entries: &[ViewEntry]) -> u64 {
     entries.iter().map(|entry| entry.tokens).sum()
 }
 
-/// The contents of entries.
+/// Returns the contents of entries.
 pub(crate) fn contents_of(entries: &[ViewEntry]) -> Vec<Sealed> {
     entries.iter().map(|entry| entry.content.clone()).collect()
 }
 
-/// The view of all contents under a compaction; `None` when it does not fit them (a damaged
+/// Returns the view of all contents under a compaction; `None` when it does not fit them (a damaged
 /// journal).
 pub(crate) fn under(compaction: &CompactionRecord, contents: &[Sealed]) -> Option<Vec<ViewEntry>> {
     let mut view = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn under(compaction: &CompactionRecord, contents: &[Sealed]) -> Optio
     fits.then_some(view)
 }
 
-/// A view as the pieces of a record.
+/// Returns a view as the pieces of a record.
 pub(crate) fn pieces_of(view: &[ViewEntry]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for entry in view {

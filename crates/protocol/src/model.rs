@@ -214,8 +214,8 @@ impl Finish {
         Self { reason, word }
     }
 
-    /// The word that hooks, recordings, and output formats print, which use those of the Gemini
-    /// API (always in upper case).
+    /// Returns the word that hooks, recordings, and output formats print, which use those of the
+    /// Gemini API (always in upper case).
     pub fn gemini_word(&self) -> &str {
         if self.word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') {
             return &self.word;
@@ -527,33 +527,33 @@ pub trait Model: Send + Sync {
 /// Information about models that is available without a request: names, limits, prices, routes, and
 /// fallback models.
 pub trait ModelCatalog: Send + Sync {
-    /// The limits of a model.
+    /// Returns the limits of a model.
     fn limits(&self, model: &str) -> Limits;
 
-    /// The concrete model for an alias (`auto`, `pro`, `flash`, …), decided locally; other names
-    /// are returned unchanged.
+    /// Returns the concrete model for an alias (`auto`, `pro`, `flash`, …), decided locally; other
+    /// names are returned unchanged.
     fn resolve(&self, name: &str) -> String;
 
-    /// The generation settings that a request is sent with: its own and what the provider adds.
-    /// Settings for thinking, which differ by family, are omitted.
+    /// Returns the generation settings that a request is sent with: its own and what the provider
+    /// adds. Settings for thinking, which differ by family, are omitted.
     fn generation(&self, request: &Request) -> Object {
         request.generation.clone()
     }
 
-    /// The generation settings that the request and the user's settings contain, without anything
-    /// that a provider adds.
+    /// Returns the generation settings that the request and the user's settings contain, without
+    /// anything that a provider adds.
     fn configured_generation(&self, request: &Request) -> Object {
         request.generation.clone()
     }
 
-    /// The concrete model for a utility request (`web-search`, `web-fetch`, …), given the main
-    /// model.
+    /// Returns the concrete model for a utility request (`web-search`, `web-fetch`, …), given the
+    /// main model.
     fn utility(&self, _name: &str, main: &str) -> String {
         main.to_owned()
     }
 
-    /// The name that settings use for a utility request, given the main model: some have one for
-    /// each family (`chat-compression-2.5-pro`).
+    /// Returns the name that settings use for a utility request, given the main model: some have
+    /// one for each family (`chat-compression-2.5-pro`).
     fn utility_alias(&self, name: &str, _main: &str) -> String {
         name.to_owned()
     }
@@ -566,24 +566,25 @@ pub trait ModelCatalog: Send + Sync {
     /// Records the context window of a model that a service stated, in tokens.
     fn note_context(&self, _model: &str, _tokens: u64) {}
 
-    /// Which tools the provider of a model runs itself.
+    /// Returns which tools the provider of a model runs itself.
     fn hosted_tools(&self, _model: &str) -> HostedTools {
         HostedTools { search: true, page_reader: true }
     }
 
-    /// The models that a name such as `auto` chooses from; `None` if it means a single model.
+    /// Returns the models that a name such as `auto` chooses from; `None` if it means a single
+    /// model.
     fn routes(&self, _name: &str) -> Option<Routes> {
         None
     }
 
-    /// The fallback models for an unavailable model, in order. `chosen`: the program chose the
-    /// model, not the user.
+    /// Returns the fallback models for an unavailable model, in order. `chosen`: the program chose
+    /// the model, not the user.
     fn fallback_models(&self, _model: &str, _chosen: bool) -> Vec<FallbackModel> {
         Vec::new()
     }
 
-    /// The maximum number of attempts before a fallback model is considered; `None`: the usual
-    /// number.
+    /// Returns the maximum number of attempts before a fallback model is considered; `None`: the
+    /// usual number.
     fn attempts(&self, _model: &str, _chosen: bool) -> Option<u32> {
         None
     }
@@ -594,7 +595,7 @@ pub trait ModelCatalog: Send + Sync {
         chosen
     }
 
-    /// The price of a model, if known.
+    /// Returns the price of a model, if known.
     fn price(&self, _model: &str) -> Option<Price> {
         None
     }

@@ -29,7 +29,7 @@ impl PausableDeadline {
     /// Completes when the time is up; never while the clock is paused.
     pub(super) async fn run_out(&self) {
         match self.since {
-            // A time beyond the range of the clock never comes.
+            // A deadline beyond the range of the clock is never reached.
             Some(since) => match since.checked_add(self.left) {
                 Some(end) => tokio::time::sleep_until(end).await,
                 None => std::future::pending().await,

@@ -77,7 +77,7 @@ impl SubagentManager {
             slots: Semaphore::new(MAX_CONCURRENT),
             hooks: options.hooks.clone(),
             is_subagent,
-            // Plans are a matter between the session and the user.
+            // Only the session itself submits plans to the user.
             tools: options
                 .tools
                 .iter()
@@ -96,7 +96,7 @@ impl SubagentManager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tools of the session, including those added later.
+    /// Returns the tools of the session, including those added later.
     pub(super) fn tools(&self) -> SessionTools {
         let mut declared = self.tools.clone();
         declared.extend(self.more_tools.iter().flat_map(|more| more.tools()));
@@ -104,15 +104,15 @@ impl SubagentManager {
         SessionTools { declared, deferred }
     }
 
-    /// The options that a subagent's session shares with this one. Tools and prompts are still
-    /// missing.
+    /// Returns the options that a subagent's session shares with this one. Tools and prompts are
+    /// still missing.
     pub(super) fn options(&self) -> SessionOptions {
         let mut options = (self.options_factory)();
         let state = self.state();
         options.judge = Arc::new(self.judge.clone());
         options.mode = state.mode;
         options.model_name.clone_from(&state.model);
-        // Its changes belong to the turn it works for.
+        // Changes of the subagent belong to the turn of the session.
         options.turns = state.turn.saturating_sub(1);
         options
     }
@@ -217,7 +217,7 @@ impl SubagentManager {
     }
 }
 
-/// The id of a subagent's request as front ends know it.
+/// Returns the id of a subagent's request as front ends know it.
 fn public_id(item: &ItemId, ask: &AskId) -> AskId {
     AskId::new(format!("{item}/{ask}"))
 }

@@ -118,13 +118,13 @@ impl ProgressTracker {
         self.worked + self.working_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The current progress.
+    /// Returns the current progress.
     pub(super) fn now(&mut self) -> AgentProgress {
         self.progress.duration_ms = u64::try_from(self.worked().as_millis()).unwrap_or(u64::MAX);
         self.progress.clone()
     }
 
-    /// The final progress.
+    /// Returns the final progress.
     pub(super) fn ended(&mut self, end: AgentEnd, result: &str) -> AgentProgress {
         self.progress.end = Some(end);
         self.progress.waiting = false;
@@ -137,13 +137,13 @@ impl ProgressTracker {
     }
 }
 
-/// The first non-empty line of a text, truncated.
+/// Returns the first non-empty line of a text, truncated.
 fn line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().take(LINE).collect()
 }
 
-/// The subject of a thought: its first bold span, else its first line.
+/// Returns the subject of a thought: its first bold span, else its first line.
 fn subject(thought: &str) -> String {
     let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
     line(bold.unwrap_or(thought))

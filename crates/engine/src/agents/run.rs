@@ -405,7 +405,7 @@ impl SubagentRun {
         self.subagents.hub.send(EventBody::Agent { item: self.item.clone(), progress });
     }
 
-    /// The outcome of a turn; `None` when it was cancelled.
+    /// Returns the outcome of a turn; `None` when it was cancelled.
     fn judge(&mut self, turn: TurnEnd) -> Option<RunEnd> {
         if let Some(result) = self.result.get() {
             return Some(RunEnd { end: AgentEnd::Goal, text: words(&result) });
@@ -485,7 +485,7 @@ fn aborted() -> RunEnd {
     RunEnd { end: AgentEnd::Aborted, text: "it was interrupted".to_owned() }
 }
 
-/// A result as text: strings as they are, other values as JSON.
+/// Returns a result as text: strings as they are, other values as JSON.
 fn words(result: &Value) -> String {
     match result {
         Value::String(text) => text.clone(),

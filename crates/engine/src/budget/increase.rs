@@ -83,10 +83,10 @@ impl Session {
         self.budget.asks && self.agents.role.is_none()
     }
 
-    /// Asks the user to raise a budget, if a user is present.
+    /// Asks the user to increase a budget, if a user is present.
     ///
     /// # Errors
-    /// When the turn is interrupted meanwhile.
+    /// Returns the end reason if the turn is interrupted while the user decides.
     pub(crate) async fn request_increase(
         &mut self,
         spent: BudgetSpent,

@@ -16,7 +16,7 @@ use crate::usage_tracking::estimated_request_tokens;
 /// Requests that wait to be recorded; more are only counted.
 const MAX_UNRECORDED: usize = 1024;
 
-/// The limits of a scope and what is spent of them.
+/// The limits of a scope and its spending.
 #[derive(Debug, Default, Clone, Copy)]
 struct BudgetAccount {
     limits: BudgetLimits,
@@ -27,15 +27,15 @@ struct BudgetAccount {
 struct LedgerState {
     session: BudgetAccount,
     prompt: BudgetAccount,
-    /// Cost and tokens of the whole session, whatever the limits count from.
+    /// Cost and tokens of the whole session, regardless of when the limits were set.
     total: Spending,
     /// The requests of the whole session.
     requests: Vec<Requests>,
-    /// Requests that no journal has yet.
+    /// Requests that are not in a journal yet.
     unrecorded: Vec<RequestRecord>,
     /// When the running turn was started or resumed.
     begun: Option<Instant>,
-    /// The user declined to spend more on this prompt.
+    /// Whether the user declined to spend more on this prompt.
     refused: bool,
     /// The time limit that the prompt itself sets.
     turn_limit: Option<Duration>,
@@ -83,12 +83,12 @@ impl Ledger {
         self.change(|accounts| (accounts.total, accounts.requests) = (total, requests));
     }
 
-    /// The requests of the session in all its processes, by model and role.
+    /// Returns the requests of the session in all its processes, by model and role.
     pub(super) fn requests(&self) -> Vec<Requests> {
         self.change(|accounts| accounts.requests.clone())
     }
 
-    /// What the session has spent in all its processes, without time.
+    /// Returns what the session has spent in all its processes, without time.
     pub(super) fn total(&self) -> Spending {
         self.change(|accounts| accounts.total)
     }
@@ -98,12 +98,12 @@ impl Ledger {
         self.count_as(call, &call.role, RequestRecord::default());
     }
 
-    /// The requests that ended since the last time, for the journal.
+    /// Returns the requests that ended since the last time, for the journal.
     pub(super) fn take_unrecorded(&self) -> Vec<RequestRecord> {
         self.change(|accounts| std::mem::take(&mut accounts.unrecorded))
     }
 
-    /// Counts a request under a role. `details` has what the call does not.
+    /// Counts a request under a role. `details` contains what `call` lacks.
     pub(crate) fn count_as(&self, call: &ModelCall, role: &str, details: RequestRecord) {
         let cost = call.cost.map_or(0.0, |cost| cost.total());
         // Some services omit the total.
@@ -139,12 +139,12 @@ impl Ledger {
         });
     }
 
-    /// What the session has spent so far.
+    /// Returns what the session has spent so far.
     pub fn session(&self) -> Spending {
         self.change(|accounts| accounts.session.spent)
     }
 
-    /// All limits with their use: those of the session, then those of the prompt.
+    /// Returns all limits with their use: those of the session, then those of the prompt.
     #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
     pub fn uses(&self) -> Vec<BudgetUse> {
         let of = |(scope, account): (BudgetScope, BudgetAccount)| {
@@ -235,7 +235,7 @@ impl Ledger {
     /// dropped.
     ///
     /// # Errors
-    /// When the time is up.
+    /// Returns the spent budget if the time limit is reached.
     pub async fn run_within<T>(&self, work: impl Future<Output = T>) -> Result<T, BudgetSpent> {
         let is_mine = self.go();
         let done = tokio::select! {
@@ -263,8 +263,8 @@ impl Ledger {
         self.change(|accounts| accounts.refused)
     }
 
-    /// How long the turn may still run, and which limit is reached then. `None` while the clock is
-    /// stopped.
+    /// Returns how long the turn may still run, and which limit is reached then. `None` while the
+    /// clock is stopped.
     pub(super) fn time_left(&self) -> Option<(Duration, BudgetSpent)> {
         let turn_limit = self.change(|accounts| accounts.turn_limit);
         let left = |(scope, account): (BudgetScope, BudgetAccount)| {
@@ -316,7 +316,7 @@ impl Ledger {
     }
 }
 
-/// The time so many milliseconds ago, RFC 3339.
+/// Returns the time so many milliseconds ago, RFC 3339.
 fn time_ago(milliseconds: u64) -> String {
     let now = jiff::Timestamp::now();
     let ago = jiff::SignedDuration::from_millis(i64::try_from(milliseconds).unwrap_or(i64::MAX));

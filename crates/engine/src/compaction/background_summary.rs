@@ -69,7 +69,7 @@ impl Session {
 }
 
 impl Inbox {
-    /// The finished background summary with its split.
+    /// Returns the finished background summary with its split.
     pub(super) async fn written(
         &mut self,
         mut job: BackgroundSummary,

@@ -23,14 +23,14 @@ pub(crate) struct CallResult {
 }
 
 impl CallResult {
-    /// The file that the arguments name, if any.
+    /// Returns the file that the arguments name, if any.
     pub(crate) fn path(&self) -> Option<&str> {
         let named = ["file_path", "absolute_path", "path"].into_iter();
         named.filter_map(|key| self.args.get(key)).find_map(Value::as_str)
     }
 }
 
-/// All calls with results, in order.
+/// Returns all calls with results, in order.
 pub(crate) fn answered<'a>(contents: impl Iterator<Item = &'a Sealed>) -> Vec<CallResult> {
     let mut found = Vec::new();
     let mut open: Vec<(String, Object)> = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn answered<'a>(contents: impl Iterator<Item = &'a Sealed>) -> Vec<Ca
     found
 }
 
-/// The text that the model reads of a response, and whether it is an error.
+/// Returns the text that the model reads of a response, and whether it is an error.
 fn text_of(response: Option<&Value>) -> (String, bool) {
     let Some(response) = response else { return (String::new(), false) };
     let field = |key: &str| response.get(key).and_then(Value::as_str);
@@ -76,7 +76,7 @@ pub(crate) struct FileActivity {
     pub(crate) changes: usize,
 }
 
-/// The files that calls used, by path. `changes` tells whether a tool changes files.
+/// Returns the files that calls used, by path. `changes` tells whether a tool changes files.
 pub(crate) fn files(
     calls: &[CallResult],
     changes: impl Fn(&str) -> bool,

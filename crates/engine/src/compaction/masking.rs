@@ -158,13 +158,13 @@ pub(crate) fn mask_newest_results(
         .then(|| with_replacements(view, replacements))
 }
 
-/// The position of a call's result among all contents.
+/// Returns the position of a call's result among all contents.
 pub(crate) fn result_place(view: &[ViewEntry], call: &CallResult) -> Option<ResultPlace> {
     let content = view.get(call.content)?.origin.place()?;
     Some(ResultPlace { content, part: call.part })
 }
 
-/// The view with results replaced by other texts, by entry and part.
+/// Returns the view with results replaced by other texts, by entry and part.
 pub(crate) fn with_replacements(
     view: &[ViewEntry],
     replacements: HashMap<usize, Vec<(usize, String)>>,
@@ -185,7 +185,7 @@ fn is_full_read(call: &CallResult) -> bool {
     call.name == "read_file" && ranges.iter().all(|key| !call.args.contains_key(*key))
 }
 
-/// The preview of a masked result.
+/// Returns the preview of a masked result.
 fn preview(call: &CallResult, kinds: &HashMap<String, ToolKind>) -> String {
     // The location of the full output follows below.
     let text = without_note(&call.text);
@@ -195,7 +195,7 @@ fn preview(call: &CallResult, kinds: &HashMap<String, ToolKind>) -> String {
     }
 }
 
-/// The replacement of a large result; `None` when it would save nothing.
+/// Returns the replacement of a large result; `None` when it would save nothing.
 fn mask_text(call: &CallResult, preview: &str, keep_output: Option<&KeepOutput>) -> Option<String> {
     if tokens::of_text(preview) + FRAME >= tokens::of_text(&call.text) {
         return None;
@@ -204,7 +204,7 @@ fn mask_text(call: &CallResult, preview: &str, keep_output: Option<&KeepOutput>)
     Some(format!("{MASKED}\n{preview}\n[The full output{place}.]\n</tool_output_masked>"))
 }
 
-/// The first and last lines of a text.
+/// Returns the first and last lines of a text.
 fn head_and_tail_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     if lines.len() <= 2 * LINES {
@@ -217,7 +217,7 @@ fn head_and_tail_lines(text: &str) -> String {
     format!("{head}\n[… {omitted_lines} lines …]\n{tail}")
 }
 
-/// A text truncated to `each` characters at both ends.
+/// Returns a text truncated to `each` characters at both ends.
 pub(crate) fn ends(text: &str, each: usize) -> String {
     let count = text.chars().count();
     if count <= 2 * each {
@@ -228,7 +228,7 @@ pub(crate) fn ends(text: &str, each: usize) -> String {
     format!("{head}\n[… {} characters …]\n{tail}", count - 2 * each)
 }
 
-/// A content with some results replaced; `None` when it would not be shorter.
+/// Returns a content with some results replaced; `None` when it would not be shorter.
 fn with_results(entry: &ViewEntry, results: &[(usize, String)]) -> Option<ViewEntry> {
     let content = entry.content.open().ok()?;
     let parts = content.parts.into_iter().enumerate().map(|(at, part)| {
@@ -254,7 +254,7 @@ fn with_results(entry: &ViewEntry, results: &[(usize, String)]) -> Option<ViewEn
 mod tests {
     use super::*;
 
-    /// A batch whose results have about these sizes in tokens.
+    /// Returns a batch whose results have about these sizes in tokens.
     fn round(sizes: &[usize]) -> Vec<ViewEntry> {
         let call = |at: usize| Part::function_call(Some(&format!("c{at}")), "look", Object::new());
         let result = |(at, size): (usize, &usize)| {

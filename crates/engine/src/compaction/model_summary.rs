@@ -51,7 +51,7 @@ pub(crate) struct SummaryRequest {
 /// Writes the summary.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason if the model wrote no valid summary.
 pub(crate) async fn write(
     order: &SummaryRequest,
     cancel: &CancellationToken,
@@ -117,7 +117,7 @@ impl SummaryRequest {
 /// Extracts the snapshot from a response.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns what is wrong with the response.
 pub(crate) fn check(answer: &str, limit: u64) -> Result<String, String> {
     if answer.trim().is_empty() {
         return Err("it was empty".into());

@@ -39,7 +39,7 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
-    /// The compaction threshold in tokens for a context window.
+    /// Returns the compaction threshold in tokens for a context window.
     pub(crate) fn mark(&self, window: u64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -51,12 +51,12 @@ impl CompactionOptions {
         share.min(self.tokens).max(1)
     }
 
-    /// The token count from which old results may be masked on their own.
+    /// Returns the token count from which old results may be masked on their own.
     pub(super) fn masking_threshold(&self) -> u64 {
         self.protect.saturating_add(self.min_masked)
     }
 
-    /// The masking limits for a threshold.
+    /// Returns the masking limits for a threshold.
     pub(super) fn reach(&self, mark: u64) -> MaskingLimits {
         MaskingLimits {
             protect: self.protect.min(mark / 2),

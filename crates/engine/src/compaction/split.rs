@@ -62,7 +62,7 @@ impl Split {
         dropped.any(|(_, entry)| entry.origin.place().is_some()).then_some(split)
     }
 
-    /// The tokens of the dropped entries.
+    /// Returns the tokens of the dropped entries.
     pub(crate) fn dropped(self, view: &[ViewEntry]) -> u64 {
         let before = tokens_of(view.get(..self.tail).unwrap_or_default());
         let active = self.active.and_then(|at| view.get(at)).map_or(0, |entry| entry.tokens);

@@ -1,5 +1,5 @@
-//! What replaces the older part of the history: the context it began with, facts that the
-//! program knows verbatim, and a summary of the rest.
+//! Builds the replacement of the older part of the history: its initial context, facts that are
+//! copied verbatim, and a summary of the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ const FILES: usize = 150;
 /// Calls in a mechanical summary.
 const ACTIONS: usize = 30;
 
-/// Facts that the program knows about the dropped part.
+/// Facts about the dropped part that are copied verbatim.
 #[derive(Debug, Default)]
 pub(crate) struct HistoryFacts {
     /// The session context and notes about its changes.
@@ -104,7 +104,7 @@ impl HistoryFacts {
         self
     }
 
-    /// The facts as text.
+    /// Returns the facts as text.
     fn words(&self) -> String {
         let mut text = String::new();
         let mut left = PROMPTS;
@@ -158,13 +158,13 @@ pub(crate) struct PinnedResults<'a> {
     pub(crate) characters: usize,
 }
 
-/// A short title of a call.
+/// Returns a short title of a call.
 pub(crate) fn call_title(call: &CallResult) -> String {
     let args = Value::Object(call.args.clone()).to_string();
     format!("{} {}", call.name, ends(&args, 60))
 }
 
-/// The text before the user's prompt, or before a summary.
+/// Returns the text before the user's prompt, or before a summary.
 fn preface(entry: &ViewEntry, typed: Option<&str>) -> Option<String> {
     let content = entry.content.open().ok()?;
     let [first, _, ..] = content.parts.as_slice() else { return None };
@@ -174,7 +174,7 @@ fn preface(entry: &ViewEntry, typed: Option<&str>) -> Option<String> {
     }
 }
 
-/// The view with a summary in place of the dropped entries.
+/// Returns the view with a summary in place of the dropped entries.
 pub(crate) fn replace(
     view: &[ViewEntry],
     split: Split,
@@ -200,8 +200,8 @@ pub(crate) fn replace(
     shorter
 }
 
-/// A summary by the program in about `characters` characters: the previous summary, the model's
-/// last messages, and the last calls.
+/// Writes a summary without the model in about `characters` characters: the previous summary, the
+/// model's last messages, and the last calls.
 pub(crate) fn mechanical_summary(
     view: &[ViewEntry],
     split: Split,
@@ -249,7 +249,7 @@ pub(crate) fn mechanical_summary(
     text
 }
 
-/// The summary inside a previous one, without the facts that are collected again.
+/// Returns the summary inside a previous one, without the facts that are collected again.
 fn previous_summary(text: &str) -> &str {
     let from = text.find(HEADING_TEXT).map_or(0, |at| at + HEADING_TEXT.len());
     let rest = text.get(from..).unwrap_or(text);

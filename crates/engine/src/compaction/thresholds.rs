@@ -72,7 +72,7 @@ impl CompactionState {
                 self.large_gains = 0;
                 self.backoff_doublings = (self.backoff_doublings + 1).min(MAX_DOUBLINGS);
             } else if after <= before * LARGE_GAIN_PERCENT / 100 {
-                // More than waiting alone would save.
+                // The compaction saved more than waiting longer would have.
                 (self.large_gains, self.backoff_doublings) = (0, 0);
             } else {
                 self.large_gains += 1;
@@ -84,7 +84,7 @@ impl CompactionState {
         }
         let more =
             after.saturating_add(after / 2 * (1 << self.backoff_doublings.saturating_sub(1)));
-        // The inverse of the goal.
+        // The inverse of `goal`: a compaction at this size may reach the goal again.
         let more = more.min(after.saturating_mul(5) / 2);
         let low = after < mark * 3 / 5;
         self.next_threshold = if low { 0 } else { more.min(window - window / 10) };
@@ -92,8 +92,8 @@ impl CompactionState {
 }
 
 impl Session {
-    /// The compaction threshold in tokens. If the system prompt and the tools alone exceed the
-    /// configured value, a multiple of their size applies; otherwise every request would be
+    /// Returns the compaction threshold in tokens. If the system prompt and the tools alone exceed
+    /// the configured value, a multiple of their size applies; otherwise every request would be
     /// compacted.
     pub(crate) fn mark(&mut self, window: u64) -> u64 {
         let most = self.client.model.catalog().limits(&self.main_model()).prompt();
@@ -152,7 +152,7 @@ impl Session {
     }
 }
 
-/// The token count that a compaction should reach: a 60 % saving.
+/// Returns the token count that a compaction should reach: a 60 % saving.
 pub(super) fn goal(before: u64) -> u64 {
     before * 2 / 5
 }

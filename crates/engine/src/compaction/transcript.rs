@@ -12,7 +12,7 @@ use crate::view::ViewEntry;
 /// Characters at each end of one result, from generous to minimal.
 const LIMITS: [usize; 5] = [10_000, 2_500, 600, 150, 40];
 
-/// The transcript of entries in about `characters` characters at most.
+/// Returns the transcript of entries in about `characters` characters at most.
 pub(crate) fn transcript<'a>(
     entries: impl Iterator<Item = &'a ViewEntry> + Clone,
     characters: usize,

@@ -100,7 +100,7 @@ impl SessionEnvironment {
     }
 }
 
-/// The arguments of a call; missing arguments are an empty object.
+/// Returns the arguments of a call; missing arguments are an empty object.
 fn call_arguments(call: &FunctionCall<'_>) -> Option<Object> {
     match call.args {
         Some(args) => Some(args.clone()),
@@ -109,7 +109,7 @@ fn call_arguments(call: &FunctionCall<'_>) -> Option<Object> {
     }
 }
 
-/// The visible text, without copying a single part.
+/// Returns the visible text, without copying a single part.
 pub(super) fn text_of(content: Content) -> String {
     let mut text = String::new();
     for part in content.parts {
@@ -126,7 +126,7 @@ pub(super) fn text_of(content: Content) -> String {
     text
 }
 
-/// The sources of a response, sorted and deduplicated.
+/// Returns the sources of a response, sorted and deduplicated.
 fn sources(mut sources: Vec<Citation>) -> Vec<Citation> {
     sources.retain(|source| !source.uri.is_empty());
     sources.sort();

@@ -96,7 +96,7 @@ impl Session {
         false
     }
 
-    /// The declared tools of MCP servers: name, server.
+    /// Returns the declared tools of MCP servers: name, server.
     fn mcp_tools(&self) -> Vec<(String, String)> {
         let names = self.client.declared.iter().flat_map(|(_, declared)| declared.names.iter());
         let served = names.filter_map(|name| {
@@ -162,7 +162,7 @@ impl Session {
 }
 
 impl Conversation {
-    /// The failure when no removal helped, with what the user can do.
+    /// Returns the failure when no removal helped, with what the user can do.
     pub(super) fn rejection_failure(&self, rejected: RejectedContent, failure: Failure) -> Failure {
         let mut failure = rejected.first.map_or(failure, |(_, first)| first);
         if !rejected.servers.is_empty() {
@@ -183,7 +183,7 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The index of the declaration that a message names: `function_declarations[17]`.
+/// Returns the index of the declaration that a message names: `function_declarations[17]`.
 fn declaration_index(message: &str) -> Option<usize> {
     let lower = message.to_lowercase().replace('_', "");
     let (_, rest) = lower.split_once("functiondeclarations[")?;
@@ -200,7 +200,7 @@ fn names(message: &str, name: &str) -> bool {
     })
 }
 
-/// How many contents the service has accepted: all before its newest response.
+/// Returns how many contents the service has accepted: all before its newest response.
 fn accepted(contents: &[Sealed]) -> usize {
     let is_answer = |content: &Sealed| {
         content.role() == Role::Model
@@ -214,7 +214,7 @@ fn accepted(contents: &[Sealed]) -> usize {
     contents.iter().rposition(is_answer).map_or(0, |at| at + 1)
 }
 
-/// The entry without what a step removes; their names are added to `removed`.
+/// Returns the entry without what a step removes; their names are added to `removed`.
 fn without_removed(
     entry: &ViewEntry,
     step: RemovalStep,
@@ -265,7 +265,7 @@ fn note(what: &str, reason: &str) -> String {
     format!("[{what} was removed because the service rejected the request: {reason}]")
 }
 
-/// The MIME types of the media inside a response.
+/// Returns the MIME types of the media inside a response.
 fn nested_kinds(part: &Part) -> Vec<String> {
     let response = part.object().get("functionResponse");
     let parts = response.and_then(|response| response.get("parts")?.as_array());
@@ -276,7 +276,7 @@ fn nested_kinds(part: &Part) -> Vec<String> {
     parts.into_iter().flatten().filter_map(kind).collect()
 }
 
-/// A response with a note after its text.
+/// Returns a response with a note after its text.
 fn with_note(response: Option<&Value>, note: String) -> Object {
     let mut object = response.and_then(Value::as_object).cloned().unwrap_or_default();
     let output = object.get("output").and_then(Value::as_str).unwrap_or_default();

@@ -60,8 +60,8 @@ impl Session {
         })
     }
 
-    /// The name that settings use for the model: the requested one, unless another model replaces
-    /// it.
+    /// Returns the name that settings use for the model: the requested one, unless another model
+    /// replaces it.
     fn settings_alias(&self, model: &str) -> String {
         let asked = self.router.route.as_ref().map_or(&self.inbox.model, |route| &route.asked);
         let chosen = self.chooses() && *asked == self.inbox.model;
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// The context usage of the next request.
+    /// Returns the context usage of the next request.
     pub(crate) fn context(&mut self, model: &str) -> ContextUsed {
         let fixed = self.fixed_tokens();
         let window = self.client.model.catalog().limits(model).context;
@@ -115,7 +115,7 @@ impl Session {
         system + tools
     }
 
-    /// The same, separately for the system prompt and the tools.
+    /// Like [`Self::fixed_tokens`], but separate for the system prompt and the tools.
     pub(crate) fn fixed_token_parts(&mut self) -> (u64, u64) {
         let mode = self.inbox.mode;
         let tools = self.declarations(mode);
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// The tool declarations, cached per mode.
+    /// Returns the tool declarations, cached per mode.
     fn declarations(&mut self, mode: ApprovalMode) -> ToolDeclarations {
         if let Some((known, declared)) = &self.client.declared
             && *known == mode
@@ -154,7 +154,7 @@ impl Session {
     }
 }
 
-/// Asks for a response, in this request only.
+/// Adds a note that asks for a response, in this request only.
 fn nudge(contents: &mut Vec<Sealed>, after_tool: bool) {
     let note = Part::text(
         "[System: The last response was empty. Give the final answer now, or call a tool.]",

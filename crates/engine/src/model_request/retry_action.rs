@@ -23,7 +23,7 @@ pub(super) enum RetryAction {
     Retry(Failure, Option<Duration>),
     /// Wait and send it with a note that asks for a response.
     Nudge(Failure),
-    /// The service rejects our signatures: replace them and send.
+    /// The service rejects the thought signatures: replace them and retry.
     ReplaceSignatures,
     /// The request is too long: compact once.
     Compact(Failure),
@@ -31,7 +31,7 @@ pub(super) enum RetryAction {
     Fail(Failure),
 }
 
-/// The action for a failed stream.
+/// Returns the action for a failed stream.
 pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut u8) -> RetryAction {
     if let ModelError::BadRequest { message, status, .. } = error {
         let lower = message.to_lowercase().replace('_', " ");
@@ -39,8 +39,8 @@ pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut 
             *foreign_signature += 1;
             let failure =
                 Failure { kind: FailureKind::Api, message: message.clone(), status: Some(*status) };
-            // Retry unchanged first, since the service is known to err; then replace the
-            // signatures.
+            // Retry unchanged first, since the service is known to reject valid signatures at
+            // times; then replace the signatures.
             return if *foreign_signature == 1 {
                 RetryAction::Retry(failure, None)
             } else {
@@ -61,7 +61,7 @@ pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut 
     }
 }
 
-/// The action for a response that ended because the context window is full.
+/// Returns the action for a response that ended because the context window is full.
 pub(super) fn context_full() -> RetryAction {
     RetryAction::Compact(Failure {
         kind: FailureKind::Overflow,

@@ -42,7 +42,7 @@ pub(super) struct StreamSource<'a> {
     pub(super) seen: Option<&'a serde_json::Value>,
 }
 
-/// A stream of a single chunk: a hook's response.
+/// Returns a stream of a single chunk: a hook's response.
 pub(super) fn only(chunk: Chunk) -> Events {
     futures_util::stream::iter([Ok(StreamEvent::Chunk(Box::new(chunk)))]).boxed()
 }
@@ -53,9 +53,9 @@ pub(super) struct Attempt {
     pub(super) text: Option<ItemId>,
     thought: Option<ItemId>,
     thought_text: String,
-    /// Bytes of the text that front ends show already, as the history of the session.
+    /// Length in bytes of the text that front ends already show as part of the history.
     pub(super) shown_before: usize,
-    /// What of an answer with tokens is not in the journal yet.
+    /// The parts of a continuable answer that are not in the journal yet.
     pub(super) unjournaled: Option<Unjournaled>,
     /// Whether pieces are in the journal.
     pub(super) is_journaled: bool,
@@ -89,7 +89,7 @@ impl Attempt {
 }
 
 impl Attempt {
-    /// The text without what front ends showed before the attempt.
+    /// Returns the text without what front ends showed before the attempt.
     pub(super) fn not_shown_before(&self, mut text: String) -> String {
         match text.is_char_boundary(self.shown_before) {
             true => text.split_off(self.shown_before),

@@ -14,9 +14,9 @@ use crate::response_builder::StreamedText;
 use crate::resume_turn::PARTIAL_NOTE;
 use crate::session::Session;
 
-/// A piece is journaled at the first token after so many bytes, …
+/// A piece is journaled at the first token after this many bytes or after [`PIECE_TIME`].
 const PIECE_BYTES: usize = 4096;
-/// … or so much time.
+/// See [`PIECE_BYTES`].
 const PIECE_TIME: Duration = Duration::from_secs(2);
 
 /// What was received since the newest journaled piece.
@@ -58,7 +58,7 @@ impl Session {
         attempt.unjournaled = Some(Unjournaled::new());
     }
 
-    /// Takes note of the parts of a chunk, which may carry a token.
+    /// Buffers the parts of a chunk, which may carry a token, and journals a piece when one is due.
     pub(super) fn journal_piece(
         &mut self,
         attempt: &mut Attempt,
@@ -90,8 +90,8 @@ impl Session {
         self.record_piece(model, token, first, piece);
     }
 
-    /// The journal forgets the pieces of a failed attempt. An answer of an earlier process
-    /// stays as it was.
+    /// Invalidates the journaled pieces of a failed attempt. The answer of an earlier process
+    /// remains valid.
     pub(super) fn forget_pieces(
         &mut self,
         attempt: &mut Attempt,
@@ -110,7 +110,7 @@ impl Session {
         }
     }
 
-    /// The turn failed: the answer can be continued later.
+    /// Restores the unfinished answer after a failed turn, so that it can be continued later.
     pub(super) fn put_back(&mut self, unfinished: UnfinishedAnswer) {
         let content = unfinished.content();
         if !content.parts.is_empty() {
@@ -134,8 +134,8 @@ impl Session {
 }
 
 impl Conversation {
-    /// The service does not continue the answer: what was received becomes a content, and a
-    /// note asks for the rest.
+    /// Gives up on an answer that the service does not continue: the received text becomes a
+    /// content, and a note asks for the rest.
     pub(crate) fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer) {
         let content = unfinished.content();
         if !content.parts.is_empty() {

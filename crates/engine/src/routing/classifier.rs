@@ -49,7 +49,7 @@ pub(super) struct ClassifierRequest {
 /// Runs the classifier.
 ///
 /// # Errors
-/// Why there is no decision.
+/// Returns the reason if there is no decision.
 pub(super) async fn ask(
     question: ClassifierRequest,
     cancel: CancellationToken,
@@ -151,7 +151,7 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, St
     }
 }
 
-/// The prompt and the preceding turns, without tool calls and results.
+/// Returns the prompt and the preceding turns, without tool calls and results.
 pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     let turns = match scale {
         Scale::Choice => 4,
@@ -176,7 +176,7 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
     text
 }
 
-/// The text of a content without calls or results.
+/// Returns the text of a content without calls or results.
 fn said(content: &Sealed) -> Option<(Role, String)> {
     let opened = content.open().ok()?;
     let is_traffic = opened
@@ -190,7 +190,7 @@ fn said(content: &Sealed) -> Option<(Role, String)> {
     (!is_traffic && !text.trim().is_empty()).then(|| (content.role(), text))
 }
 
-/// The user's text, without generated texts.
+/// Returns the user's text, without generated texts.
 fn message_text(content: &Content) -> String {
     let ours =
         |text: &str| GENERATED_PREFIXES.iter().any(|mark| text.trim_start().starts_with(mark));
@@ -201,7 +201,7 @@ fn message_text(content: &Content) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn short(text: &str, characters: usize) -> String {
     let text = text.trim();
     match text.char_indices().nth(characters) {

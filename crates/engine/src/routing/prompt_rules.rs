@@ -239,14 +239,14 @@ pub(super) fn look(prompt: &str) -> PromptSize {
     let is_one = !text.contains(" and then ") && text.matches(" and ").count() <= 1;
     match is_short && is_one && SMALL.iter().any(begins) {
         true => PromptSize::Small,
-        // It depends on its context.
+        // A very short prompt depends on its context.
         false if text.split_whitespace().count() < FEW_WORDS => PromptSize::Continuation,
         false if text.chars().count() <= BRIEF && text.lines().count() <= 1 => PromptSize::TooShort,
         false => PromptSize::Unclear,
     }
 }
 
-/// A prompt without polite openings.
+/// Returns a prompt without polite openings.
 fn wish(text: &str) -> &str {
     let mut text = text;
     while let Some(rest) = POLITE.iter().find_map(|polite| text.strip_prefix(polite)) {
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(look("Add a flag\nto the parser"), PromptSize::Unclear);
     }
 
-    /// Everyday prompts: none of them needs a classifier.
+    /// Everyday prompts do not need a classifier.
     #[test]
     fn ordinary_prompts_need_no_question() {
         let failing = "The build is red since this morning:\nerror[E0308]: mismatched types\n --> \

@@ -222,7 +222,7 @@ impl Session {
 }
 
 impl SessionEnvironment {
-    /// The display data of a call for later processes.
+    /// Returns the display data of a call for later processes.
     pub(crate) fn told(&self, finish: &CallSummary, data: Option<&Value>) -> CallTold {
         let mut title = finish.title.clone();
         self.redact(&mut title);

@@ -230,13 +230,13 @@ impl Session {
     }
 }
 
-/// The reason and the rule.
+/// Returns the reason and the rule.
 fn said(verdict: &Verdict) -> String {
     let Verdict { why, rule, .. } = verdict;
     if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
 }
 
-/// The note for the model when permissions beyond the sandbox were denied.
+/// Returns the note for the model when permissions beyond the sandbox were denied.
 pub(crate) fn denial_note(prepared: &PreparedCall, why: &str) -> String {
     let wanted: &Permissions = &prepared.again.permissions;
     format!("[The sandbox denied this command: {}. {why}]", wanted.words().join(", "))
