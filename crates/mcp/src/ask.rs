@@ -1,63 +1,64 @@
-//! Questions of servers to the person: forms, addresses to open, and texts of
-//! the model. A face that can ask gives an [`Asker`]; without one servers are
-//! told that nobody can be asked.
+//! Requests of servers to the user: forms, URLs to open, and sampling requests. A front end that
+//! can show them provides an [`Asker`]; without one, servers are informed that elicitation is not
+//! supported.
 
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::Value;
 
-/// What a server asks.
+/// A request of a server to the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Question {
-    /// Values for a form.
+    /// Fill in a form.
     Form {
-        /// What it is for.
+        /// The purpose.
         message: String,
         /// JSON Schema of a flat object.
         schema: Value,
     },
-    /// To open an address in a browser.
+    /// Open a URL in a browser.
     Url {
-        /// What it is for.
+        /// The purpose.
         message: String,
-        /// The address.
+        /// The URL.
         url: String,
     },
-    /// To sign in to it. This program asks it, since the server wants that.
+    /// Sign in to the server. Parallax sends this request because the server requires it.
     SignIn {
-        /// There was a sign-in, which no longer counts.
+        /// Whether an earlier sign-in is no longer valid.
         again: bool,
     },
-    /// To have the model answer for it.
+    /// Let the model answer a sampling request of the server.
     Sample {
-        /// The system prompt of its own; may be empty.
+        /// The system prompt of the request; may be empty.
         system: String,
         /// The texts of its messages.
         prompt: String,
-        /// The most tokens that the answer may have.
+        /// The maximum tokens of the answer.
         tokens: u64,
-        /// How many tokens the server may still use in this session.
+        /// The tokens that the server may still use in this session.
         left: u64,
     },
 }
 
-/// What a person answered.
+/// The response of the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// Yes; for a form with its values.
+    /// Accepted; for a form, with its values.
     Accept(Object),
-    /// No.
+    /// Declined.
     Decline,
-    /// They went away from it.
+    /// Dismissed.
     Cancel,
-    /// Yes, and to all others of its kind in this session ([`Question::Sample`]).
+    /// Accepted, together with all later requests of this kind in this session
+    /// ([`Question::Sample`]).
     Always,
-    /// No, and to no other of its kind in this session: requests for the model
-    /// are one kind, questions to the person the other.
+    /// Declined, together with all later requests of this kind in this session. Sampling requests
+    /// are one kind, elicitation requests the other.
     Never,
 }
 
-/// Puts questions of servers to a person.
+/// Shows requests of servers to the user.
 pub trait Asker: Send + Sync {
-    /// Asks. `server` is whose question it is.
+    /// Asks the user. `server` is the name of the server that asks.
     fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer>;
 }

@@ -1,7 +1,6 @@
-//! What keeps the questions of one server to the person within bounds: they are
-//! asked one at a time, they end with the calls during which they came, and none
-//! comes after "no more". The protocol wants the same: what a server asks
-//! belongs to a request of the client.
+//! Limits the elicitation requests of one server: one at a time, only during a call, and none after
+//! the user declined all further ones. The protocol also requires that a server request belongs to
+//! a client request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// The calls of a server that run, and its question.
+/// The running calls of a server, and its open request.
 pub(crate) struct Asking {
     running: watch::Sender<BTreeSet<u64>>,
     next: AtomicU64,
@@ -28,7 +27,7 @@ impl Default for Asking {
     }
 }
 
-/// A call that runs until this is dropped.
+/// A call, registered as running until this value is dropped.
 pub(crate) struct RunningCall {
     asking: Arc<Asking>,
     number: u64,
@@ -43,7 +42,7 @@ impl Drop for RunningCall {
 }
 
 impl Asking {
-    /// A call begins.
+    /// Registers a call.
     pub(crate) fn call(self: &Arc<Self>) -> RunningCall {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.running.send_modify(|running| {
@@ -52,16 +51,17 @@ impl Asking {
         RunningCall { asking: Arc::clone(self), number }
     }
 
-    /// Waits until the calls that run now are over; at once when none runs.
+    /// Waits until all calls that are running now have ended; returns immediately if there are
+    /// none.
     pub(crate) async fn calls_over(&self) {
         let mut told = self.running.subscribe();
         let now = told.borrow_and_update().clone();
-        // The sender is ours: it is never gone.
+        // This struct owns the sender, so the channel never closes.
         let _ = told.wait_for(|running| now.is_disjoint(running)).await;
     }
 
-    /// The place for one question, as long as it is held; `None`: another one is
-    /// open, or there are to be no more.
+    /// Returns the permit for one request, or `None` if another request is open or the user wants
+    /// no more.
     pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         if self.no_more.load(Ordering::Acquire) {
             return None;
@@ -69,7 +69,7 @@ impl Asking {
         Arc::clone(&self.place).try_acquire_owned().ok()
     }
 
-    /// The person wants no more questions of this server in this session.
+    /// Rejects all further requests of this server in this session.
     pub(crate) fn stop(&self) {
         self.no_more.store(true, Ordering::Release);
     }

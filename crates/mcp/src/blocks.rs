@@ -1,4 +1,4 @@
-//! What a call came to, for the model and for people.
+//! Converts the result of a call for the model and the user.
 
 use base64::Engine as _;
 use parallax_protocol::content::Part;
@@ -10,14 +10,14 @@ use crate::media::{UNKNOWN, media_type};
 use crate::names::shown_name;
 use parallax_protocol::untrusted::wrap;
 
-/// Blocks that are read of one result.
+/// Maximum number of content blocks read from one result.
 const MOST_BLOCKS: usize = 500;
-/// Base64 characters of all media of one result.
+/// Maximum base64 characters of all media of one result.
 const MOST_MEDIA: usize = 20 * 1024 * 1024;
-/// Characters that people see.
+/// Maximum characters shown to the user.
 const MOST_SHOWN: usize = 20_000;
 
-/// Whose result it is.
+/// The tool whose result is converted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) server: &'a str,
@@ -28,7 +28,7 @@ pub(crate) struct Reading<'a> {
 struct Read {
     texts: Vec<String>,
     media: Vec<Part>,
-    /// Both, in their order.
+    /// Texts and media in their original order.
     parts: Vec<Value>,
     shown: Vec<String>,
     /// Base64 characters so far.
@@ -36,7 +36,7 @@ struct Read {
 }
 
 impl Reading<'_> {
-    /// Reads the result of `tools/call`.
+    /// Converts the result of `tools/call`.
     pub(crate) fn outcome(&self, result: &Value) -> Outcome {
         let mut read = Read::default();
         match result.get("content") {
@@ -76,7 +76,7 @@ impl Reading<'_> {
         }
     }
 
-    /// An error of the server's: its words first, then whose they are.
+    /// Converts an error of the server: first its message, then its origin.
     pub(crate) fn error(&self, words: &str) -> Outcome {
         let words = words.trim();
         let said = match words.is_empty() {
@@ -126,8 +126,8 @@ impl Reading<'_> {
         }
     }
 
-    /// `what` it is, for the model and for people. Of one that is called by no kind
-    /// nobody knows what it is: only that it came is told.
+    /// Adds media. `what` describes it for the model and the user. If the MIME type is invalid,
+    /// only its presence is reported.
     fn media(&self, what: (String, &str), mime: Option<&str>, data: Option<&str>, read: &mut Read) {
         let kind = mime.map_or(Some(UNKNOWN), media_type);
         let told = kind.unwrap_or(UNKNOWN);
@@ -143,10 +143,10 @@ impl Reading<'_> {
         read.shown.push(text.to_owned());
     }
 
-    /// Structured content counts where no text says the same.
+    /// Adds structured content, unless a text block has the same content.
     fn structured(&self, structured: &Value, result: &Value, read: &mut Read) {
         let blocks = result.get("content").and_then(Value::as_array);
-        // Servers of the Python SDK wrap what is no object: `{"result": 42}`.
+        // The Python SDK wraps values that are not objects: `{"result": 42}`.
         let wrapped = structured.as_object().filter(|it| it.len() == 1);
         let wrapped = wrapped.and_then(|it| it.get("result"));
         let said = blocks.into_iter().flatten().any(|block| {
@@ -178,7 +178,7 @@ impl Read {
         let Some((mime, bytes)) = mime.zip(bytes.filter(|bytes| !bytes.is_empty())) else {
             return self.say(format!("{note} [left out: it cannot be read]"));
         };
-        // What it is decides, not what the server calls it.
+        // The content determines the type, not the server's declaration.
         let found = media_type_of(bytes.get(..HEAD).unwrap_or(&bytes));
         let is_media = |kind: &str| {
             has_signature(kind) || kind.starts_with("audio/") || kind.starts_with("video/")
@@ -198,7 +198,7 @@ impl Read {
     }
 }
 
-/// The beginning and the end of a text that is too long.
+/// Returns the beginning and the end of a text that is too long.
 pub(crate) fn clip(text: &str, longest: usize) -> String {
     let count = text.chars().count();
     if longest == 0 || count <= longest {
@@ -308,7 +308,7 @@ mod tests {
         assert!(error.message.starts_with("<untrusted_context>\nno such file"));
         assert!(error.message.contains("`t` of the server `s`"));
         let long = outcome(json!({"content": [{"type": "text", "text": "ä".repeat(1_000)}]}));
-        // Who made the call cuts it, and keeps all of it in a file.
+        // The engine truncates it and saves the full text to a file.
         assert_eq!(long.for_model.output.matches('ä').count(), 1_000);
         assert!(outcome(json!({"content": "x"})).error.is_some());
         assert_eq!(outcome(json!({"content": []})).for_model.output, "");

@@ -1,5 +1,5 @@
-//! How much of what a server says of its tools is kept: what is declared goes
-//! into every request, so one server must not fill the window.
+//! Limits the tool declarations of a server: they are part of every request, so one server must not
+//! fill the context window.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 
 use crate::catalog::ToolEntry;
 
-/// Characters of a tool's description.
+/// Maximum characters of a tool description.
 const DESCRIPTION: usize = 4_000;
-/// Bytes of a tool's schema.
+/// Maximum bytes of a tool schema.
 const SCHEMA: usize = 32_000;
-/// Bytes of all descriptions and schemas of one server.
+/// Maximum bytes of all descriptions and schemas of one server.
 const TOTAL: usize = 1_000_000;
 
-/// The tools that are kept.
+/// The tools after applying the limits.
 #[derive(Debug)]
 pub(crate) struct Bounded {
     pub(crate) tools: Vec<ToolEntry>,
-    /// Which were left out because they are too many, in words.
+    /// A message about tools that were omitted because there are too many.
     pub(crate) cut: Option<String>,
-    /// What else was left out.
+    /// Messages about other omissions.
     pub(crate) notes: Vec<String>,
 }
 
-/// Cuts tools to what is kept.
+/// Applies the limits to tools.
 pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
     let (mut kept, mut notes) = (Vec::with_capacity(tools.len()), Vec::new());
     let (mut described, mut schemas, mut total, mut left_out) = (0, 0, 0_usize, 0);
@@ -32,7 +32,7 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
         described += usize::from(shorten(&mut tool.description));
         if tool.schema.to_string().len() > SCHEMA {
             tool.schema = json!({"type": "object"});
-            // Nothing reads it but the check of structured results.
+            // The output schema is only used to validate structured results.
             tool.output_schema = None;
             tool.description.push_str("\n[The schema of its arguments is too long to be shown.]");
             schemas += 1;
@@ -66,7 +66,7 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
     Bounded { tools: kept, cut, notes }
 }
 
-/// What a tool adds to a request, in characters.
+/// Returns the size of a tool declaration in characters.
 pub(crate) fn size(tool: &ToolEntry) -> usize {
     tool.name.len() + tool.description.len() + schema_size(&tool.schema)
 }
@@ -75,7 +75,7 @@ fn schema_size(schema: &Value) -> usize {
     schema.to_string().len()
 }
 
-/// Cuts a description, with a mark.
+/// Truncates a description and marks the truncation. Returns whether it was too long.
 fn shorten(text: &mut String) -> bool {
     let Some((at, _)) = text.char_indices().nth(DESCRIPTION) else { return false };
     let left_out = text.chars().count() - DESCRIPTION;

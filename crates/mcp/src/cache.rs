@@ -1,5 +1,5 @@
-//! What servers offered when they were last asked, on disk: a session declares
-//! their tools from here and starts them when one is called.
+//! A cache on disk of what servers offered, so that a session can declare their tools immediately
+//! and start a server only when one of its tools is called.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,28 +10,28 @@ use sha2::{Digest, Sha256};
 use crate::catalog::Catalog;
 use crate::files;
 
-/// Older entries do not count.
+/// Maximum age of an entry.
 const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Nor do older failures.
+/// Maximum age of a recorded failure.
 const FAILURE: Duration = Duration::from_secs(3600);
 const LIMIT: u64 = 16 * 1024 * 1024;
-/// Counts up when what is kept changes its form.
+/// The format version; incremented when the format changes.
 const FORM: u32 = 2;
 
-/// The folder of what servers offered.
+/// The directory of the cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     folder: PathBuf,
 }
 
-/// What is known of a server from earlier.
+/// The cached knowledge of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Known {
-    /// Nothing.
+    /// There is no entry.
     Nothing,
-    /// It did not answer, and why, where that is known.
+    /// The server failed to start; contains the reason, if known.
     Failed(String),
-    /// It offered this.
+    /// The server offered this.
     Offered(Box<Catalog>),
 }
 
@@ -40,9 +40,9 @@ struct Entry {
     form: u32,
     /// Seconds since 1970.
     saved: u64,
-    /// `None`: the server did not answer.
+    /// `None` if the server failed.
     catalog: Option<Catalog>,
-    /// Why it did not.
+    /// The reason of the failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     why: String,
 }
@@ -52,7 +52,7 @@ impl Cache {
         Self { folder: home.join("mcp-cache") }
     }
 
-    /// What is known of the server with that key.
+    /// Returns what is cached for the server with this key.
     pub(crate) fn get(&self, key: &str) -> Known {
         let entry: Option<Entry> = files::read(&self.path(key), LIMIT);
         match entry {
@@ -68,7 +68,7 @@ impl Cache {
         }
     }
 
-    /// Keeps what a server offers, or why it does not answer. Blocking.
+    /// Saves what a server offers, or why it failed. Blocking.
     pub(crate) fn put(&self, key: &str, catalog: Result<&Catalog, &str>) {
         let why = catalog.err().unwrap_or_default().to_owned();
         let entry = Entry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), why };
@@ -82,8 +82,8 @@ impl Cache {
     }
 }
 
-/// The key of a server: all that decides what it offers, as a hash, since
-/// variables and headers may be secrets.
+/// Returns the key of a server: a hash of everything that determines what it offers. Hashed because
+/// variables and headers may be secret.
 pub(crate) fn key<'a>(pieces: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for piece in pieces {
@@ -99,7 +99,7 @@ fn now() -> u64 {
 
 fn is_fresh(saved: u64, limit: Duration) -> bool {
     let now = now();
-    // A time to come is none of ours.
+    // A timestamp in the future is invalid.
     saved <= now + 60 && now.saturating_sub(saved) < limit.as_secs()
 }
 

@@ -1,4 +1,4 @@
-//! One request to a server: bounded in time, reported on, cancelled properly.
+//! One request to a server, with a timeout, progress reports, and cancellation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,18 +21,18 @@ use crate::connect::{is_refusal, not_sent, wants_sign_in};
 use crate::error::McpError;
 use crate::messages::UNREADABLE;
 
-/// Progress lengthens a request to so many times its limit, and no further.
+/// Progress extends a request up to this multiple of its timeout.
 const LONGER: u32 = 10;
 
-/// Progress is told once in so long.
+/// Minimum interval between progress reports.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Characters of its message.
+/// Maximum characters of a progress message.
 const MESSAGE: usize = 500;
 
-/// How long the notice of a cancelled request may take.
+/// Time limit for sending the cancellation notification.
 const NOTICE: Duration = Duration::from_millis(500);
 
-/// The running requests that want to hear of their progress.
+/// The running requests that receive progress notifications, by token.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners {
     by_token: Arc<Mutex<HashMap<NumberOrString, Listener>>>,
@@ -40,11 +40,11 @@ pub(crate) struct Listeners {
 
 struct Listener {
     progress: Option<Arc<dyn Progress>>,
-    /// When the server told of any.
+    /// When the last progress arrived, or when the request was sent.
     moved: Instant,
-    /// When it was told last.
+    /// When the last progress was reported.
     told: Option<Instant>,
-    /// It was warned.
+    /// Whether a warning was emitted.
     warned: bool,
 }
 
@@ -56,7 +56,7 @@ impl Listeners {
         Listening { listeners: self.clone(), token: token.0.clone() }
     }
 
-    /// Tells the one who waits, not more often than anybody can see.
+    /// Reports progress for a request, limited in rate.
     pub(crate) fn tell(&self, told: &ProgressNotificationParam) {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(listener) = listeners.get_mut(&told.progress_token.0) else { return };
@@ -72,8 +72,8 @@ impl Listeners {
         progress.advance(&advance);
     }
 
-    /// Warns those who wait of what the server did. Once each: a server can do it
-    /// without end.
+    /// Emits a warning about the server for all running requests, once per request, because a
+    /// server can cause it any number of times.
     pub(crate) fn warn(&self, words: &str) {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let new = listeners.values_mut().filter(|listener| !listener.warned);
@@ -90,14 +90,14 @@ impl Listeners {
     }
 }
 
-/// Until it is dropped, progress is told.
+/// Registers a request for progress until this value is dropped.
 struct Listening {
     listeners: Listeners,
     token: NumberOrString,
 }
 
 impl Listening {
-    /// When the server told of progress last; at first, when the request was sent.
+    /// Returns when the last progress arrived, or when the request was sent.
     fn moved(&self) -> Option<Instant> {
         let listeners = self.listeners.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.get(&self.token).map(|listener| listener.moved)
@@ -111,7 +111,7 @@ impl Drop for Listening {
     }
 }
 
-/// What a notice of progress says; `None` when it says nothing that can be shown.
+/// Converts a progress notification; `None` if it contains nothing that can be shown.
 fn advance(told: &ProgressNotificationParam) -> Option<Advance> {
     let message = told.message.as_deref().unwrap_or_default();
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -122,13 +122,13 @@ fn advance(told: &ProgressNotificationParam) -> Option<Advance> {
     })
 }
 
-/// What bounds a request.
+/// The limits of a request.
 pub(crate) struct Bounds {
-    /// Without an answer or progress for so long it is over.
+    /// The timeout without an answer or progress.
     pub(crate) timeout: Duration,
-    /// Ends it.
+    /// Cancels the request.
     pub(crate) cancel: CancellationToken,
-    /// Where progress is told.
+    /// Receives progress.
     pub(crate) progress: Option<Arc<dyn Progress>>,
 }
 
@@ -138,8 +138,8 @@ impl Bounds {
     }
 }
 
-/// Sends a request and gives the result as JSON. The limits are kept here and not by
-/// the library, which waits for a server that reads nothing to read that it is late.
+/// Sends a request and returns the result as JSON. The timeout is enforced here, because the
+/// library does not enforce it while it waits for a server that does not read its input.
 pub(crate) async fn request(
     peer: &Peer<RoleClient>,
     request: ClientRequest,
@@ -182,8 +182,8 @@ pub(crate) async fn request(
     Err(over)
 }
 
-/// Comes back when the request is too old: without progress for so long, or at the
-/// end of what progress gives it. Tells how long that was.
+/// Resolves when the request times out: after `timeout` without progress, or after the maximum
+/// extension. Returns the time that elapsed.
 async fn late(begun: Instant, timeout: Duration, listening: &Listening) -> Duration {
     let longest = timeout.saturating_mul(LONGER);
     loop {
@@ -203,7 +203,7 @@ async fn late(begun: Instant, timeout: Duration, listening: &Listening) -> Durat
 async fn tell_cancelled(peer: &Peer<RoleClient>, id: RequestId, why: &str) {
     let notice =
         CancelledNotification::new(CancelledNotificationParam::new(Some(id), Some(why.to_owned())));
-    // Gone already is as good.
+    // Ignored, because a closed connection has the same effect.
     let _ = peer.send_notification(notice.into()).await;
 }
 

@@ -1,31 +1,31 @@
-//! What a server offers: tools, prompts, resources, and its instructions.
+//! What a server offers: tools, prompts, resources, and instructions.
 
 use parallax_protocol::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Everything that a server told about itself.
+/// Everything that a server offers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Catalog {
-    /// Its tools, in its own order.
+    /// The tools, in the order of the server.
     pub tools: Vec<ToolEntry>,
-    /// Its prompts.
+    /// The prompts.
     pub prompts: Vec<PromptEntry>,
-    /// Its resources.
+    /// The resources.
     pub resources: Vec<ResourceEntry>,
-    /// Patterns of addresses of further resources.
+    /// The resource templates.
     pub templates: Vec<ResourceEntry>,
-    /// What the model should know of it.
+    /// The instructions for the model.
     pub instructions: Option<String>,
-    /// Its own name and version.
+    /// The name and version that the server reports.
     pub implementation: Option<String>,
-    /// What was left out of its lists because it is too much, in words.
+    /// A message about list entries that were omitted because there are too many.
     pub cut: Option<String>,
 }
 
 impl Catalog {
-    /// Whether it offers nothing.
+    /// Whether the server offers nothing.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
             && self.prompts.is_empty()
@@ -38,22 +38,22 @@ impl Catalog {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolEntry {
-    /// Its name there.
+    /// The name on the server.
     pub name: String,
-    /// A name for people.
+    /// The display name.
     pub title: Option<String>,
-    /// What it does.
+    /// The description.
     pub description: String,
-    /// JSON Schema of its arguments, as sent.
+    /// JSON Schema of the arguments, as sent.
     pub schema: Value,
-    /// JSON Schema of its structured results.
+    /// JSON Schema of structured results.
     pub output_schema: Option<Value>,
-    /// Hints on what it does, as sent.
+    /// The annotations, as sent.
     pub annotations: Object,
 }
 
 impl ToolEntry {
-    /// Reads one entry of a list; `None` when it is no tool.
+    /// Parses a list entry; `None` if it is not a tool.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let fields = value.as_object()?;
         let name = text(fields, "name").filter(|name| !name.is_empty())?;
@@ -74,7 +74,7 @@ impl ToolEntry {
         })
     }
 
-    /// Whether the server says yes to a hint.
+    /// Whether an annotation is true.
     pub(crate) fn hint(&self, name: &str) -> bool {
         self.annotations.get(name).and_then(Value::as_bool) == Some(true)
     }
@@ -84,23 +84,23 @@ impl ToolEntry {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PromptEntry {
-    /// Its name there.
+    /// The name on the server.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// What can be filled in.
+    /// The arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// A text that a prompt takes.
+/// An argument of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PromptArgument {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub description: String,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
 }
 
@@ -126,17 +126,17 @@ impl PromptEntry {
     }
 }
 
-/// A resource of a server, or a pattern of resources.
+/// A resource or resource template of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceEntry {
-    /// Its address, or the pattern.
+    /// The URI or URI template.
     pub uri: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub description: Option<String>,
-    /// Its kind.
+    /// The MIME type.
     pub mime_type: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The ways to a server: starting it, or reaching it over the network.
+//! Connects to servers: starts a process or opens a network connection.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -38,49 +38,48 @@ use crate::stdio::Stdio;
 use crate::tail::Tail;
 use crate::wire::Wire;
 
-/// The header that names the project which pays.
+/// The header that names the project to be billed.
 const QUOTA_PROJECT: &str = "x-goog-user-project";
 
-/// A connection that is open.
+/// An open connection.
 pub(crate) type Connection = RunningService<RoleClient, Handler>;
 
-/// Puts a program into the sandbox of commands, or says why it cannot be put
-/// there. Blocking: it looks at the disk.
+/// Wraps a program so that it runs in the sandbox of commands, or returns why that is impossible.
+/// Blocking: accesses the disk.
 pub type Confine =
     Arc<dyn Fn(StdioProgram, &SandboxGrants) -> Result<StdioProgram, String> + Send + Sync>;
 
-/// Begins to look after the files that are closed to a confined server, before it
-/// works for us. What comes of it puts them back in the end, and gives what people
-/// were told of it, for the one who called. Blocking, both.
+/// Starts watching files that a confined server must not change, before it does work. The returned
+/// function restores such files and returns a message for the caller. Both functions block.
 pub type Watch = Arc<dyn Fn(&McpServer) -> Option<EndWatch> + Send + Sync>;
 
 /// See [`Watch`].
 pub type EndWatch = Box<dyn FnOnce() -> Option<String> + Send>;
 
-/// Where servers run and what they get.
+/// The environment in which servers run.
 pub(crate) struct Surroundings {
-    /// Starts them, and ends them with the session.
+    /// Starts processes, and ends them with the session.
     pub(crate) processes: Processes,
-    /// The variables of this program.
+    /// The environment variables of Parallax.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// Which of them children may have. Always on for servers.
+    /// Which of these variables are passed to servers.
     pub(crate) redaction: Redaction,
-    /// Where they run when they say nothing.
+    /// The default working directory.
     pub(crate) directory: PathBuf,
-    /// Whether those are confined that say nothing of it.
+    /// Whether servers without their own setting run in the sandbox.
     pub(crate) sandboxed: bool,
-    /// Confines them.
+    /// Puts a server into the sandbox.
     pub(crate) confine: Confine,
-    /// Looks after what they do, if somebody does.
+    /// Watches confined servers, if set.
     pub(crate) watch: Option<Watch>,
-    /// How the network is reached.
+    /// The network options.
     pub(crate) http: ClientOptions,
     /// The tokens of sign-ins.
     pub(crate) tokens: TokenFiles,
 }
 
 impl Surroundings {
-    /// Opens the connection. Not bounded in time.
+    /// Opens the connection. Not limited in time.
     pub(crate) async fn connect(
         &self,
         server: &McpServer,
@@ -92,7 +91,7 @@ impl Surroundings {
                 let foreign = matches!(server.source, McpSource::Extension(_));
                 let mut program = self.program(command, args, env, cwd.as_ref());
                 if foreign {
-                    // Of the person's variables only what the manifest names.
+                    // Extensions receive only those user variables that the manifest names.
                     let own = |name: &OsString| env.iter().any(|(known, _)| *name == **known);
                     program.environment.retain(|(name, _)| {
                         own(name) || is_system_variable(&name.to_string_lossy())
@@ -144,7 +143,7 @@ impl Surroundings {
         }
     }
 
-    /// The same program in its sandbox. Without one it is not started.
+    /// Puts a program into the sandbox. If that fails, it is not started.
     async fn confined(
         &self,
         program: StdioProgram,
@@ -189,7 +188,7 @@ impl Surroundings {
         opened.map_err(|error| self.reached(url, of_kind(kind, refused(&error))))
     }
 
-    /// The failure of a connection, with the proxy that it went through.
+    /// Adds the proxy to the error of a connection that used one.
     fn reached(&self, url: &str, error: McpError) -> McpError {
         match (error, parallax_http::proxy_of(&self.http, url)) {
             (McpError::Start { why }, Some(proxy)) => {
@@ -223,8 +222,8 @@ impl Surroundings {
         parallax_http::client(&options).map_err(|error| McpError::Start { why: error.to_string() })
     }
 
-    /// The headers of all requests, and what gives the token for each, unless the
-    /// user set a header for that.
+    /// Returns the headers for all requests, and the token source, unless the user configured an
+    /// authorization header.
     async fn credentials(
         &self,
         server: &McpServer,
@@ -240,7 +239,7 @@ impl Surroundings {
             let manager = oauth::stored(&self.tokens, server, url, &self.http).await;
             return Ok((custom, manager.map(|manager| (manager, Kind::SignIn))));
         };
-        // Now, where a failure can say why.
+        // Fetched here, where an error can be reported.
         google.token().await?;
         if let Some(project) = google.quota_project().await
             && let Ok(project) = HeaderValue::from_str(&project)
@@ -254,15 +253,15 @@ impl Surroundings {
     }
 }
 
-/// What gives the tokens, and of what kind they are.
+/// A source of tokens, and its kind.
 type Credentials = (AuthorizationManager, Kind);
 
-/// Where the tokens of a connection come from.
+/// The kind of a token source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A sign-in of the person.
+    /// A sign-in of the user.
     SignIn,
-    /// The credentials of Google Cloud.
+    /// Google Cloud credentials.
     Google,
 }
 
@@ -276,11 +275,11 @@ fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValu
     headers.iter().map(header).collect()
 }
 
-/// The same failure where there were tokens: they do not count any more.
+/// Adjusts an error if tokens were used: they are no longer valid.
 fn of_kind(kind: Option<Kind>, error: McpError) -> McpError {
     let is_refusal = match &error {
         McpError::SignIn { .. } => true,
-        // The library wanted to renew what nobody can renew for it.
+        // The library tried to refresh a token that cannot be refreshed.
         McpError::Start { why } => why.contains("OAuth client not configured"),
         _ => false,
     };
@@ -301,7 +300,7 @@ fn refused(error: &ClientInitializeError) -> McpError {
     }
     let why = error_chain(error);
     match renewal_failed(error) {
-        // Nobody was there to say so.
+        // The token service could not be reached.
         Some(failed) if failed.starts_with("Request failed") => {
             let why = "its sign-in could not be renewed: nobody answers where that is done";
             return McpError::Start { why: why.to_owned() };
@@ -328,7 +327,7 @@ fn refused(error: &ClientInitializeError) -> McpError {
     }
 }
 
-/// What the network said, which its error does not give as its source.
+/// Returns the underlying network error, which the library does not expose as a source.
 fn cause(error: &ClientInitializeError) -> String {
     match streamable(error) {
         Some(StreamableHttpError::Client(client)) => error_chain(client),
@@ -340,7 +339,7 @@ fn cause(error: &ClientInitializeError) -> String {
     }
 }
 
-/// Why a token could not be renewed, when that is what failed.
+/// Returns why a token refresh failed, if that is the error.
 fn renewal_failed(error: &ClientInitializeError) -> Option<&str> {
     match streamable(error) {
         Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(why))) => Some(why),
@@ -355,7 +354,7 @@ fn streamable(error: &ClientInitializeError) -> Option<&StreamableHttpError<reqw
     innermost(transport.error.as_ref())
 }
 
-/// Whether a server that was signed in to wants that again.
+/// Whether a server that was signed in to requires a new sign-in.
 pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::AuthRequired(_)) => true,
@@ -363,7 +362,7 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
             error.status() == Some(reqwest::StatusCode::UNAUTHORIZED)
         }
         Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(why))) => {
-            // Else nobody was there to say so.
+            // Otherwise the token service could not be reached.
             !why.starts_with("Request failed")
         }
         Some(StreamableHttpError::Auth(AuthError::AuthorizationRequired)) => true,
@@ -371,7 +370,7 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Why a message could not be sent, in words for people.
+/// Describes why a message could not be sent.
 pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(client)) => plain(&error_chain(client)),
@@ -393,8 +392,7 @@ pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
     }
 }
 
-/// Whether a request that could not be sent has been answered with a no, so that it
-/// does not help to send it again.
+/// Whether a failed request was rejected by the server, so that retrying is useless.
 pub(crate) fn is_refusal(error: &DynamicTransportError) -> bool {
     let is_no = |status: u16| (400..500).contains(&status) && status != 408 && status != 429;
     match innermost(error.error.as_ref()) {
@@ -415,8 +413,8 @@ pub(crate) fn is_refusal(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// What a server says with an HTTP error: the message of a JSON body, otherwise its
-/// first line. A web page says nothing.
+/// Extracts the message from an HTTP error: the message of a JSON body, otherwise its first line.
+/// Web pages are ignored.
 fn http_error(text: &str) -> Option<String> {
     const LONGEST: usize = 300;
     let (status, body) = text.split_once(": ").filter(|(status, _)| status.starts_with("HTTP "))?;
@@ -434,7 +432,7 @@ fn http_error(text: &str) -> Option<String> {
     Some(format!("{status}: {line}"))
 }
 
-/// What came in the place of messages.
+/// Describes an unexpected content type.
 fn no_message(kind: Option<&str>) -> String {
     match kind.and_then(media_type) {
         Some(kind) => format!("it answers with `{kind}`, not with JSON or events"),
@@ -455,7 +453,7 @@ fn innermost<'a>(
     None
 }
 
-/// Why a program did not start.
+/// Describes why a program did not start.
 fn not_started(error: &StartError) -> String {
     match error {
         StartError::Spawn { program, source } if source.kind() == io::ErrorKind::NotFound => {
@@ -465,8 +463,8 @@ fn not_started(error: &StartError) -> String {
     }
 }
 
-/// What the network's libraries say, in words for people: known causes by name,
-/// else their own words without the names of types.
+/// Describes a network error for the user: known causes in plain words, otherwise the library's
+/// message without type names.
 pub(crate) fn plain(why: &str) -> String {
     let known = [
         ("connection refused", "the connection was refused"),

@@ -1,64 +1,64 @@
-//! Why a request to a server came to nothing.
+//! Errors of requests to servers.
 
 use std::time::Duration;
 
-/// Why a request to a server came to nothing.
+/// Why a request to a server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
-    /// It could not be started or reached.
+    /// The server could not be started or reached.
     #[error("it cannot be started: {why}")]
     Start {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It wants a sign-in.
+    /// The server requires a sign-in.
     #[error("{}", match again {
         true => "its sign-in no longer counts",
         false => "it wants a sign-in",
     })]
     SignIn {
-        /// There was one.
+        /// Whether an earlier sign-in is no longer valid.
         again: bool,
     },
-    /// It does not run and is not started.
+    /// The server is not running and will not be started.
     #[error("{why}")]
     Closed {
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The connection broke.
+    /// The connection was lost.
     #[error("the connection to it was lost")]
     Lost,
-    /// A message could not be sent.
+    /// The message could not be sent.
     #[error("it could not be asked: {why}")]
     Sending {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The network brought the request there, and it was refused.
+    /// The request arrived and was rejected.
     #[error("it refused the request: {why}")]
     Refused {
-        /// Its words, or what they mean.
+        /// The message of the server, or its meaning.
         why: String,
     },
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("it gave no answer within {} ms", after.as_millis())]
     Timeout {
-        /// The limit.
+        /// The timeout.
         after: Duration,
     },
-    /// It answered with an error.
+    /// The server returned an error.
     #[error("{message}")]
     Server {
-        /// The number of the error.
+        /// The error code.
         code: i64,
-        /// Its words.
+        /// The error message.
         message: String,
     },
-    /// Its answer was not understood.
+    /// The answer could not be parsed.
     #[error("its answer was not understood: {message}")]
     Protocol {
-        /// What is wrong with it.
+        /// What is invalid.
         message: String,
     },
     /// The request was cancelled.
@@ -67,7 +67,7 @@ pub enum McpError {
 }
 
 impl McpError {
-    /// Whether its text holds words of the server's.
+    /// Whether the text quotes the server.
     pub(crate) fn is_quoted(&self) -> bool {
         matches!(
             self,
@@ -79,7 +79,8 @@ impl McpError {
         )
     }
 
-    /// The same for people, with what to do about it: `server` is whose it is.
+    /// Formats the error for the user, with a command that helps. `server` is the name of the
+    /// server.
     pub(crate) fn with_command(&self, server: &str) -> String {
         match self {
             Self::SignIn { again } => format!(

@@ -1,4 +1,4 @@
-//! Small files of ours: replaced in one step, for the user alone.
+//! Small private files, replaced atomically.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads JSON; `None` when it is not there, too large or not understood.
+/// Reads JSON; `None` if the file is missing, too large, or invalid.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> Option<T> {
     let mut text = Vec::new();
     let file = std::fs::File::open(path).ok()?;
@@ -17,11 +17,11 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> Option<T> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Writes JSON with mode 0600, its folder with 0700.
+/// Writes JSON with mode 0600 into a directory with mode 0700.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     parallax_exec::create_private_folder(folder)?;
-    // In one piece: each small write would be a call of the system.
+    // Serialized at once: each small write would be a system call.
     let text = serde_json::to_vec(value)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&text)?;

@@ -1,4 +1,4 @@
-//! Google Cloud credentials for servers that want them.
+//! Google Cloud credentials for servers that are configured to use them.
 
 use std::ffi::OsString;
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use crate::error::McpError;
 use crate::oauth::Later;
 
-/// Gives tokens for the requests to one server. Cheap to clone.
+/// Provides tokens for the requests to one server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Google(TokenSource);
 
 impl Google {
-    /// The tokens for a server with that provider; `None` when it does not want these
-    /// credentials. `variables` locate them.
+    /// Creates the token source for a server with this provider; `None` if it does not use Google
+    /// credentials. `variables` locate the credentials.
     pub(crate) fn of(
         provider: &AuthProvider,
         scopes: &[String],
@@ -34,21 +34,21 @@ impl Google {
         Some(Self(TokenSource::new(purpose, variables, http)))
     }
 
-    /// The current token.
+    /// Returns the current token.
     ///
     /// # Errors
-    /// When there are no credentials, or no token is given for them.
+    /// Returns an error if there are no credentials or no token can be obtained.
     pub(crate) async fn token(&self) -> Result<String, McpError> {
         self.0.token().await.map_err(|error| McpError::Start { why: error.to_string() })
     }
 
-    /// The project that is billed, if one is named.
+    /// Returns the project to be billed, if one is configured.
     pub(crate) async fn quota_project(&self) -> Option<String> {
         self.0.quota_project().await
     }
 }
 
-/// The library asks for the token before each request; nothing is stored.
+/// The library requests the token before each request; nothing is stored.
 impl CredentialStore for Google {
     fn load<'a, 'b>(&'a self) -> Later<'b, Option<StoredCredentials>>
     where

@@ -1,4 +1,4 @@
-//! What servers ask and tell us.
+//! Handles requests and notifications of servers.
 
 #![expect(deprecated, reason = "servers of today ask for roots, whatever the newest protocol says")]
 
@@ -21,10 +21,10 @@ use crate::ask::{Answer, Question};
 use crate::server::Server;
 use crate::{CLIENT_NAME, schema};
 
-/// How long a person may take over a question.
+/// How long the user may take to respond.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Answers one server.
+/// Handles the messages of one server.
 #[derive(Clone)]
 pub(crate) struct Handler {
     server: Weak<Server>,
@@ -33,8 +33,8 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// For a server whose questions a person can answer, and for which the model
-    /// can.
+    /// Creates a handler. `can_ask` and `can_sample` state whether the user can answer elicitation
+    /// requests and the model can answer sampling requests.
     pub(crate) fn new(server: Weak<Server>, can_ask: bool, can_sample: bool) -> Self {
         Self { server, can_ask, can_sample }
     }
@@ -59,7 +59,8 @@ impl ClientHandler for Handler {
             capabilities.sampling = Some(SamplingCapability::default());
         }
         let us = Implementation::new(CLIENT_NAME, env!("CARGO_PKG_VERSION"));
-        // The newest that begins with a handshake; servers say which they know.
+        // The newest version that starts with a handshake; servers answer with the version they
+        // support.
         ClientConfig::new(capabilities, us).with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
@@ -141,7 +142,7 @@ impl ClientHandler for Handler {
         })
     }
 
-    /// What the protocol's library cannot read as a question it knows comes here.
+    /// Receives requests that the library cannot parse, such as unsupported forms.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -218,7 +219,7 @@ fn declined() -> ElicitResult {
     ElicitResult::new(ElicitationAction::Decline)
 }
 
-/// Values that do not fit the form do not go out.
+/// Values that do not match the form are not sent.
 fn accepted(values: Object, check: Option<&jsonschema::Validator>) -> ElicitResult {
     let values = Value::Object(values);
     match check.is_none_or(|check| check.is_valid(&values)) {

@@ -1,10 +1,10 @@
-//! What servers want the model to know, for the front of the first prompt: the
-//! words of each between two lines of ours, which it cannot write itself.
+//! Formats the instructions of servers for the start of the first prompt. The text of each server
+//! is enclosed in marker lines that it cannot imitate.
 
-/// Characters of what one server says.
+/// Maximum characters of the instructions of one server.
 const LONGEST: usize = 20_000;
 
-/// The block of one server; `None` when it says nothing.
+/// Returns the block for one server; `None` if it has no instructions.
 pub(crate) fn block(server: &str, text: &str) -> Option<String> {
     let text = clean(text);
     let text = text.trim();
@@ -17,7 +17,7 @@ pub(crate) fn block(server: &str, text: &str) -> Option<String> {
     })
 }
 
-/// The text without what cannot be seen, and without lines that look like ours.
+/// Removes invisible characters, and defuses lines that look like the marker lines.
 fn clean(text: &str) -> String {
     let plain: String = text.chars().take(LONGEST).filter(|char| is_seen(*char)).collect();
     let lines = plain.lines().map(|line| match is_ours(line) {
@@ -34,7 +34,7 @@ fn is_seen(char: char) -> bool {
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'))
 }
 
-/// Whether a line could be taken for one of ours, whatever its marks and blanks.
+/// Whether a line could be mistaken for a marker line, regardless of punctuation and spaces.
 fn is_ours(line: &str) -> bool {
     let letters: String =
         line.chars().filter(|char| char.is_alphabetic()).flat_map(char::to_lowercase).collect();

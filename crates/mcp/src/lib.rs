@@ -1,10 +1,9 @@
-//! MCP servers as tools: connecting over standard streams, streamable HTTP and
-//! the older HTTP with events; what a server offers, kept on disk so that a
-//! session need not wait; calls and their results; sign-in.
+//! MCP servers as tools: connections over standard streams, streamable HTTP, and the older HTTP
+//! with server-sent events; a cache of what servers offer, so that a session does not wait for
+//! them; tool calls and their results; sign-in.
 //!
-//! Which servers there are is read by `config`; whether a call may run is the
-//! judge's business; asking people is done by the face that gives an
-//! [`Asker`].
+//! `config` reads which servers exist, the policy engine decides whether a call may run, and the
+//! front end asks the user through an [`Asker`].
 
 mod ask;
 mod asking;
@@ -57,5 +56,5 @@ pub use search_tool::SEARCH_TOOLS;
 pub use servers::{News, Servers, ServersOptions, ToolBudget, WantedSignIn};
 pub use status::{ServerStatus, Status};
 
-/// What this program calls itself towards servers.
+/// The name of this client, as reported to servers.
 pub(crate) const CLIENT_NAME: &str = "parallax";

@@ -1,20 +1,20 @@
-//! Lines of a stream that somebody else writes: bounded in length and in pace.
+//! Reads lines from an untrusted stream, limited in length and rate.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use tokio::time::Instant;
 
-/// No message of a server comes near.
+/// Maximum length of a line in bytes, far longer than any real message.
 pub(crate) const LONGEST: usize = 32 * 1024 * 1024;
-/// A server that sends more messages in a second is read more slowly.
+/// Maximum messages per second; a faster server is read more slowly.
 const PER_SECOND: u32 = 2_000;
 
-/// A line that is too long to be read.
+/// The line is too long to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Cuts a stream into lines. Losing a future loses nothing.
+/// Splits a stream into lines. Cancel-safe.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,
@@ -27,14 +27,14 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { reader, line: Vec::new(), longest: LONGEST }
     }
 
-    /// The next line without its end; `None` at the end of the stream. A last
-    /// line without an end counts.
+    /// Returns the next line without its terminator; `None` at the end of the stream. An
+    /// unterminated last line counts.
     ///
     /// # Errors
-    /// The line is too long. The stream cannot be read on then.
+    /// Returns an error if the line is too long. The stream cannot be read any further.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         loop {
-            // A broken pipe is an end.
+            // A read error is treated as the end of the stream.
             let Ok(bytes) = self.reader.fill_buf().await else { return Ok(self.rest()) };
             if bytes.is_empty() {
                 return Ok(self.rest());
@@ -62,7 +62,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 }
 
-/// Slows a reader down that is flooded: the pipe fills, and the flood stops.
+/// Slows down reading when a server sends too many messages: the pipe fills, and the server blocks.
 #[derive(Debug)]
 pub(crate) struct Pace {
     since: Instant,
@@ -74,12 +74,12 @@ impl Pace {
         Self { since: Instant::now(), count: 0 }
     }
 
-    /// Whether there are more messages than are read.
+    /// Whether messages arrive faster than the limit.
     pub(crate) fn is_flooded(&self) -> bool {
         self.count >= PER_SECOND && self.since.elapsed() < Duration::from_secs(1)
     }
 
-    /// Waits until one more message may be read. Losing the future loses nothing.
+    /// Waits until one more message may be read. Cancel-safe.
     pub(crate) async fn wait(&mut self) {
         let second = Duration::from_secs(1);
         if self.since.elapsed() >= second {
@@ -93,8 +93,7 @@ impl Pace {
     }
 }
 
-/// Tells a flood of lines that are not messages from a server that logs to the wrong
-/// stream.
+/// Distinguishes a flood of lines that are not messages from a server that logs to standard output.
 #[derive(Debug)]
 pub(crate) struct SkipMeter {
     second: Instant,
@@ -104,9 +103,9 @@ pub(crate) struct SkipMeter {
 }
 
 impl SkipMeter {
-    /// Lines within a second that are a flood.
+    /// Lines per second that count as a flood.
     const LINES: u32 = 1_000;
-    /// Bytes within a minute, above which they are one.
+    /// Bytes per minute above which lines count as a flood.
     const BYTES: usize = 1_000_000;
 
     pub(crate) fn new() -> Self {
@@ -114,7 +113,7 @@ impl SkipMeter {
         Self { second: now, lines: 0, minute: now, bytes: 0 }
     }
 
-    /// Counts a skipped line. `true` when it is one too many.
+    /// Counts a skipped line. Returns whether it completes a flood.
     pub(crate) fn is_flood(&mut self, length: usize) -> bool {
         if self.second.elapsed() >= Duration::from_secs(1) {
             (self.second, self.lines) = (Instant::now(), 0);

@@ -1,5 +1,4 @@
-//! Reading what a server offers, and reading it again when it says that this
-//! changed.
+//! Reads what a server offers, and reads it again after change notifications.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,23 +20,23 @@ use crate::names::shown_name;
 use crate::pages;
 use crate::server::Server;
 
-/// How long one page of a list may take.
+/// Timeout of one page of a list.
 const LISTING: Duration = Duration::from_secs(30);
-/// Changes that a server tells of are gathered for so long.
+/// How long change notifications are collected before the lists are read.
 const GATHER: Duration = Duration::from_millis(300);
-/// When nothing has changed yet, it is looked once more.
+/// How long to wait before the second attempt if the lists have not changed yet.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// Tools that cannot be read and are named.
+/// Maximum number of unreadable tools that are named in a message.
 const MOST_NAMED: usize = 10;
 
-/// The name of an entry that cannot be read, where it is known.
+/// Returns the name of an unreadable entry, if known.
 fn name_of(entry: &Value) -> Option<String> {
     let name = entry.get(UNREADABLE_ENTRY).or_else(|| entry.get("name"))?.as_str()?;
     (!name.is_empty()).then(|| shown_name(name))
 }
 
-/// Which tools are not there because they cannot be read.
+/// Returns a message about the tools that could not be read.
 fn left_out(broken: &[Option<String>]) -> Option<String> {
     let named: Vec<String> = broken.iter().flatten().map(|name| format!("`{name}`")).collect();
     let named = match named.get(..MOST_NAMED) {
@@ -50,7 +49,7 @@ fn left_out(broken: &[Option<String>]) -> Option<String> {
 }
 
 impl Server {
-    /// Reads all lists. What the server does not know is empty.
+    /// Reads all lists. Lists that the server does not support are empty.
     pub(crate) async fn list(
         &self,
         peer: &Peer<RoleClient>,
@@ -93,7 +92,7 @@ impl Server {
             return Err(error.clone());
         }
         let listed = match tools {
-            // A server of prompts or resources need not know of tools.
+            // A server that only has prompts or resources need not support tools.
             Err(McpError::Server { code: -32601, .. }) => Vec::new(),
             other => read("tools", other),
         };
@@ -157,7 +156,7 @@ impl Server {
         .await
     }
 
-    /// Reads the lists again after the server said that they changed.
+    /// Reads the lists again after the server reported a change.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         tokio::time::sleep(GATHER).await;
         for wait in [Some(SECOND_LOOK), None] {

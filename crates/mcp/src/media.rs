@@ -1,13 +1,12 @@
-//! Kinds of media as servers name them: what stands in a sentence of ours must be
-//! no more than a kind.
+//! Validation of MIME types from servers, so that they can be inserted into messages safely.
 
-/// What is said where no kind is known.
+/// Used when the MIME type is unknown.
 pub(crate) const UNKNOWN: &str = "application/octet-stream";
-/// Letters of a kind.
+/// Maximum length of a MIME type.
 const LONGEST: usize = 127;
 
-/// The kind without its parameters: `type/subtype` in the letters of RFC 6838;
-/// `None` when the text is none.
+/// Returns the MIME type without parameters: `type/subtype` in the characters of RFC 6838; `None`
+/// if the text is not a MIME type.
 pub(crate) fn media_type(text: &str) -> Option<&str> {
     let kind = text.split(';').next().unwrap_or_default().trim();
     let is_name = |name: &str| {

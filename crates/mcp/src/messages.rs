@@ -1,5 +1,5 @@
-//! What servers send, read as far as it can be. An answer that cannot be read ends
-//! the request that waits for it: no other answer will come.
+//! Parses the messages of servers as far as possible. An unreadable answer fails its request,
+//! because no other answer will arrive.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,24 +15,24 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// The number of the error that stands for an answer that cannot be read.
+/// The error code for an answer that could not be read.
 pub(crate) const UNREADABLE: i32 = i32::MIN;
-/// The only key of an entry of a list that stands for one that cannot be read; its
-/// value is the name of that, where it is known.
+/// The only key of an object that replaces an unreadable list entry; its value is the name of the
+/// entry, if known.
 pub(crate) const UNREADABLE_ENTRY: &str = "unreadable";
-/// The messages in one batch.
+/// Maximum messages in one batch.
 const MOST_IN_BATCH: usize = 1_000;
-/// The lists that servers give.
+/// The lists that servers return.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];
 
-/// The requests that a server has not answered. Cheap to clone.
+/// The requests that are waiting for an answer. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Open {
     ids: Arc<Mutex<HashSet<RequestId>>>,
 }
 
 impl Open {
-    /// Takes note of a message of ours.
+    /// Records a message that was sent.
     pub(crate) fn sent(&self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
@@ -49,13 +49,13 @@ impl Open {
         }
     }
 
-    /// The messages of a text: one, or those of a batch. Answers that belong to no
-    /// open request are left out. `posted`: the request whose HTTP response the text
-    /// came in; an answer there that names no request is for that one.
+    /// Parses the messages in a text: one message, or those of a batch. Answers to requests that
+    /// are not open are dropped. `posted` is the request whose HTTP response contained the text; an
+    /// answer without an id belongs to it.
     pub(crate) fn read(&self, bytes: &[u8], posted: Option<&RequestId>) -> Received {
-        // A wrong byte spoils a letter, not the message.
+        // An invalid byte affects a character, not the message.
         let text = String::from_utf8_lossy(bytes);
-        // Some write the mark of the order of bytes first, which is not JSON.
+        // Some servers send a byte order mark, which is not valid JSON.
         let text = text.trim_start_matches('\u{feff}');
         if let Some(message) = whole(text) {
             return Received::of([Some(self.matched(message, posted))]);
@@ -68,7 +68,7 @@ impl Open {
         }
     }
 
-    /// The texts that stand for the text of an event; `None`: it can be read as it is.
+    /// Returns the texts that replace the text of an event; `None` if it can be parsed unchanged.
     pub(crate) fn repaired(&self, text: &str, posted: Option<&RequestId>) -> Option<Vec<String>> {
         if let Ok(message) = serde_json::from_str::<ServerJsonRpcMessage>(text) {
             let named = answer_id(&message).cloned();
@@ -82,8 +82,8 @@ impl Open {
         Some(messages.iter().filter_map(|it| serde_json::to_string(it).ok()).collect())
     }
 
-    /// One message, or the end of the request that it should have answered. The outer
-    /// `None`: it is not a message; the inner one: it belongs to no open request.
+    /// Parses one message, or creates the error for the request that it should have answered. The
+    /// outer `None`: the text is not a message; the inner one: it belongs to no open request.
     fn one(&self, text: &str, posted: Option<&RequestId>) -> Option<Option<ServerJsonRpcMessage>> {
         if let Some(message) = whole(text).or_else(|| named_after(text, posted?)) {
             return Some(self.matched(message, posted));
@@ -100,7 +100,7 @@ impl Open {
             None => posted.and_then(|id| self.take(id, posted)),
         };
         let Some(id) = id else {
-            // A truncated line is as little a message as any other text.
+            // A truncated line is not a message.
             return serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(None);
         };
         Some(match remains.result.and_then(readable_entries) {
@@ -112,13 +112,13 @@ impl Open {
         })
     }
 
-    /// The end of an open request whose answer cannot be read.
+    /// Creates the error for an open request whose answer cannot be read.
     pub(crate) fn fail(&self, id: &RequestId, why: &str) -> Option<ServerJsonRpcMessage> {
         self.take(id, None).map(|id| failure(id, why.to_owned()))
     }
 
-    /// The message, an answer with the id of its request as we wrote it; `None`: an
-    /// answer to no open request.
+    /// Returns the message, with the id of an answer exactly as the request was sent; `None` for an
+    /// answer to a request that is not open.
     fn matched(
         &self,
         mut message: ServerJsonRpcMessage,
@@ -134,8 +134,7 @@ impl Open {
         Some(message)
     }
 
-    /// The only message of an HTTP response: an answer there is for the request that
-    /// was posted, whatever id it names.
+    /// Assigns the only message of an HTTP response to the posted request, regardless of its id.
     pub(crate) fn posted(&self, message: &mut ServerJsonRpcMessage, id: &RequestId) {
         match message {
             JsonRpcMessage::Response(answer) => answer.id = id.clone(),
@@ -145,8 +144,8 @@ impl Open {
         self.take(id, None);
     }
 
-    /// The open request of that id, which is open no longer. Some HTTP servers make
-    /// strings of numbers: there the request that was posted shows what is meant.
+    /// Closes and returns the open request with this id. Some HTTP servers convert numeric ids to
+    /// strings, which is resolved only if `posted` is set.
     fn take(&self, id: &RequestId, posted: Option<&RequestId>) -> Option<RequestId> {
         let number = match id {
             RequestId::String(text) if posted.is_some() => text.parse().ok().map(RequestId::Number),
@@ -161,11 +160,11 @@ impl Open {
     }
 }
 
-/// What was found in a text of a server.
+/// The messages found in a text.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) messages: Vec<ServerJsonRpcMessage>,
-    /// Whether there was a JSON-RPC message at all, be it one for nothing of ours.
+    /// Whether the text contained any JSON-RPC message, including dropped ones.
     pub(crate) is_message: bool,
 }
 
@@ -180,8 +179,8 @@ impl Received {
     }
 }
 
-/// The fields of JSON-RPC, and none else: an object with others is one only when it
-/// says so. Lines of loggers have `error` or `id` too.
+/// Whether this is a field of JSON-RPC. An object with other fields counts as a message only if it
+/// has `jsonrpc`, because log lines may also contain `error` or `id`.
 fn is_field(name: &str) -> bool {
     matches!(name, "jsonrpc" | "id" | "method" | "params" | "result" | "error")
 }
@@ -194,21 +193,21 @@ fn answer_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// A message that can be read.
+/// Parses a complete message.
 fn whole(text: &str) -> Option<ServerJsonRpcMessage> {
     if let Ok(message) = serde_json::from_str(text) {
         return Some(message);
     }
     let mut value: Value = serde_json::from_str(text).ok()?;
     let fields = value.as_object_mut()?;
-    // Some servers leave out what never changes.
+    // Some servers omit the constant `jsonrpc` field.
     if !fields.contains_key("jsonrpc") && fields.keys().all(|name| is_field(name)) {
         fields.insert("jsonrpc".to_owned(), "2.0".into());
     }
     serde_json::from_value(value).ok()
 }
 
-/// An answer that names no request, as the one to `posted`.
+/// Parses an answer without an id as the answer to `posted`.
 fn named_after(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     let fields = value.as_object_mut()?;
@@ -220,7 +219,7 @@ fn named_after(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
     whole(&value.to_string())
 }
 
-/// The value of the field `id` of an object that is not valid JSON.
+/// Finds the value of the top-level field `id` in an object that is not valid JSON.
 fn shown_id(text: &str) -> Option<Value> {
     let (mut depth, mut at) = (0_usize, 0);
     let bytes = text.as_bytes();
@@ -248,7 +247,7 @@ fn shown_id(text: &str) -> Option<Value> {
     None
 }
 
-/// Where the string that begins at `start` ends, behind its quotation mark.
+/// Returns the position after the closing quotation mark of the string that starts at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
@@ -267,7 +266,7 @@ fn failure(id: RequestId, why: String) -> ServerJsonRpcMessage {
 
 const NEITHER: &str = "it is neither a result nor an error";
 
-/// What is wrong with an answer.
+/// Describes what is wrong with an answer.
 fn why(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(_) => NEITHER.to_owned(),
@@ -275,7 +274,7 @@ fn why(text: &str) -> String {
     }
 }
 
-/// The same for what the reader of JSON said.
+/// Describes an error of the JSON parser.
 pub(crate) fn no_json(error: &str) -> String {
     match error.starts_with("recursion limit") {
         true => "it is nested too deeply".to_owned(),
@@ -284,16 +283,16 @@ pub(crate) fn no_json(error: &str) -> String {
     }
 }
 
-/// What can be told of an answer that cannot be read: what stands before the place
-/// where it breaks, and all of one that is only too deep.
+/// What is known about an unreadable answer: the fields before the syntax error, or all fields if
+/// it is only nested too deeply.
 #[derive(Default)]
 struct Remains<'a> {
-    /// It says what it is.
+    /// Whether it has the `jsonrpc` field.
     is_json_rpc: bool,
     is_call: bool,
-    /// It has what answers have.
+    /// Whether it has a field of an answer.
     is_answer: bool,
-    /// It has fields that messages do not have.
+    /// Whether it has fields that messages do not have.
     is_other: bool,
     id: Option<Value>,
     result: Option<&'a RawValue>,
@@ -303,7 +302,7 @@ impl<'a> Remains<'a> {
     fn of(text: &'a str) -> Self {
         let mut remains = Self::default();
         let mut reader = serde_json::Deserializer::from_str(text);
-        // That it ends with an error is why we are here.
+        // The error is expected: the text was already found to be invalid.
         let _ = reader.deserialize_map(Fields(&mut remains));
         remains
     }
@@ -338,7 +337,7 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
     }
 }
 
-/// A list without the entries that cannot be read; `None` when it is no list.
+/// Returns a list result without the unreadable entries; `None` if it is not a list.
 fn readable_entries(result: &RawValue) -> Option<Value> {
     type Raw<'a> = &'a RawValue;
     let fields: std::collections::HashMap<Cow<'_, str>, Raw<'_>> =
@@ -372,8 +371,7 @@ fn readable_or_name(entry: &str) -> Value {
     })
 }
 
-/// The text with `�` for each escaped half of a letter that lacks the other half: not
-/// all languages mind them.
+/// Replaces each escaped lone surrogate with `�`. Some languages accept lone surrogates.
 fn with_whole_letters(text: &str) -> Cow<'_, str> {
     let half = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;

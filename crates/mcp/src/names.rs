@@ -1,12 +1,12 @@
-//! The names under which tools of servers are declared to the model.
+//! The names under which server tools are declared to the model.
 
-/// The longest name that services take.
+/// Maximum length of a name that services accept.
 const LONGEST: usize = 63;
-/// What is kept of a longer one, at each end.
+/// The characters kept at each end of a longer name.
 const KEPT: usize = 30;
 
-/// The name of a server's tool: `mcp_<server>_<tool>`, with `_` for what a name
-/// cannot have, shortened in the middle.
+/// Returns the name of a server tool: `mcp_<server>_<tool>`, with `_` for invalid characters,
+/// shortened in the middle if too long.
 pub fn tool_name(server: &str, tool: &str) -> String {
     let name = full_name(server, tool);
     if name.len() <= LONGEST {
@@ -16,7 +16,7 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     format!("{}...{}", start.unwrap_or_default(), end.unwrap_or_default())
 }
 
-/// The same, not shortened: what rules that name server and tool come to.
+/// Returns the name without shortening, which rules that specify server and tool refer to.
 pub(crate) fn full_name(server: &str, tool: &str) -> String {
     let prefix = if server.starts_with("mcp_") { "" } else { "mcp_" };
     format!("{prefix}{}_{}", fitting(server), fitting(tool))
@@ -27,8 +27,7 @@ fn fitting(name: &str) -> String {
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }
 
-/// The name of something of a server for a sentence of ours: one word that is not too
-/// long.
+/// Returns a name from a server in a form that is safe in messages: one word, limited in length.
 pub(crate) fn shown_name(name: &str) -> String {
     fitting(name).chars().take(LONGEST).collect()
 }

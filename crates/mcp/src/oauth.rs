@@ -1,5 +1,4 @@
-//! Signing in to servers: tokens on disk, their renewal, and the way through
-//! the browser.
+//! Sign-in to servers: stored tokens, their renewal, and the browser flow.
 
 mod bearer;
 mod callback;

@@ -1,25 +1,25 @@
-//! Reading a list that comes in pages, from a server that may never stop.
+//! Reads a paginated list from an untrusted server, which may never end it.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// Pages that are asked for.
+/// Maximum number of pages.
 const MOST_PAGES: usize = 100;
-/// Entries that are kept.
+/// Maximum number of entries.
 const MOST_ENTRIES: usize = 2_000;
 
-/// A list as far as it was read.
+/// A list, as far as it was read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Pages {
     /// The entries.
     pub(crate) entries: Vec<Value>,
-    /// Why the reading stopped before the end of the list.
+    /// Why reading stopped before the end of the list.
     pub(crate) cut: Option<&'static str>,
 }
 
-/// Reads a list page by page: `ask` gets the cursor and gives the result, in
-/// which `key` holds the entries.
+/// Reads a list page by page. `ask` takes the cursor and returns the result, whose field `key`
+/// contains the entries.
 pub(crate) async fn read<E, F>(
     key: &str,
     mut ask: impl FnMut(Option<String>) -> F,
@@ -33,7 +33,7 @@ where
     for _ in 0..MOST_PAGES {
         let mut result = ask(cursor.take()).await?;
         if let Some(Value::Array(entries)) = result.get_mut(key).map(Value::take) {
-            // A page that comes again brings nothing new.
+            // A repeated page adds no entries.
             let entries: Vec<Value> =
                 entries.into_iter().filter(|entry| known.insert(entry.to_string())).collect();
             let room = MOST_ENTRIES - pages.entries.len();

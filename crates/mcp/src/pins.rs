@@ -1,5 +1,5 @@
-//! What tools said of themselves when they were let through: one that says
-//! something else later is asked about again, whatever a rule allows.
+//! Pins of approved tool definitions: a tool whose definition changed since its approval requires
+//! approval again, even if a rule allows it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const LIMIT: u64 = 8 * 1024 * 1024;
 
 type Hashes = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The hashes of tools, by server and name.
+/// The hashes of tool definitions, by server and tool name.
 #[derive(Debug)]
 pub(crate) struct Pins {
     path: PathBuf,
@@ -25,18 +25,17 @@ impl Pins {
         Self { path: home.join("mcp-pins.json"), hashes: Mutex::new(None) }
     }
 
-    /// Whether the tool was let through before as something else. Reads the
-    /// file once.
+    /// Whether the tool was approved with a different definition. Reads the file once.
     pub(crate) fn changed(&self, server: &str, tool: &str, hash: &str) -> bool {
         let hashes = self.hashes();
         let kept = hashes.as_ref().and_then(|all| all.get(server)?.get(tool));
         kept.is_some_and(|kept| kept != hash)
     }
 
-    /// Keeps what the tool is now. Blocking.
+    /// Saves the current definition. Blocking.
     pub(crate) fn keep(&self, server: &str, tool: &str, hash: &str) {
         let mut hashes = self.hashes();
-        // Another session may have written meanwhile.
+        // Another session may have changed the file.
         let mut all: Hashes = files::read(&self.path, LIMIT).unwrap_or_default();
         let tools = all.entry(server.to_owned()).or_default();
         if tools.get(tool).is_none_or(|kept| kept != hash) {
@@ -55,7 +54,7 @@ impl Pins {
     }
 }
 
-/// The hash of what a tool says of itself to the model.
+/// Returns the hash of the part of a tool definition that the model sees.
 pub(crate) fn hash(entry: &ToolEntry) -> String {
     let schema = entry.schema.to_string();
     cache::key([entry.name.as_str(), entry.description.as_str(), schema.as_str()])

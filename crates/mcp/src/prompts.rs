@@ -1,4 +1,4 @@
-//! Prompts of servers, as slash commands.
+//! Server prompts as slash commands.
 
 use parallax_protocol::content::Part;
 use parallax_protocol::untrusted::sanitize;
@@ -10,17 +10,17 @@ use crate::catalog::PromptEntry;
 use crate::media::media_type;
 use crate::servers::Servers;
 
-/// What was typed behind the name of a prompt.
+/// The parsed arguments of a prompt command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptLine {
-    /// Values with a name.
+    /// Named values.
     pub named: Vec<(String, String)>,
-    /// Values without one, in order.
+    /// Positional values, in order.
     pub positional: Vec<String>,
 }
 
-/// Reads `--name="value"`, `--name=value` and plain values; quotes and
-/// backslashes keep blanks.
+/// Parses `--name="value"`, `--name=value`, and positional values. Quotes and backslashes preserve
+/// spaces.
 pub fn parse_prompt_line(line: &str) -> PromptLine {
     let mut parsed = PromptLine::default();
     for (word, quoted) in words(line) {
@@ -36,7 +36,7 @@ pub fn parse_prompt_line(line: &str) -> PromptLine {
     parsed
 }
 
-/// Words, and whether they begin with a quote.
+/// Splits a line into words, each with whether it starts with a quote.
 fn words(line: &str) -> Vec<(String, bool)> {
     let mut words = Vec::new();
     let mut word: Option<(String, bool)> = None;
@@ -63,15 +63,15 @@ fn words(line: &str) -> Vec<(String, bool)> {
 }
 
 impl PromptEntry {
-    /// The name of its slash command.
+    /// Returns the name of the slash command.
     pub fn command(&self) -> String {
         self.name.split_whitespace().collect::<Vec<_>>().join("-")
     }
 
-    /// The values for its arguments.
+    /// Returns the values for the arguments.
     ///
     /// # Errors
-    /// Which required ones are missing, or what is too much.
+    /// Returns a message that names missing required arguments or unexpected values.
     pub fn fill(&self, line: &PromptLine) -> Result<Vec<(String, String)>, String> {
         let known = |name: &str| self.arguments.iter().any(|argument| argument.name == name);
         let mut values = Vec::new();
@@ -82,7 +82,7 @@ impl PromptEntry {
             values.retain(|(other, _): &(String, String)| other != name);
             values.push((name.clone(), value.clone()));
         }
-        // Those that must be given come first.
+        // Required arguments come first.
         let open = |required: bool| {
             let of = self.arguments.iter().filter(move |argument| argument.required == required);
             let names = of.map(|argument| argument.name.as_str());
@@ -91,7 +91,7 @@ impl PromptEntry {
         let (required, optional) = (open(true), open(false));
         let open = [required.as_slice(), optional.as_slice()].concat();
         match (required.as_slice(), optional.as_slice()) {
-            // One argument takes all the words.
+            // A single argument takes all words.
             ([only], _) | ([], [only]) if !line.positional.is_empty() => {
                 values.push(((*only).to_owned(), line.positional.join(" ")));
             }
@@ -118,7 +118,7 @@ impl PromptEntry {
 }
 
 impl Servers {
-    /// The prompts of all servers, with whose they are.
+    /// Returns the prompts of all servers, with the server names.
     pub fn prompts(&self) -> Vec<(String, PromptEntry)> {
         let of = |server: &std::sync::Arc<crate::server::Server>| {
             let name = server.config.name.clone();
@@ -128,10 +128,10 @@ impl Servers {
         self.open().flat_map(of).collect()
     }
 
-    /// The messages of a prompt, as parts for the model.
+    /// Returns the messages of a prompt, as parts for the model.
     ///
     /// # Errors
-    /// Why there are none, for people.
+    /// Returns a message for the user if the prompt cannot be read.
     pub async fn prompt(
         &self,
         server: &str,
@@ -156,8 +156,7 @@ impl Servers {
     }
 }
 
-/// The contents of all messages, apart; who speaks is said where it is not
-/// always the same.
+/// Returns the contents of all messages as separate parts. Roles are labeled if they differ.
 fn in_order(messages: &[Value]) -> Vec<Part> {
     let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let mixed = messages.iter().any(|message| role(message).as_deref() == Some("assistant"));
@@ -179,7 +178,7 @@ fn in_order(messages: &[Value]) -> Vec<Part> {
     all
 }
 
-/// The content of one message: an object, or several.
+/// Returns the content of one message: one block or several.
 fn parts(message: &Value) -> Vec<Part> {
     let part = |block: &Value| {
         let text = |key: &str| block.get(key).and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! Streamable HTTP whose events are read as far as they can be: the library passes
-//! over those that it cannot read, and their request would wait for its limit.
+//! A streamable HTTP client that repairs unreadable events. The library skips such events, so their
+//! requests would otherwise run into the timeout.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 type Text = Arc<str>;
 
-/// A client whose events can be read.
+/// A client whose events are repaired.
 #[derive(Clone)]
 pub(crate) struct Readable<C> {
     inner: C,
@@ -31,7 +31,7 @@ impl<C> Readable<C> {
         Self { inner, open: Open::default() }
     }
 
-    /// `of`: the request that they answer, where it is known.
+    /// Repairs the events. `of` is the request that they answer, if known.
     fn repaired(&self, events: Events, of: Option<RequestId>) -> Events {
         let open = self.open.clone();
         events.flat_map(move |event| stream::iter(repaired(&open, of.as_ref(), event))).boxed()
@@ -53,14 +53,14 @@ impl<C> Readable<C> {
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             Err(error) => {
-                // Only its words tell that an answer came and cannot be read.
+                // Only the error message shows that an unreadable answer arrived.
                 let why = match &error {
                     StreamableHttpError::UnexpectedServerResponse(why) => {
                         why.strip_prefix(NO_JSON).map(no_json)
                     }
                     _ => None,
                 };
-                // Nothing else will come, whatever went wrong.
+                // The request gets no other answer, whatever went wrong.
                 let ended =
                     of.and_then(|id| self.open.fail(&id, why.as_deref().unwrap_or_default()));
                 match ended.filter(|_| why.is_some()) {
@@ -69,7 +69,7 @@ impl<C> Readable<C> {
                 }
             }
             Ok(StreamableHttpPostResponse::Accepted) => {
-                // Only notifications and responses are accepted without an answer.
+                // Only notifications and responses may be accepted without an answer.
                 let why = "the server accepted the request and gave no answer";
                 let ended = of.and_then(|id| self.open.fail(&id, why));
                 Ok(match ended {
@@ -82,10 +82,10 @@ impl<C> Readable<C> {
     }
 }
 
-/// What the library says of an answer that it cannot read, before why.
+/// The prefix of the library's error for an unreadable answer.
 const NO_JSON: &str = "could not parse JSON response as ServerJsonRpcMessage: ";
 
-/// The request of a message, if it is one.
+/// Returns the id of a message that is a request.
 fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -93,13 +93,13 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// The events that stand for one.
+/// Returns the events that replace one event.
 fn repaired(
     open: &Open,
     of: Option<&RequestId>,
     event: Result<Sse, SseError>,
 ) -> Vec<Result<Sse, SseError>> {
-    // What was in it is lost with the event.
+    // The content of the event is lost.
     if let (Err(SseError::Utf8Parse(_)), Some(id)) = (&event, of)
         && let Some(failed) = open.fail(id, "it is not UTF-8")
     {
@@ -116,12 +116,12 @@ fn repaired(
     };
     let (Ok(event), Some(texts)) = (&event, texts) else { return vec![event] };
     if texts.is_empty() {
-        // Its id counts all the same for one who goes on behind it.
+        // The event id is kept, because the stream may be resumed after it.
         return vec![Ok(Sse { data: None, ..event.clone() })];
     }
     let last = texts.len().saturating_sub(1);
     let of = |(order, text)| {
-        // Whoever goes on behind it has had all of them.
+        // Only the last event gets the id, because resuming after it means that all were received.
         let id = event.id.clone().filter(|_| order == last);
         Ok(Sse { data: Some(text), id, ..event.clone() })
     };

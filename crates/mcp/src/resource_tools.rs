@@ -1,4 +1,4 @@
-//! `list_mcp_resources` and `read_mcp_resource`.
+//! The tools `list_mcp_resources` and `read_mcp_resource`.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::resources::{NoResource, read};
 use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
 
-/// Entries of a list.
+/// Maximum entries of a list.
 const MOST: usize = 1_000;
 
 pub(crate) struct ListResources {
@@ -153,7 +153,7 @@ impl Invocation for List {
             if count > MOST {
                 let _ = write!(lines, "\n- … {} more", count - MOST);
             }
-            // Names and descriptions are the servers' words.
+            // Names and descriptions come from the servers.
             let text = format!("Available MCP Resources:{lines}");
             Outcome::text(wrap(&text)).shown(Display::text(format!("{count} resources")))
         })

@@ -1,4 +1,4 @@
-//! Reading resources of servers, for tools and for `@server:uri` in prompts.
+//! Reads resources of servers, for tools and for `@server:uri` in prompts.
 
 use std::sync::Arc;
 
@@ -14,23 +14,22 @@ use crate::server::Server;
 use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
 
-/// Contents that are read of one resource.
+/// Maximum number of contents read from one resource.
 const MOST_CONTENTS: usize = 200;
 
-/// Why a resource is not there.
+/// Why a resource cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoResource {
-    /// No server has it.
+    /// No server offers it.
     Unknown,
-    /// Its server failed, in words for the model.
+    /// The server failed; contains a message for the model.
     Failed(String),
 }
 
 impl Servers {
-    /// The server and address that are meant by `server:uri`; `None` when no
-    /// server is called so.
+    /// Splits `server:uri` into the server name and the URI; `None` if no server has this name.
     pub fn resource_address<'a>(&self, text: &'a str) -> Option<(String, &'a str)> {
-        // The longest name: one may begin as another does.
+        // The longest matching name, because a name may be a prefix of another.
         self.open()
             .filter_map(|server| {
                 let rest = text.strip_prefix(server.config.name.as_str())?.strip_prefix(':')?;
@@ -39,11 +38,11 @@ impl Servers {
             .max_by_key(|(name, _)| name.len())
     }
 
-    /// The text of a resource, marked as text of strangers: all its texts, and a
-    /// line for each content that is none.
+    /// Returns the text of a resource, marked as untrusted: all its texts, and a line for each
+    /// content that is not text.
     ///
     /// # Errors
-    /// Why it cannot be read, for people.
+    /// Returns a message for the user if the resource cannot be read.
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<String, String> {
         let of = self.find(server).ok_or_else(|| format!("there is no MCP server `{server}`"))?;
         let read = read(of, uri, CancellationToken::new()).await;
@@ -52,7 +51,7 @@ impl Servers {
         read.map_err(|error| format!("`{server}:{uri}` cannot be read: {error}"))
     }
 
-    /// The server that has a resource, and its address there.
+    /// Returns the server that offers a resource, and the URI on that server.
     pub(crate) fn owner<'a>(&self, uri: &'a str) -> Option<(Arc<Server>, &'a str)> {
         let lists = |uri: &str| {
             self.open()
@@ -66,7 +65,7 @@ impl Servers {
         if let Some((name, rest)) = named {
             return self.find(&name).cloned().map(|server| (server, rest));
         }
-        // A pattern of one server may cover it: only the server can tell.
+        // A template may match it; only the server can tell.
         let mut covering = self.open().filter(|server| {
             server.catalog().templates.iter().any(|entry| covers(&entry.uri, uri))
         });
@@ -74,7 +73,7 @@ impl Servers {
     }
 }
 
-/// Whether an address begins as a pattern does.
+/// Whether a URI starts like a template.
 fn covers(pattern: &str, uri: &str) -> bool {
     let fixed = pattern.split('{').next().unwrap_or_default();
     !fixed.is_empty() && uri.starts_with(fixed)
@@ -104,7 +103,7 @@ pub(crate) async fn read(
     Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
-/// Bytes that a base64 text stands for.
+/// Returns the number of bytes that a base64 text encodes.
 fn size_of_base64(text: &str) -> usize {
     let letters = text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').count();
     letters * 3 / 4

@@ -1,7 +1,7 @@
-//! A server wants the model to answer for it (sampling). A person agrees, for one
-//! request or for the session; a budget of tokens bounds each server. What the
-//! server sends reaches the model in a request of its own, without tools and
-//! without anything of the session, and only the server reads the answer.
+//! Sampling: a server asks the model for an answer. The user approves this for one request or for
+//! the session, and a token budget limits each server. The messages of the server reach the model
+//! in a separate request, without tools and without any content of the session, and only the server
+//! receives the answer.
 
 #![expect(deprecated, reason = "servers of today ask for it, whatever the newest protocol says")]
 
@@ -24,39 +24,37 @@ use crate::ask::{Answer, Asker, Question};
 use crate::handler::PATIENCE;
 use crate::media::media_type;
 
-/// The role of these requests in statistics, and the name of their alias in
-/// `modelConfigs`.
+/// The role of these requests in statistics, and their alias in `modelConfigs`.
 const ROLE: &str = "mcp_sampling";
-/// Messages of one request.
+/// Maximum messages of one request.
 const MOST_MESSAGES: usize = 200;
-/// Base64 characters of pictures and sounds of one request.
+/// Maximum base64 characters of images and audio of one request.
 const MOST_MEDIA: usize = 8 * 1024 * 1024;
-/// What a picture or a sound is taken to need, in tokens.
+/// Estimated tokens of an image or audio.
 const TOKENS_OF_MEDIA: u64 = 1_000;
-/// Bytes that are taken for one token.
+/// Estimated bytes per token.
 const BYTES_OF_TOKEN: usize = 4;
-/// Requests of one server that wait for each other.
+/// Maximum waiting requests of one server.
 const MOST_WAITING: usize = 8;
-/// The code of the protocol for what a person refused.
+/// The error code of the protocol for a request that the user rejected.
 const REFUSED: ErrorCode = ErrorCode(-1);
 
-/// What answers requests of servers.
+/// What answers sampling requests.
 #[derive(Clone)]
 pub struct Sampling {
     /// The model.
     pub model: Arc<dyn Model>,
-    /// The name of the session's model as it is now.
+    /// Returns the name of the session's current model.
     pub main: Arc<dyn Fn() -> String + Send + Sync>,
-    /// Tokens that one server may use in the session, prompts and answers
-    /// together; 0: none is answered.
+    /// Tokens that one server may use in the session for prompts and answers; 0 disables sampling.
     pub tokens: u64,
 }
 
-/// What one server has used, and what the person said.
+/// The tokens that one server has used, and the standing response of the user.
 pub(crate) struct Allowance {
     used: AtomicU64,
-    /// What holds for the session, once it was said. Held while a request is
-    /// answered: the next one counts what this one used.
+    /// The user's response for the rest of the session, once given. Locked while a request is
+    /// answered, so that the next one includes the tokens of this one.
     standing: Mutex<Option<bool>>,
     places: Semaphore,
 }
@@ -71,18 +69,18 @@ impl Default for Allowance {
     }
 }
 
-/// A request of a server that was read.
+/// A parsed request of a server.
 struct Wanted {
     system: String,
     contents: Vec<Sealed>,
-    /// The texts, for a person.
+    /// The texts, for the user.
     shown: String,
-    /// What the prompt is taken to need.
+    /// The estimated tokens of the prompt.
     tokens: u64,
 }
 
 impl Allowance {
-    /// Answers a request of `server`, if the person agrees.
+    /// Answers a request of `server`, if the user approves.
     pub(crate) async fn answer(
         &self,
         server: &str,
@@ -142,13 +140,13 @@ impl Allowance {
         let estimate = wanted.tokens;
         let model = sampling.model.catalog().utility(ROLE, &(sampling.main)());
         let request = request(model.clone(), wanted, &params, longest);
-        // What was under way may have cost as much as the prompt, also when nobody
-        // waits for it any more.
+        // Counted in advance, because a request that is cancelled may still have cost as much as
+        // its prompt.
         let before = self.used.fetch_add(estimate, Ordering::AcqRel);
         let reply = sampling.model.generate(request, cancel).await;
         if let Some(usage) = reply.as_ref().ok().and_then(|reply| reply.meta.usage) {
             let used = usage.total.max(usage.prompt + usage.output);
-            // One request of a server at a time is answered.
+            // Requests of a server are answered one at a time.
             self.used.store(before + used, Ordering::Release);
         }
         result(reply, model)
@@ -159,8 +157,8 @@ fn refused(why: &str) -> ErrorData {
     ErrorData::new(REFUSED, why.to_owned(), None)
 }
 
-/// Reads the messages: texts, pictures and sounds. We offer no tools, so their
-/// calls and results have no place.
+/// Parses the messages: texts, images, and audio. Tool calls and results are not supported, because
+/// no tools are offered.
 fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
     let invalid = |why: &str| ErrorData::invalid_params(why.to_owned(), None);
     if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {

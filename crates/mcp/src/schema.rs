@@ -1,4 +1,4 @@
-//! Schemas of arguments: what is declared of them, and checking against them.
+//! Argument schemas: how they are declared, and validation.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use parallax_protocol::untrusted::sanitize;
 use serde_json::{Map, Value, json};
 
-/// The argument of the scheduler, which every call may carry.
+/// An argument of the scheduler, which every call may have.
 const WAIT: &str = "wait_for_previous";
-/// A schema nested deeper than this is not followed.
+/// Maximum depth to which a schema is processed.
 const DEEPEST: usize = 64;
-/// The nodes of a schema that are copied when references are filled in.
+/// Maximum schema nodes that are copied while references are inlined.
 const MOST_NODES: usize = 20_000;
 
 /// How schemas are declared to the model (`mcp.schemas`).
@@ -19,11 +19,11 @@ pub enum SchemaForm {
     /// As the server sent them.
     #[default]
     Verbatim,
-    /// Only with what the OpenAPI subset of some services has.
+    /// Reduced to the OpenAPI subset that some services support.
     OpenApi,
 }
 
-/// What is declared of a tool's arguments.
+/// Returns the declared schema of a tool's arguments.
 pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
     let mut schema = match form {
         SchemaForm::Verbatim => schema.clone(),
@@ -46,8 +46,7 @@ pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
     schema
 }
 
-/// Takes out what the model must not read, and the name of the dialect, which
-/// services do not take.
+/// Removes hidden characters, and the `$schema` keyword, which services reject.
 fn clean(schema: &mut Value, depth: usize) {
     if depth > DEEPEST {
         return;
@@ -69,7 +68,7 @@ fn clean(schema: &mut Value, depth: usize) {
     }
 }
 
-/// `["string", "null"]` becomes `string` with `nullable`.
+/// Converts `["string", "null"]` to `string` with `nullable`.
 fn nullable(schema: &mut Value, depth: usize) {
     if depth > DEEPEST {
         return;
@@ -94,8 +93,8 @@ fn nullable(schema: &mut Value, depth: usize) {
     }
 }
 
-/// The schema with references filled in and without what the subset lacks. A
-/// reference to what it stands in becomes any object.
+/// Inlines references and removes keywords that the subset does not support. A recursive reference
+/// becomes any object.
 fn open_api(schema: &Value) -> Value {
     let mut work = OpenApi { root: schema, within: Vec::new(), nodes: 0 };
     work.convert(schema, 0)
@@ -103,12 +102,12 @@ fn open_api(schema: &Value) -> Value {
 
 struct OpenApi<'a> {
     root: &'a Value,
-    /// The references that are being filled in.
+    /// The references that are being inlined.
     within: Vec<String>,
     nodes: usize,
 }
 
-/// Formats that the subset knows.
+/// Formats that the subset supports.
 const FORMATS: [&str; 7] = ["int32", "int64", "float", "double", "enum", "date-time", "byte"];
 const KEPT: [&str; 17] = [
     "type",
@@ -204,7 +203,7 @@ fn is_texts(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
 }
 
-/// One branch of `allOf` into the whole.
+/// Merges one branch of `allOf` into the schema.
 fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
     for (key, value) in part {
         match (into.get_mut(&key), value) {
@@ -222,7 +221,7 @@ fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
     }
 }
 
-/// A property that is required must be one that is there.
+/// Removes required properties that are not defined.
 fn only_known(fields: &mut Map<String, Value>) {
     let known: HashSet<String> = fields
         .get("properties")
@@ -237,8 +236,8 @@ fn only_known(fields: &mut Map<String, Value>) {
     }
 }
 
-/// A checker for arguments; `None` when the schema is broken, or could make the
-/// checking go round in circles: then the server checks alone.
+/// Returns a validator for arguments; `None` if the schema is invalid or could make validation
+/// recurse infinitely. Then only the server validates.
 pub(crate) fn validator(schema: &Value) -> Option<jsonschema::Validator> {
     if !is_finite(schema) {
         return None;
@@ -249,11 +248,11 @@ pub(crate) fn validator(schema: &Value) -> Option<jsonschema::Validator> {
         .ok()
 }
 
-/// Keywords whose schemas are about the same value, not about a part of it.
+/// Keywords whose schemas apply to the same value, not to a part of it.
 const SAME_VALUE: [&str; 8] = ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
-/// Whether no reference leads back to itself without taking a step into the
-/// value. What cannot be told counts as not finite.
+/// Whether no reference leads back to itself while applying to the same value. Schemas that cannot
+/// be checked count as infinite.
 fn is_finite(schema: &Value) -> bool {
     let text = schema.to_string();
     if text.contains("\"$dynamicRef\"") || text.contains("\"$recursiveRef\"") {
@@ -265,7 +264,7 @@ fn is_finite(schema: &Value) -> bool {
     starts.into_iter().all(|start| ends(schema, start, &mut Vec::new(), &mut budget))
 }
 
-/// The targets of all references.
+/// Collects all schemas that contain a reference.
 fn collect<'a>(schema: &'a Value, into: &mut Vec<&'a Value>, depth: usize) {
     if depth > 2 * DEEPEST || into.len() > 500 {
         return;
@@ -282,7 +281,7 @@ fn collect<'a>(schema: &'a Value, into: &mut Vec<&'a Value>, depth: usize) {
     }
 }
 
-/// Follows what is about the same value, until it ends or comes back.
+/// Follows schemas that apply to the same value, until they end or repeat.
 fn ends<'a>(
     root: &'a Value,
     schema: &'a Value,
@@ -301,7 +300,7 @@ fn ends<'a>(
                 if within.contains(&reference.as_str()) {
                     return false;
                 }
-                // Only what is inside this document is known.
+                // Only references within this document can be resolved.
                 let Some(pointer) = reference.strip_prefix('#') else { return false };
                 match root.pointer(pointer) {
                     Some(target) => {
@@ -310,7 +309,7 @@ fn ends<'a>(
                         within.pop();
                         fine
                     }
-                    // An anchor, or nothing.
+                    // An anchor, or an invalid reference.
                     None => false,
                 }
             }

@@ -1,5 +1,5 @@
-//! `mcp_search_tools`: where the tools of all servers would fill too much of the
-//! window, the model looks for those that it needs.
+//! The `mcp_search_tools` tool: if the tools of all servers would fill too much of the context
+//! window, the model searches for those that it needs.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
 
-/// The tool with which the model finds tools that are not declared.
+/// The name of the tool that finds undeclared tools.
 pub const SEARCH_TOOLS: &str = "mcp_search_tools";
-/// Tools that one search declares.
+/// Maximum tools that one search declares.
 const MOST_FOUND: usize = 10;
-/// Characters of a description in the list.
+/// Maximum characters of a description in the list.
 const SHOWN: usize = 200;
-/// Servers that are named in the description of the tool.
+/// Maximum servers named in the tool description.
 const NAMED: usize = 50;
 
 pub(crate) struct SearchTools {
@@ -28,8 +28,8 @@ pub(crate) struct SearchTools {
 }
 
 impl SearchTools {
-    /// `offered`: the servers with tools that are not declared, how many, and what
-    /// people say of the server.
+    /// Creates the tool. `offered` lists servers with undeclared tools, the number of their tools,
+    /// and the configured description of the server.
     pub(crate) fn new(servers: Servers, offered: &[(String, usize, String)]) -> Self {
         let mut description = "Finds tools of the MCP servers. They are too many to be declared \
                                all: those that a search finds can be called from the next \
@@ -114,7 +114,7 @@ impl Invocation for Search {
             self.servers.declare(names);
             let text = format!(
                 "Found {count}; they are declared from now on and can be called:\n{}",
-                // Names and descriptions are the servers' words.
+                // Names and descriptions come from the servers.
                 wrap(lines.trim_start())
             );
             Outcome::text(text).shown(Display::text(format!("{count} tools")))
@@ -126,7 +126,7 @@ fn words(text: &str) -> Vec<String> {
     let words = text.split(|char: char| !char.is_alphanumeric());
     let words = words.map(|word| {
         let word = word.to_lowercase();
-        // "issues" finds "issue".
+        // "issues" also finds "issue".
         match word.strip_suffix('s') {
             Some(one) if one.len() > 2 => one.to_owned(),
             _ => word,
@@ -135,8 +135,8 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).take(20).collect()
 }
 
-/// The tools that fit best: words count most in a tool's name, then in its
-/// server's, then in the description.
+/// Returns the best matches: words count most in the tool name, then in the server name, then in
+/// the description.
 fn best<'a>(
     query: &str,
     tools: impl Iterator<Item = (&'a ToolSpec, &'a str)>,

@@ -1,4 +1,4 @@
-//! One server: started when it is needed, started again when it is gone.
+//! One server: started when it is needed, and restarted when the connection is lost.
 
 mod key;
 mod signed_out;
@@ -32,11 +32,11 @@ use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
 use state::{Link, State};
 
-/// How long a server may take to begin, whatever its `timeout` says.
+/// Timeout of the handshake, if `timeout` is longer.
 const HANDSHAKE: Duration = Duration::from_secs(60);
-/// A failure is told again without a new attempt for so long.
+/// How long a failure is reported again without a new attempt.
 const STALE: Duration = Duration::from_secs(2);
-/// How long the end of a session waits for a server.
+/// How long the end of the session waits for a server.
 const PARTING: Duration = Duration::from_millis(2_000);
 
 /// A server of the session.
@@ -45,21 +45,21 @@ pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) listeners: Listeners,
     pub(crate) tail: Tail,
-    /// What the model answered for it.
+    /// The tokens and approvals of its sampling requests.
     pub(crate) allowance: Allowance,
-    /// Its questions to the person.
+    /// Its elicitation requests to the user.
     pub(crate) asking: Arc<Asking>,
-    /// The server told that its lists are others now.
+    /// Notified when the server reports changed lists.
     pub(crate) changed: Notify,
     key: String,
     state: Mutex<State>,
-    /// Held by the one who starts it.
+    /// Held while the server is being started.
     starting: tokio::sync::Mutex<()>,
     closing: AtomicBool,
 }
 
 impl Server {
-    /// A server that is not started. What it offered earlier counts at once.
+    /// Creates a server without starting it. Cached data is used immediately.
     pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
         let key = key::key(&config, &shared.around);
         let known = (config.gate == Gate::Open).then(|| shared.cache.get(&key));
@@ -83,16 +83,16 @@ impl Server {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it may run.
+    /// Whether the server may run.
     pub(crate) fn is_open(&self) -> bool {
         !self.closing.load(Ordering::Acquire) && self.state().gate == Gate::Open
     }
 
-    /// Lets it run for the rest of the session, or keeps it from that. One that
-    /// is not allowed, or whose folder is not trusted, stays out.
+    /// Enables or disables the server for the rest of the session. A server that is blocked or
+    /// whose directory is untrusted stays disabled.
     ///
     /// # Errors
-    /// Why it stays out.
+    /// Returns the reason if the server cannot be enabled.
     pub(crate) async fn switch(self: &Arc<Self>, on: bool) -> Result<(), String> {
         {
             let mut state = self.state();
@@ -108,7 +108,7 @@ impl Server {
                 }
                 (false, _) => {
                     state.gate = Gate::Disabled;
-                    // What it offered is offered no more.
+                    // Its tools are no longer offered.
                     state.catalog = Arc::default();
                 }
             }
@@ -125,18 +125,18 @@ impl Server {
         Ok(())
     }
 
-    /// What it offers, as far as is known.
+    /// Returns what the server offers, as far as known.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.state().catalog)
     }
 
-    /// Whether nothing is known of it yet, and may be soon.
+    /// Whether nothing is known about the server yet, but may be soon.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_open() && self.state().unknown
     }
 
-    /// One that did not answer an earlier session may have been repaired since: it is
-    /// waited for again.
+    /// Makes the session wait again for a server that failed in an earlier session, because it may
+    /// have been repaired.
     pub(crate) fn expect_again(&self) {
         let mut state = self.state();
         if state.earlier.is_some() && state.link.is_none() {
@@ -144,20 +144,20 @@ impl Server {
         }
     }
 
-    /// It was waited for long enough. It may still come.
+    /// Stops waiting for the server. It may still become ready later.
     pub(crate) fn give_up_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
             self.store(Err(String::new()));
         }
     }
 
-    /// Whether it must be started to know what it offers.
+    /// Whether the server must be started to learn what it offers.
     pub(crate) fn needs_start(&self, lazy: bool) -> bool {
         let state = self.state();
         state.gate == Gate::Open && !(lazy && state.status == Status::Cached)
     }
 
-    /// The folders that it may know of.
+    /// Returns the workspace directories that the server may learn of.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         (self.shared.roots)()
     }
@@ -166,7 +166,7 @@ impl Server {
         self.shared.asker.clone()
     }
 
-    /// How it stands, for people.
+    /// Returns the status for the user.
     pub(crate) fn status(&self) -> ServerStatus {
         let state = self.state();
         let mut catalog = Catalog::clone(&state.catalog);
@@ -191,8 +191,8 @@ impl Server {
         }
     }
 
-    /// What a person should know of it though nobody asked: it is not there, or
-    /// not all of it. `late`: also when it gave no answer yet.
+    /// Returns a problem to report to the user, if the server is not or not fully available.
+    /// `late`: also report a server that has not answered yet.
     pub(crate) fn trouble(&self, late: bool) -> Option<String> {
         let state = self.state();
         if state.gate != Gate::Open {
@@ -211,12 +211,12 @@ impl Server {
         }
     }
 
-    /// The open connection; opens it when there is none.
+    /// Returns the open connection, and opens one if necessary.
     pub(crate) async fn link(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
         if let Some(peer) = self.open_link() {
             return Ok(peer);
         }
-        // In a task of its own: whoever waits may go away.
+        // Runs in a separate task, so that it continues if the caller is cancelled.
         let server = Arc::clone(self);
         let starting = tokio::spawn(async move {
             let _turn = server.starting.lock().await;
@@ -234,7 +234,7 @@ impl Server {
         (!link.peer.is_transport_closed()).then(|| link.peer.clone())
     }
 
-    /// Forgets failures, so that the next start is tried at once.
+    /// Clears failures, so that the next start is attempted immediately.
     pub(crate) fn forgive(&self) {
         let mut state = self.state();
         state.starts.forget();
@@ -287,7 +287,7 @@ impl Server {
         state.starts.check()
     }
 
-    /// A failure of it, for the model: what it said itself is a stranger's text.
+    /// Returns a failure message for the model; text from the server is marked as untrusted.
     pub(crate) fn failure(&self, error: &McpError) -> String {
         let name = &self.config.name;
         let last = self.tail.last_line();
@@ -306,7 +306,7 @@ impl Server {
         }
     }
 
-    /// What it said last, for a failure that says nothing itself.
+    /// Returns the last output of the server, for an error without a message.
     fn last_words(&self) -> String {
         match self.tail.last_line() {
             Some(line) => format!("it ended at once; its last words: {line}"),
@@ -341,7 +341,7 @@ impl Server {
         Ok((connection, catalog, notes))
     }
 
-    /// Takes over a connection that is open, and watches it.
+    /// Stores an open connection and monitors it.
     fn adopt(
         self: &Arc<Self>,
         connection: Connection,
@@ -388,7 +388,7 @@ impl Server {
         peer
     }
 
-    /// What it offers now. Kept on disk when it is something else.
+    /// Updates what the server offers, and caches it if it changed. Returns whether it changed.
     pub(crate) fn offer(self: &Arc<Self>, catalog: Catalog) -> bool {
         let catalog = Arc::new(catalog);
         let (changed, first) = {
@@ -403,12 +403,12 @@ impl Server {
         if changed || first {
             self.store(Ok(catalog));
         }
-        // Also when nothing changed: somebody may wait for it to be known.
+        // Also if nothing changed, because others may wait for the server to become known.
         self.shared.changed();
         changed
     }
 
-    /// Stores what it offers, or why it does not answer, for the next sessions.
+    /// Caches what the server offers, or why it failed, for later sessions.
     fn store(&self, known: Result<Arc<Catalog>, String>) {
         if !self.config.is_of_this_run() {
             self.shared.keep(&self.key, known);
@@ -434,7 +434,7 @@ impl Server {
         self.shared.changed();
     }
 
-    /// The connection of that generation is gone.
+    /// Handles the loss of the connection of this generation.
     fn lost(self: &Arc<Self>, generation: u64) {
         {
             let mut state = self.state();
@@ -464,7 +464,7 @@ impl Server {
         });
     }
 
-    /// What people should hear about it, besides what its settings say.
+    /// Sets the notices for the user, in addition to those from its settings.
     pub(crate) fn set_notes(&self, notes: Vec<String>) {
         let mut state = self.state();
         state.notes = self.config.notes.clone();
@@ -475,13 +475,13 @@ impl Server {
         self.state().status = status;
     }
 
-    /// Ends the connection and the process.
+    /// Closes the connection and ends the process.
     pub(crate) async fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.disconnect().await;
     }
 
-    /// Ends the connection; it may be opened again.
+    /// Closes the connection; it may be opened again.
     pub(crate) async fn disconnect(&self) {
         let (link, tasks) = {
             let mut state = self.state();
@@ -501,17 +501,17 @@ impl Server {
         tasks.for_each(|task| task.abort());
     }
 
-    /// Tells it that the folders are others now.
+    /// Notifies the server that the workspace directories changed.
     pub(crate) async fn roots_changed(&self) {
         if let Some(peer) = self.open_link() {
             let notice = rmcp::model::RootsListChangedNotification::default();
-            // Gone already is as good.
+            // Ignored, because a closed connection has the same effect.
             let _ = tokio::time::timeout(PARTING, peer.send_notification(notice.into())).await;
         }
     }
 
-    /// The work of a confined server, with the files that are closed to it looked
-    /// after; and what of them the caller should know.
+    /// Runs work of a confined server while watching the files that it must not change. Also
+    /// returns a message about such changes.
     async fn watched<T>(&self, work: impl Future<Output = T>) -> (T, Option<String>) {
         let around = &self.shared.around;
         let watch = around.watch.clone().filter(|_| self.config.is_confined(around.sandboxed));
@@ -523,8 +523,8 @@ impl Server {
         (done, tokio::task::spawn_blocking(end).await.ok().flatten())
     }
 
-    /// Sends a request, starting the server first if need be. With the answer comes
-    /// what the caller should know of files that the server changed and may not.
+    /// Sends a request, starting the server first if necessary. The answer comes with a message
+    /// about files that the server changed without permission.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         build: impl Fn() -> ClientRequest,
@@ -541,7 +541,8 @@ impl Server {
         repeatable: bool,
     ) -> Result<Value, McpError> {
         let Bounds { timeout, cancel, progress } = bounds;
-        // What was never sent is tried again for a while, what may have been once.
+        // A request that was never sent is retried for a while, one that may have been sent only
+        // once.
         let mut waits = WAITS.iter().take(if repeatable { 3 } else { 0 });
         let mut again = repeatable;
         loop {
@@ -553,7 +554,7 @@ impl Server {
             let bounds = Bounds { timeout, cancel: cancel.clone(), progress: progress.clone() };
             let _running = self.asking.call();
             match request(&peer, build(), bounds, &self.listeners).await {
-                // The link was down, not the request wrong.
+                // The connection was lost; the request itself is valid.
                 Err(McpError::Lost) if again => again = false,
                 Err(error @ McpError::Sending { .. }) => {
                     let Some(wait) = waits.next() else { return Err(error) };

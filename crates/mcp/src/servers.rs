@@ -1,4 +1,4 @@
-//! All servers of a session, and their tools.
+//! The servers of a session, and their tools.
 
 mod sign_ins;
 
@@ -36,70 +36,69 @@ use crate::status::ServerStatus;
 use crate::tool::McpTool;
 pub use sign_ins::WantedSignIn;
 
-/// How long a call of a tool that is not known yet waits for its server.
+/// How long a call of an unknown tool waits for its server.
 const LOOKING: Duration = Duration::from_secs(60);
 
-/// How long servers that nothing waits for are not started, and then the time
-/// between two of them: many programs that start at once slow everything down.
+/// Delay before starting servers that nothing waits for, and (below) between two of them: many
+/// simultaneous process starts slow down the machine.
 const QUIET: Duration = Duration::from_millis(400);
 const STEP: Duration = Duration::from_millis(20);
 
-/// Characters that are taken for one token of a declaration.
+/// Estimated characters per token of a declaration.
 const CHARACTERS_OF_TOKEN: u64 = 4;
 
-/// How long the end waits for what is being written into the cache.
+/// How long the end of the session waits for cache writes.
 const KEEPING: Duration = Duration::from_secs(2);
 
-/// What the servers of a session are made of.
+/// The options of the servers of a session.
 pub struct ServersOptions {
-    /// The servers, also those that may not start.
+    /// The servers, including those that may not start.
     pub servers: Vec<McpServer>,
-    /// `~/.parallax`, for what servers offered and what was approved.
+    /// `~/.parallax`, for the cache and the approved tool definitions.
     pub home: PathBuf,
-    /// Other homes whose tokens of sign-ins are read.
+    /// Other home directories whose sign-in tokens are read.
     pub tokens_of_others: Vec<PathBuf>,
-    /// Where tokens are kept, where there is one.
+    /// The keychain, if there is one.
     pub keychain: Keychain,
-    /// Where servers run when they say nothing.
+    /// The default working directory of servers.
     pub directory: PathBuf,
-    /// The variables of this program.
+    /// The environment variables of Parallax.
     pub variables: Vec<(OsString, OsString)>,
-    /// Which of them stay here.
+    /// Which of these variables are not passed on.
     pub redaction: Redaction,
     /// Starts the servers, and ends them with the session.
     pub processes: Processes,
-    /// Whether programs are confined that say nothing of it (`mcp.sandbox`).
+    /// Whether servers without their own setting run in the sandbox (`mcp.sandbox`).
     pub sandboxed: bool,
-    /// Confines programs that are to be.
+    /// Puts a server into the sandbox.
     pub confine: Confine,
-    /// Looks after what confined ones do when they start and are called.
+    /// Watches confined servers during starts and calls.
     pub watch: Option<Watch>,
-    /// How the network is reached.
+    /// The network options.
     pub http: ClientOptions,
-    /// The folders of the workspace.
+    /// Returns the workspace directories.
     pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    /// Who can be asked.
+    /// Asks the user, if possible.
     pub asker: Option<Arc<dyn Asker>>,
-    /// What answers for them, if they may have the model answer.
+    /// Answers sampling requests, if they are allowed.
     pub sampling: Option<Sampling>,
-    /// Whether a server that is known starts only when it is called (`mcp.lazy`).
+    /// Whether a cached server starts only when it is called (`mcp.lazy`).
     pub lazy: bool,
-    /// How long the first request waits at most for servers that were never seen
-    /// before.
+    /// How long the first request waits at most for servers that are not cached.
     pub first_wait: Duration,
     /// How schemas are declared (`mcp.schemas`).
     pub schemas: SchemaForm,
-    /// Characters of one text of a result; 0: all.
+    /// Maximum characters of one text of a result; 0: unlimited.
     pub longest_text: usize,
-    /// How many tokens the declarations of all tools may need together. With more
-    /// they are not declared but looked for; `None`: there is no such limit.
+    /// The token limit for the declarations of all tools. Beyond it, tools are searched for instead
+    /// of declared.
     pub tool_budget: ToolBudget,
 }
 
-/// Tells how many tokens declarations may need now.
+/// Returns the current token limit for declarations; `None`: no limit.
 pub type ToolBudget = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// What all servers share.
+/// The state that all servers share.
 pub(crate) struct Shared {
     pub(crate) around: Surroundings,
     pub(crate) cache: Cache,
@@ -111,12 +110,12 @@ pub(crate) struct Shared {
     pub(crate) longest_text: usize,
     version: AtomicU64,
     news: watch::Sender<()>,
-    /// What is being written into the cache.
+    /// The running cache writes.
     keeping: TaskTracker,
 }
 
 impl Shared {
-    /// Keeps what a server offers, or why it does not answer, on a thread.
+    /// Caches what a server offers, or why it failed, on a blocking thread.
     pub(crate) fn keep(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
         let (shared, key) = (Arc::clone(self), key.to_owned());
         self.keeping.spawn_blocking(move || {
@@ -124,7 +123,7 @@ impl Shared {
         });
     }
 
-    /// Something is known that was not.
+    /// Announces that new information is available.
     pub(crate) fn changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
         self.news.send_replace(());
@@ -137,14 +136,14 @@ pub struct Servers {
     inner: Arc<Inner>,
 }
 
-/// Tells when servers offer something else.
+/// Notifies when servers offer something else.
 pub struct News {
     told: watch::Receiver<()>,
     servers: Weak<Inner>,
 }
 
 impl News {
-    /// Waits for news; `None` when the servers are gone.
+    /// Waits for a change; `None` if the servers are gone.
     pub async fn next(&mut self) -> Option<Servers> {
         self.told.changed().await.ok()?;
         self.servers.upgrade().map(|inner| Servers { inner })
@@ -164,7 +163,7 @@ fn begin(server: Arc<Server>) {
 #[derive(Clone, Default)]
 struct Tools {
     declared: Vec<Arc<dyn Tool>>,
-    /// Those that must be looked for.
+    /// Tools that must be searched for.
     deferred: Vec<Arc<McpTool>>,
 }
 
@@ -174,17 +173,16 @@ struct Inner {
     lazy: bool,
     first_wait: Duration,
     tool_budget: ToolBudget,
-    /// The tools, and the version that they are of.
+    /// The tools, and the version that they belong to.
     made: Mutex<Option<(u64, Tools)>>,
-    /// The tools that were looked for, by name.
+    /// The names of tools that were found by a search.
     found: Mutex<HashSet<String>>,
-    /// The servers whose trouble was told.
+    /// The servers whose problems were reported.
     told: Mutex<HashSet<String>>,
 }
 
 impl Servers {
-    /// Reads what is known from earlier. Nothing is started. Blocking: it reads
-    /// small files.
+    /// Creates the servers from the cache without starting them. Blocking: reads small files.
     pub fn new(options: ServersOptions) -> Self {
         let shared = Arc::new(Shared {
             around: Surroundings {
@@ -211,7 +209,7 @@ impl Servers {
         });
         let server = |config| Arc::new(Server::new(config, Arc::clone(&shared)));
         let mut servers: Vec<Arc<Server>> = options.servers.into_iter().map(server).collect();
-        // The order of declarations, wherever a server is configured.
+        // Determines the order of declarations, regardless of where a server is configured.
         servers.sort_by(|a, b| a.config.name.cmp(&b.config.name));
         Self {
             inner: Arc::new(Inner {
@@ -227,9 +225,9 @@ impl Servers {
         }
     }
 
-    /// Starts, in the background, the servers of which it must be learnt what
-    /// they offer. Those that nothing waits for leave the machine to the first
-    /// frame and the first request. Must run on a tokio runtime.
+    /// Starts, in the background, the servers whose offers are not known yet. Servers that nothing
+    /// waits for are delayed until after the first frame and the first request. Must be called on a
+    /// tokio runtime.
     pub fn start(&self) {
         let needed = self.inner.servers.iter().filter(|server| server.needs_start(self.inner.lazy));
         let waits = !self.inner.first_wait.is_zero();
@@ -248,45 +246,45 @@ impl Servers {
         });
     }
 
-    /// Whether something may soon be known of a server of which nothing is.
+    /// Whether a server about which nothing is known may become ready soon.
     pub fn are_starting(&self) -> bool {
         self.open().any(|server| server.is_awaited())
     }
 
-    /// Waits in the next [`ToolSource::settled`] for servers, too, that did not answer an
-    /// earlier session: something is wanted that no other server has.
+    /// Makes the next [`ToolSource::settled`] also wait for servers that failed in an earlier
+    /// session, because something is required that no other server offers.
     pub fn expect_all(&self) {
         self.open().for_each(|server| server.expect_again());
         self.start();
     }
 
-    /// Those of which nothing is known yet, and may be soon.
+    /// Returns the servers about which nothing is known yet but may be soon.
     pub fn starting(&self) -> Vec<String> {
         let starting = self.open().filter(|server| server.is_awaited());
         starting.map(|server| server.config.name.clone()).collect()
     }
 
-    /// How all servers stand.
+    /// Returns the status of all servers.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.inner.servers.iter().map(|server| server.status()).collect()
     }
 
-    /// Starts a server now, whatever is known of it.
+    /// Starts a server now, regardless of what is cached.
     ///
     /// # Errors
-    /// There is none of that name, or it cannot be started.
+    /// Returns a message if there is no server with this name or it cannot be started.
     pub async fn connect(&self, name: &str) -> Result<(), String> {
         let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
         server.forgive();
         server.link().await.map(drop).map_err(|error| error.with_command(name))
     }
 
-    /// The servers whose trouble was told.
+    /// Returns the servers whose problems were reported.
     fn told(&self) -> MutexGuard<'_, HashSet<String>> {
         self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all connections and opens them again.
+    /// Closes all connections and opens them again.
     pub async fn reload(&self) {
         let ends = self.inner.servers.iter().map(|server| async {
             server.disconnect().await;
@@ -298,22 +296,21 @@ impl Servers {
         futures_util::future::join_all(starts).await;
     }
 
-    /// Switches a server on or off for the rest of the session.
+    /// Enables or disables a server for the rest of the session.
     ///
     /// # Errors
-    /// There is none of that name, or it must stay out.
+    /// Returns a message if there is no server with this name or it must stay disabled.
     pub async fn switch(&self, name: &str, on: bool) -> Result<(), String> {
         let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
         server.switch(on).await
     }
 
-    /// News of what servers offer, for one who shows it. It keeps no server
-    /// alive.
+    /// Returns a subscription to changes. It does not keep servers alive.
     pub fn news(&self) -> News {
         News { told: self.inner.shared.news.subscribe(), servers: Arc::downgrade(&self.inner) }
     }
 
-    /// What is known of all resources: `server:uri` and what it is.
+    /// Returns all known resources: `server:uri` and a description.
     pub fn resources(&self) -> Vec<(String, String)> {
         let of = |server: &Arc<Server>| {
             let name = server.config.name.clone();
@@ -329,7 +326,7 @@ impl Servers {
         self.open().flat_map(of).collect()
     }
 
-    /// Tells servers that the folders of the workspace are others now.
+    /// Notifies servers that the workspace directories changed.
     pub async fn roots_changed(&self) {
         let told = self.inner.servers.iter().map(|server| server.roots_changed());
         futures_util::future::join_all(told).await;
@@ -339,7 +336,7 @@ impl Servers {
     pub async fn close(&self) {
         let ends = self.inner.servers.iter().map(|server| server.close());
         futures_util::future::join_all(ends).await;
-        // A session may be over before what it learnt is on the disk.
+        // The session may end before the cache is written.
         let keeping = &self.inner.shared.keeping;
         keeping.close();
         drop(tokio::time::timeout(KEEPING, keeping.wait()).await);
@@ -353,8 +350,7 @@ impl Servers {
         self.inner.servers.iter().filter(|server| server.is_open())
     }
 
-    /// Waits until every server that was never seen before is ready or has failed.
-    /// Not bounded in time.
+    /// Waits until every server that is not cached is ready or has failed. Not limited in time.
     async fn all_known(&self) {
         let mut news = self.inner.shared.news.subscribe();
         while self.are_starting() {
@@ -364,12 +360,12 @@ impl Servers {
         }
     }
 
-    /// The tools that are there and not declared.
+    /// Returns the tools that are available but not declared.
     pub(crate) fn deferred(&self) -> Vec<Arc<McpTool>> {
         self.made().deferred
     }
 
-    /// Declares these from now on.
+    /// Declares these tools from now on.
     pub(crate) fn declare(&self, names: Vec<String>) {
         self.found().extend(names);
         self.inner.shared.changed();
@@ -402,7 +398,7 @@ impl Servers {
             for entry in catalog.tools.iter().filter(|entry| server.config.counts(&entry.name)) {
                 let tool = McpTool::new(Arc::clone(server), entry.clone());
                 let name = tool.spec().name.clone();
-                // Of two with one name the later counts.
+                // If two tools have the same name, the later one is used.
                 match places.get(&name).and_then(|place| tools.get_mut(*place)) {
                     Some(place) => *place = Arc::new(tool),
                     None => {
@@ -428,7 +424,7 @@ impl Servers {
         Tools { declared, deferred }
     }
 
-    /// Takes out the tools that nobody looked for.
+    /// Removes and returns the tools that no search found.
     fn defer(&self, tools: &mut Vec<Arc<McpTool>>) -> Vec<Arc<McpTool>> {
         let found = self.found();
         let (declared, deferred) =
@@ -437,11 +433,11 @@ impl Servers {
         deferred
     }
 
-    /// How many tools of which servers are not declared, and what each is for.
+    /// Returns, for each server with undeclared tools, the number of its tools and its description.
     fn offered(&self, deferred: &[Arc<McpTool>]) -> Vec<(String, usize, String)> {
         let of = |server: &Arc<Server>| {
             let name = server.config.name.clone();
-            // What was found stays counted: the text must not change with each search.
+            // Includes tools that were found, so that the text does not change with each search.
             let catalog = server.catalog();
             let count = catalog.tools.iter().filter(|it| server.config.counts(&it.name)).count();
             let about = server.config.description.clone().unwrap_or_default();
@@ -466,7 +462,7 @@ impl ToolSource for Servers {
     }
 
     fn trouble(&self) -> Option<String> {
-        // Where nothing waits for servers, one may just be starting.
+        // Without a wait for servers, one may just be starting.
         let late = !self.inner.first_wait.is_zero();
         let mut told = self.told();
         let mut words = Vec::new();
@@ -497,7 +493,7 @@ impl ToolSource for Servers {
         Box::pin(async move {
             if !limit.is_zero() {
                 drop(tokio::time::timeout(limit, servers.all_known()).await);
-                // Nobody waits for these again, in later sessions neither.
+                // These servers are not waited for again, not even in later sessions.
                 servers.open().for_each(|server| server.give_up_waiting());
             }
         })
@@ -512,7 +508,7 @@ impl ToolSource for Servers {
     }
 
     fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
-        // The model knows it all the same: from an earlier session, or a rule.
+        // The model may know the name from an earlier session or a rule.
         if Servers::deferred(self).iter().any(|tool| tool.spec().name == name) {
             self.declare(vec![name.to_owned()]);
             return Box::pin(std::future::ready(()));

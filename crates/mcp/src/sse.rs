@@ -1,5 +1,5 @@
-//! The older way over HTTP: a stream of events brings messages, and the address
-//! to which ours are sent.
+//! The older HTTP transport with server-sent events: a stream delivers messages, and the URL to
+//! which client messages are posted.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -22,7 +22,7 @@ use crate::oauth::Bearer;
 
 type Bytes = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<bytes::Bytes>> + Send>>;
 
-/// A connection over a stream of events.
+/// A connection over server-sent events.
 pub(crate) struct Sse {
     client: Client,
     messages: Url,
@@ -35,7 +35,7 @@ pub(crate) struct Sse {
 }
 
 impl Sse {
-    /// Opens the stream and waits for the address of messages.
+    /// Opens the stream and waits for the message URL.
     pub(crate) async fn open(
         client: Client,
         url: &str,
@@ -64,7 +64,7 @@ impl Sse {
             if event.kind == "endpoint" {
                 let messages = url.join(event.data.trim());
                 let messages = messages.map_err(|error| failed(format!("no address: {error}")))?;
-                // Our headers may be secrets: they stay with this server.
+                // The headers may contain secrets, so they are sent only to this server.
                 if messages.origin() != url.origin() {
                     return Err(failed("it sends messages to another server".to_owned()));
                 }
@@ -166,7 +166,7 @@ struct Event {
     data: String,
 }
 
-/// The events of a stream. Losing a future of it loses nothing.
+/// The events of a stream. Cancel-safe.
 struct Events {
     lines: Lines<BufReader<StreamReader<Bytes, bytes::Bytes>>>,
     event: Event,
@@ -181,7 +181,7 @@ impl Events {
         Self { lines, event: Event::default(), closed: false }
     }
 
-    /// The next event; `None` at the end, or when one is too large.
+    /// Returns the next event; `None` at the end, or if an event is too large.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if self.closed {
@@ -207,7 +207,7 @@ impl Events {
                     }
                     self.event.data.push_str(value);
                 }
-                // Comments, ids and waits are not ours.
+                // Comments, ids, and retry delays are ignored.
                 _ => {}
             }
         }

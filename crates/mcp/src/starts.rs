@@ -1,5 +1,5 @@
-//! When a server that is gone may be started again: later each time, and not
-//! for ever.
+//! Limits restarts of a server whose connection was lost: with increasing delays, and not
+//! indefinitely.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use tokio::time::Instant;
 
 use crate::error::McpError;
 
-/// The waits before a lost server is started again.
+/// The delays before a lost server is restarted.
 pub(crate) const WAITS: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
-/// So many starts in [`PERIOD`], then it is left alone.
+/// Maximum number of starts within [`PERIOD`].
 const MOST: usize = 6;
 const PERIOD: Duration = Duration::from_secs(600);
 
-/// The starts of a server within the last ten minutes.
+/// The recent starts of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
     times: VecDeque<Instant>,
 }
 
 impl Starts {
-    /// Whether there may be another one.
+    /// Checks whether another start is permitted.
     ///
     /// # Errors
-    /// It was started too often.
+    /// Returns an error if the server was started too often.
     pub(crate) fn check(&mut self) -> Result<(), McpError> {
         while self.times.front().is_some_and(|start| start.elapsed() > PERIOD) {
             self.times.pop_front();
@@ -44,19 +44,19 @@ impl Starts {
         Err(McpError::Closed { why })
     }
 
-    /// How long the next one waits.
+    /// Returns the remaining delay before the next start.
     pub(crate) fn rest(&self) -> Duration {
         let Some(last) = self.times.back() else { return Duration::ZERO };
         let wait = WAITS.get(self.times.len() - 1).or(WAITS.last()).copied().unwrap_or_default();
         wait.saturating_sub(last.elapsed())
     }
 
-    /// It is started now.
+    /// Records a start.
     pub(crate) fn note(&mut self) {
         self.times.push_back(Instant::now());
     }
 
-    /// The next one is as good as the first.
+    /// Resets the delays.
     pub(crate) fn forget(&mut self) {
         self.times.clear();
     }

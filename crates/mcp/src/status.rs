@@ -1,32 +1,32 @@
-//! How a server stands, for people.
+//! The status of a server, for the user.
 
 use std::time::Duration;
 
 use parallax_config::mcp::{Gate, McpServer};
 
-/// How a server stands.
+/// The status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Not started: what it offered earlier is declared.
+    /// Not started; its cached tools are declared.
     Cached,
     /// Starting.
     Connecting,
     /// Ready.
     Connected,
-    /// Gone, or never came.
+    /// The connection was lost or never established.
     Disconnected,
-    /// Switched off.
+    /// Disabled.
     Disabled,
-    /// Not allowed.
+    /// Not allowed by the settings.
     Blocked,
-    /// The folder is not trusted.
+    /// The directory is not trusted.
     Untrusted,
-    /// It wants a sign-in.
+    /// It requires a sign-in.
     NeedsSignIn,
 }
 
 impl Status {
-    /// The word for it.
+    /// Returns the description.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cached => "ready (starts when it is called)",
@@ -50,23 +50,23 @@ impl Status {
     }
 }
 
-/// A server for people.
+/// A server and its status, for the user.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
-    /// As it is configured.
+    /// The configuration.
     pub config: McpServer,
-    /// How it stands.
+    /// The status.
     pub status: Status,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
-    /// How long the start took.
+    /// How long the handshake took.
     pub handshake: Option<Duration>,
-    /// Its own name and version.
+    /// The name and version that the server reports.
     pub implementation: Option<String>,
-    /// What it wrote on standard error, the end of it.
+    /// The end of its standard error output.
     pub tail: String,
-    /// What it offers; tools that do not count are left out.
+    /// What it offers, without excluded tools.
     pub catalog: crate::Catalog,
-    /// What people should hear about it.
+    /// Notices for the user.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! A server as a child process: one JSON message a line.
+//! A server as a child process, with one JSON message per line.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,17 +17,17 @@ use crate::lines::{Lines, Pace, SkipMeter};
 use crate::messages::Open;
 use crate::tail::Tail;
 
-/// Messages that may wait for a server to read them. The first of them fill the pipe:
-/// one that asks so much without reading the answers is at fault.
+/// Maximum messages that may wait for the server to read them. They accumulate once the pipe is
+/// full: a server that sends so many requests without reading the answers is at fault.
 const MOST_UNREAD: usize = 1_000;
-/// How long a message that is being written may hold up the end.
+/// How long a message that is being written may delay closing.
 const PARTING: Duration = Duration::from_millis(100);
 
-/// The streams of a server. Closing it ends the server with all that it
-/// started; so does dropping it.
+/// The streams of a server. Closing or dropping this ends the server and all processes that it
+/// started.
 pub(crate) struct Stdio {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
-    /// Each message that waits to be written holds it too.
+    /// Each message waiting to be written holds a clone.
     unread: Arc<()>,
     lines: Lines<BufReader<ChildStdout>>,
     pace: Pace,
@@ -39,9 +39,9 @@ pub(crate) struct Stdio {
 }
 
 impl Stdio {
-    /// Takes the streams over. What the server complains goes into `tail`.
+    /// Takes over the streams. Standard error goes to `tail`.
     pub(crate) fn new(process: StdioServer, streams: StdioStreams, tail: Tail) -> Self {
-        // Ends with the stream, which ends with the process.
+        // The task ends with the stream, which ends with the process.
         tokio::spawn(tail.clone().drain(streams.stderr));
         Self {
             stdin: Arc::new(Mutex::new(Some(streams.stdin))),
@@ -56,8 +56,8 @@ impl Stdio {
         }
     }
 
-    /// Takes the messages of a line. A line that is not a message is skipped; `false`
-    /// when there is a flood of those.
+    /// Reads the messages of a line. A line that is not a message is skipped. Returns `false` if
+    /// there are too many of those.
     fn take(&mut self, line: &[u8]) -> bool {
         let received = self.open.read(line, None);
         if !received.is_message {
@@ -71,7 +71,7 @@ impl Stdio {
         true
     }
 
-    /// Ends a server at fault at once: it would not heed the end of its input.
+    /// Ends a faulty server immediately, because it would not react to the end of its input.
     fn give_up<T>(&mut self, why: &str) -> Option<T> {
         self.tail.push(format!("\nParallax: {why}\n").as_bytes());
         self.process = None;
@@ -121,7 +121,7 @@ impl Transport<RoleClient> for Stdio {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // The end of its input asks the server to end.
+        // Closing its input asks the server to exit.
         if let Ok(mut stdin) = tokio::time::timeout(PARTING, self.stdin.lock()).await {
             *stdin = None;
         }

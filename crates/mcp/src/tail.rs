@@ -1,4 +1,4 @@
-//! The end of what a server complains on its standard error.
+//! The end of what a server writes to standard error.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes that are kept.
+/// Maximum bytes that are kept.
 const KEPT: usize = 64 * 1024;
 const READ: usize = 16 * 1024;
 
@@ -14,7 +14,7 @@ const READ: usize = 16 * 1024;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
-    /// More messages come than are read.
+    /// Whether messages arrive faster than they are read.
     flood: Arc<AtomicBool>,
     skipped: Arc<Mutex<Skipped>>,
 }
@@ -27,7 +27,7 @@ struct Skipped {
 }
 
 impl Tail {
-    /// Adds bytes; what is too old goes.
+    /// Appends bytes and drops the oldest ones.
     pub(crate) fn push(&self, bytes: &[u8]) {
         let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
@@ -37,12 +37,12 @@ impl Tail {
         kept.extend(fresh);
     }
 
-    /// More messages come than are read.
+    /// Records that messages arrive faster than they are read.
     pub(crate) fn flooded(&self) {
         self.flood.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there was a flood of messages that was not told of; told with that.
+    /// Returns whether there was a flood that was not reported yet, and marks it as reported.
     pub(crate) fn tell_flood(&self) -> bool {
         self.flood.swap(false, Ordering::Relaxed)
     }
@@ -56,7 +56,7 @@ impl Tail {
         skipped.count += 1;
     }
 
-    /// What to tell the user about such lines; `None`: there were none.
+    /// Returns a message for the user about such lines; `None` if there were none.
     pub(crate) fn skipped_note(&self) -> Option<String> {
         let skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = match skipped.count {
@@ -69,20 +69,20 @@ impl Tail {
         Some(format!("{lines} (first: {:?}); its log belongs on standard error", skipped.first))
     }
 
-    /// What is there, as text.
+    /// Returns the kept bytes as text.
     pub(crate) fn text(&self) -> String {
         let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(kept.make_contiguous()).into_owned()
     }
 
-    /// The last line that says something.
+    /// Returns the last line that is not empty.
     pub(crate) fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
         Some(line.chars().take(300).collect())
     }
 
-    /// Reads a stream to its end, so that who writes never comes to a halt.
+    /// Reads a stream to its end, so that the writer never blocks.
     pub(crate) async fn drain(self, mut stream: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; READ];
         while let Ok(length) = stream.read(&mut buffer).await {

@@ -1,4 +1,4 @@
-//! A tool of a server, as the engine knows tools.
+//! A tool of a server, as an engine tool.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -25,9 +25,9 @@ use crate::names::{full_name, shown_name, tool_name};
 use crate::server::Server;
 use crate::{bounds, pins, schema};
 
-/// Characters of the arguments in a title.
+/// Maximum characters of the arguments in a title.
 const TITLE: usize = 200;
-/// A flood of messages is looked for so often.
+/// Interval at which message floods are checked for.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) struct McpTool {
@@ -36,7 +36,7 @@ pub(crate) struct McpTool {
     shared: Arc<Of>,
 }
 
-/// What a tool and its calls share.
+/// The state that a tool and its calls share.
 struct Of {
     server: Arc<Server>,
     entry: ToolEntry,
@@ -49,7 +49,7 @@ impl McpTool {
         let of = server.config.name.as_str();
         let (name, full) = (tool_name(of, &entry.name), full_name(of, &entry.name));
         let spec = ToolSpec {
-            // Rules that name server and tool come to the long name.
+            // Rules that specify server and tool refer to the long name.
             aliases: if full == name { Vec::new() } else { vec![full] },
             name,
             display_name: format!("{} ({of} MCP Server)", entry.name),
@@ -69,7 +69,7 @@ impl McpTool {
     }
 }
 
-/// Where a server is: its program, or its address.
+/// Returns how a server is reached: its program or its URL.
 fn endpoint(endpoint: &Endpoint) -> Object {
     let fields = match endpoint {
         Endpoint::Stdio { command, args, cwd, .. } => {
@@ -85,12 +85,12 @@ fn endpoint(endpoint: &Endpoint) -> Object {
 }
 
 impl McpTool {
-    /// The name of its server.
+    /// Returns the name of its server.
     pub(crate) fn server(&self) -> &str {
         &self.served.server
     }
 
-    /// What it adds to a request, in characters.
+    /// Returns the size of its declaration in characters.
     pub(crate) fn size(&self) -> usize {
         bounds::size(&self.shared.entry)
     }
@@ -105,9 +105,9 @@ impl Of {
         Reading { server: &self.server.config.name, tool: &self.entry.name }
     }
 
-    /// Keeps what was approved.
+    /// Saves the approved definition.
     async fn keep(self: &Arc<Self>, mode: ApprovalMode) {
-        // Where nobody looked at the change it stays one.
+        // A change that was not reviewed remains a change.
         if mode == ApprovalMode::Yolo && self.is_changed() {
             return;
         }
@@ -115,12 +115,12 @@ impl Of {
         let keeping = tokio::task::spawn_blocking(move || {
             of.server.shared.pins.keep(&of.server.config.name, &of.entry.name, &of.hash);
         });
-        // A panic there is told by the runtime.
+        // The runtime reports a panic there.
         let _ = keeping.await;
     }
 
-    /// Whether the server says something else of the tool now than what was
-    /// declared and approved; `None`: it has no such tool any more.
+    /// Whether the server still describes the tool as it was declared and approved; `None` if it no
+    /// longer has the tool.
     fn still(&self) -> Option<bool> {
         let catalog = self.server.catalog();
         let now = catalog.tools.iter().find(|entry| entry.name == self.entry.name)?;
@@ -129,12 +129,12 @@ impl Of {
 
     async fn call(self: Arc<Self>, arguments: Object, run: Run) -> Outcome {
         self.keep(run.mode).await;
-        // What was declared may be of an earlier session.
+        // The declared definition may come from an earlier session.
         if let Err(error) = self.server.link().await {
             return self.failure(&error);
         }
         match self.still() {
-            // In every mode: what would be called is not what was looked at.
+            // In every mode, because this is not the tool that was approved.
             Some(false) => {
                 return self.refusal(
                     "was not called: its server now describes it differently. The new description \
@@ -173,7 +173,7 @@ impl Of {
         outcome
     }
 
-    /// Tells who waits for a call that the server is held up by its own messages.
+    /// Notifies the user during a call if the server floods Parallax with messages.
     async fn tell_of_floods(&self, run: &Run) -> Infallible {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -183,13 +183,13 @@ impl Of {
                     "the MCP server `{name}` floods Parallax with messages and is read more slowly"
                 );
                 run.progress.notice(Level::Warning, &words);
-                // Once for a call.
+                // Once per call.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Why we do not call it: our words, not the server's.
+    /// Creates the failure for a call that was not made. The text does not come from the server.
     fn refusal(&self, why: &str) -> Outcome {
         let (tool, server) = (shown_name(&self.entry.name), &self.server.config.name);
         let words = format!("The tool `{tool}` of the MCP server `{server}` {why}.");

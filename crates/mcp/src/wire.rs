@@ -1,5 +1,4 @@
-//! What goes back and forth, for the log of `--debug`: each message in a line,
-//! without secrets.
+//! Logs the messages to and from servers for `--debug`: one line per message, without secrets.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,12 +11,12 @@ use rmcp::transport::Transport;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The name by which the log is asked for.
+/// The log target.
 const TARGET: &str = "parallax_mcp::wire";
-/// Characters of a message that are written.
+/// Maximum characters logged of a message.
 const LONGEST: usize = 8_000;
-/// A value of a variable or header shorter than that is no secret: it would be
-/// found everywhere.
+/// Minimum length of a variable or header value that is redacted: shorter ones would match
+/// everywhere.
 const SHORTEST: usize = 6;
 const HIDDEN: &str = "[hidden]";
 
@@ -33,7 +32,7 @@ struct Log {
 }
 
 impl<T> Wire<T> {
-    /// The same transport; it is listened to when somebody wants to know.
+    /// Wraps a transport. Messages are logged only if the log target is enabled.
     pub(crate) fn around(inner: T, server: &McpServer) -> Self {
         let wanted = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
         let log = wanted.then(|| Arc::new(Log::of(server)));
@@ -59,7 +58,7 @@ impl Log {
         tracing::debug!(target: TARGET, "{} {direction} {message}", self.server);
     }
 
-    /// The message as it may be written.
+    /// Returns the message as it may be logged.
     fn masked(&self, message: &impl Serialize) -> String {
         let Ok(mut value) = serde_json::to_value(message) else { return String::new() };
         self.mask("", &mut value);

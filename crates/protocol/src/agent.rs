@@ -26,7 +26,7 @@ pub struct AgentDefinition {
     pub model: Option<String>,
     /// Generation settings, with wire names.
     pub generation: Object,
-    /// The maximum number of model requests, excluding the final recovery request.
+    /// The maximum number of model requests, excluding the final turn.
     pub max_turns: u32,
     /// The time limit, excluding time spent waiting for the user.
     pub time: Duration,

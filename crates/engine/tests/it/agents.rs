@@ -1,5 +1,4 @@
-//! Sub-agents: what comes back, what does not, and how each of their ends looks
-//! to the session that started them.
+//! Subagents: their results, and how each end appears to the session that started them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use parallax_protocol::tool::{Display, Outcome, Sharing, Tool};
 use crate::budget::used;
 use crate::support::*;
 
-/// Agents whose tools are those of the session and `complete_task`.
+/// Subagents with the tools of the session and `complete_task`.
 struct Team(Vec<AgentDefinition>);
 
 impl Agents for Team {
@@ -67,7 +66,7 @@ fn team(agents: Vec<AgentDefinition>, tools: Vec<Arc<dyn Tool>>) -> Setup {
     Setup { tools, agents: Some(Arc::new(Team(agents))), ..Setup::default() }
 }
 
-/// Hands work to agents, all in one answer.
+/// Delegates tasks to subagents, all in one answer.
 fn invokes(names: &[&str]) -> ModelReply {
     let calls: Vec<String> = names
         .iter()
@@ -82,7 +81,7 @@ fn invokes(names: &[&str]) -> ModelReply {
     vec![chunk(&format!("[{}]", calls.join(",")), Some("STOP"))]
 }
 
-/// The finished calls of the session itself.
+/// Returns the finished calls of the session itself.
 fn finished(events: &[Event]) -> Vec<ToolDone> {
     tools_done(events).into_iter().filter(|done| done.name == "invoke_agent").collect()
 }
@@ -191,7 +190,7 @@ async fn who_has_no_turns_left_gets_one_last_chance() {
         invokes(&["scout"]),
         calls(&[("look", 1)]),
         calls(&[("look", 2)]),
-        // The last chance.
+        // The final turn.
         calls(&[("look", 3), (COMPLETE_TASK, 9)]),
         invokes(&["scout"]),
         calls(&[("look", 1)]),
@@ -205,7 +204,7 @@ async fn who_has_no_turns_left_gets_one_last_chance() {
     assert!(done[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", done[0].for_model);
     assert_eq!(end_of(&done[1]), AgentEnd::MaxTurns);
     assert!(done[1].for_model.contains("its limit of 2 requests"));
-    // What was called in a last chance did not run.
+    // Calls in the final turn do not run, except `complete_task`.
     assert_eq!(look.prepared.load(std::sync::atomic::Ordering::SeqCst), 4);
     let urged = |texts: &Vec<String>| texts.last().is_some_and(|text| text.contains("last turn"));
     assert!(urged(&rig.script.contents()[3]) && urged(&rig.script.contents()[7]));
@@ -219,7 +218,7 @@ async fn whose_time_is_up_gets_one_last_chance() {
         calls(&[(COMPLETE_TASK, 3)]),
         invokes(&["scout"]),
         vec![Step::Hang],
-        // The last chance is not taken.
+        // The subagent does not use its final turn.
         has_text("I am not done"),
         has_text("ok"),
     ];
@@ -275,7 +274,7 @@ async fn questions_of_agents_reach_the_person_and_answers_hold_for_all() {
     rig.send(Op::Decide(Box::new(decide))).await;
     let closed = rig.until(|body| matches!(body, EventBody::AskClosed { .. })).await;
     assert!(matches!(closed.body, EventBody::AskClosed { ask: id, .. } if id == ask.id));
-    // The session's own call is not asked about: the rule holds here too.
+    // The session's own call needs no approval, because the rule applies to it too.
     let end = rig.until(|body| matches!(body, EventBody::Ask(_) | EventBody::TurnEnded(_))).await;
     assert!(matches!(end.body, EventBody::TurnEnded(_)));
 }
@@ -443,7 +442,7 @@ async fn what_an_agent_spends_is_the_sessions_and_raised_for_both() {
         let ask = next_ask(&mut rig).await;
         assert_eq!((ask.question, ask.agent.as_deref()), (Question::Budget, Some("scout")));
         rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
-        // Refused once, it is not asked about again for the session itself.
+        // After one rejection, the session itself is not asked again.
         let (reason, events) = rig.finish().await;
         assert!(!events.iter().any(|event| matches!(event.body, EventBody::Ask(_))), "{outcome:?}");
         match done {
@@ -453,7 +452,7 @@ async fn what_an_agent_spends_is_the_sessions_and_raised_for_both() {
     }
 }
 
-/// A team whose work is kept, and whose agents do not end in time.
+/// Subagents whose runs are saved and that do not end in time.
 struct Slow(Team);
 
 impl Agents for Slow {

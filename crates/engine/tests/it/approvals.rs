@@ -1,4 +1,4 @@
-//! Answers that last, changed arguments, more permissions, old versions.
+//! Lasting approvals, edited arguments, additional permissions, checkpoints.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ async fn turn_time_leaves_out_every_wait_for_the_user_and_nothing_else() {
             echo(n).await
         })
     });
-    // Two questions at once, one more alone, and a call that takes its time.
+    // Two concurrent requests, one more alone, and a slow call.
     let replies = vec![
         calls(&[("ask_run", 1), ("ask_run", 2)]),
         calls(&[("ask_run", 3)]),
@@ -55,7 +55,7 @@ async fn turn_time_leaves_out_every_wait_for_the_user_and_nothing_else() {
     let took = rig.turn_ms().await;
     assert!((7_000..60_000).contains(&took), "{took}");
 
-    // Refused by an interrupt, the wait does not count either.
+    // The wait does not count either if an interrupt ends it.
     let asks = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let setup = Setup { tools: vec![asks], ..Setup::default() };
     let mut rig = crate::support::rig(vec![calls(&[("ask_run", 1)])], setup);
@@ -163,7 +163,7 @@ async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
         let done = tools_done(&events);
         let second = done.iter().find(|done| done.index == 1).expect("the second");
         assert_eq!(second.for_model.contains("denied an earlier call"), left_out, "{second:?}");
-        // The model goes on either way: nobody looks on here.
+        // The model continues in both cases, because the session is not interactive.
         assert_eq!(texts(&events), ["on"]);
     }
 }
@@ -217,7 +217,7 @@ async fn changed_arguments_are_asked_about_again() {
     )));
 }
 
-/// Refused the network until it has it.
+/// A tool that is denied network access until it has the permission.
 fn online() -> Arc<TestTool> {
     tool("run", Sharing::Shared, |n, run| {
         Box::pin(async move {
@@ -380,7 +380,7 @@ async fn old_versions_are_kept_around_edits_and_commands() {
             "before 1 Files([\"/5\"])",
             "after false",
             "before 1 Command(\"6\")",
-            // A person approved it, so the repository's programs may run.
+            // The user approved the call, so programs of the repository may run.
             "after true",
         ]
     );

@@ -1,4 +1,4 @@
-//! What a session may spend, and how it ends when that is spent.
+//! Budgets: limits, spending, and the end of a turn whose budget is spent.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn finished_calls_are_kept_and_nothing_more_is_asked() {
     let records = rig.store.0.lock().expect("records").clone();
     let rounds = records.iter().filter(|record| matches!(record, Record::Round(_))).count();
     assert_eq!(rounds, 2);
-    // The session stands: the next prompt ends at once, and is taken back.
+    // The session remains: the next prompt ends immediately and is removed.
     let (reason, _) = rig.turn("on").await;
     assert!(matches!(reason, EndReason::Budget(_)));
     assert!(matches!(
@@ -93,7 +93,7 @@ async fn without_a_price_a_limit_of_money_is_refused() {
     assert!(!events.iter().any(|event| matches!(event.body, EventBody::ModelCall(_))));
 }
 
-/// Answers the next question about a budget.
+/// Responds to the next budget request.
 async fn answer(rig: &mut Rig, decide: impl FnOnce(AskId) -> Decide) -> Ask {
     let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
     let EventBody::Ask(ask) = event.body else { unreachable!() };
@@ -121,11 +121,11 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
     );
     let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
-    // By as much again: 2100; 2200 are spent now. Another amount:
+    // Increased by the original amount: 2100, of which 2200 are spent. Now a custom amount:
     let more = |id| Decide { more: Some(100.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
     let asked = answer(&mut rig, more).await;
     assert!(asked.title.contains("2200 tokens") && asked.title.contains("2100"), "{}", asked.title);
-    // A limit that is set meanwhile is an answer too.
+    // Setting a limit meanwhile also answers the request.
     rig.until(|body| matches!(body, EventBody::Ask(_))).await;
     let (kind, scope) = (BudgetKind::Tokens, BudgetScope::Session);
     rig.send(Op::SetBudget { kind, scope, limit: None }).await;
@@ -134,7 +134,7 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
     assert!(
         events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
     );
-    // The journal knows them all.
+    // The journal contains all limits.
     let records = rig.store.0.lock().expect("records");
     let limits = records.iter().filter_map(|record| match record {
         Record::Budget(BudgetRecord { kind, scope, limit, .. }) => Some((*kind, *scope, *limit)),

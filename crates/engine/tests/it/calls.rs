@@ -1,4 +1,4 @@
-//! Many calls at once: order, limits, crashes, questions.
+//! Concurrent tool calls: order, limits, crashes, approval requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
-//! Commands of the person, the input of processes, and what runs in the
-//! background.
+//! Shell commands of the user, input for processes, and background processes.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::support::*;
 
-/// Runs `wait` until it is cancelled or let go, and anything else at once.
+/// Runs `wait` until it is cancelled or released, and any other command to its end immediately.
 struct FakeShell {
     let_go: Arc<Notify>,
     changed: watch::Sender<u64>,
@@ -90,7 +89,7 @@ fn is_shell_done(body: &EventBody) -> bool {
     matches!(body, EventBody::ItemDone { done: ItemDone::Shell(_), .. })
 }
 
-/// How the command of this event ended.
+/// Returns how the command of this event ended.
 fn ending(event: &Event) -> Option<ShellEnding> {
     match &event.body {
         EventBody::ItemDone { done: ItemDone::Shell(done), .. } => Some(done.ending.clone()),
@@ -213,7 +212,7 @@ async fn the_background_is_told_when_asked_and_when_it_changes() {
     assert_eq!(processes[0].state, BackgroundState::Signalled { signal: 15 });
 }
 
-/// What reached a process.
+/// Records what reached a process.
 #[derive(Default)]
 struct Keys(Mutex<Vec<String>>, Notify);
 
@@ -243,7 +242,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
     let run = tool("run", Sharing::Shared, move |n, run: Run| {
-        // Of the other call the process might be there after the window's size.
+        // The process of the other call may have started after the resize.
         if n == 1 {
             run.progress.control(Arc::new(Line(Arc::clone(&line))));
             let rows = vec!["row".to_owned()];

@@ -1,4 +1,4 @@
-//! A history that grows too long: what goes out then, and what never changes.
+//! Compaction: what is sent when the history grows too long, and what never changes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ fn compactions(events: &[Event]) -> Vec<Compaction> {
     told.collect()
 }
 
-/// What a resumed session would begin with.
+/// Returns the state with which a resumed session would start.
 fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
     let (mut contents, mut compactions) = (Vec::new(), Vec::new());
     let mut results = Vec::new();
@@ -67,7 +67,7 @@ fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
     (contents, compactions)
 }
 
-/// Says what is to be kept.
+/// A hook that names what to keep.
 struct Keeper;
 
 impl Hooks for Keeper {
@@ -131,7 +131,7 @@ async fn a_person_makes_it_shorter_and_takes_that_back() {
     assert!(all.contains("<prompt>first wish</prompt>") && all.contains("second wish"));
     assert!(!all.contains("line 0"), "{all}");
 
-    // Another process sends the same.
+    // Another process sends the same contents.
     let (contents, compactions) = journal(&rig);
     assert_eq!(compactions.len(), 1);
     let resumed = Setup { history: contents, compactions, ..Setup::default() };
@@ -178,7 +178,7 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
         });
         assert_eq!(whole.count(), 1, "the prompt stays word for word");
     }
-    // Between compactions every request extends the one before it.
+    // Between compactions, every request extends the previous one.
     let requests = rig.script.contents();
     let broken = requests.windows(2).filter(|pair| !pair[1].starts_with(&pair[0])).count();
     assert!(broken <= told.len(), "{broken} broken prefixes, {} compactions", told.len());
@@ -186,7 +186,7 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
 
 #[tokio::test]
 async fn big_results_under_a_low_mark_make_big_steps() {
-    // Each result is an eighth of what the history may have.
+    // Each result uses an eighth of the threshold.
     const ROUNDS: u64 = 60;
     let mut replies: Vec<ModelReply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("all counted"));
@@ -194,7 +194,7 @@ async fn big_results_under_a_low_mark_make_big_steps() {
         Setup { tools: vec![bulky("look", 4_000)], room: small_room(30_000), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("count everything").await;
-    // The records tell those that were made before the turn's events were read.
+    // The records include those that were made before the events of the turn were read.
     let (_, made) = journal(&rig);
     assert!(made.len() < 25, "{} compactions in {ROUNDS} rounds", made.len());
     for compaction in made.iter().filter(|one| one.how == CompactionHow::Snapshot) {
@@ -233,7 +233,7 @@ async fn an_account_is_written_beside_the_work_before_it_is_needed() {
     replies.push(has_text("done"));
     let setup = Setup {
         tools: vec![bulky("look", 1_000)],
-        // Nothing is gained by shortening results alone.
+        // Masking alone gains nothing.
         room: CompactionOptions { protect: 1_000_000, ..small_room(10_000) },
         ..Setup::default()
     };
@@ -328,8 +328,8 @@ async fn going_back_to_before_a_compaction_makes_the_history_whole() {
     assert!(sent.contains("line 0") && !sent.contains("compacted_history"), "{sent}");
 }
 
-/// A history as it could be: prompts, rounds of calls with ids or without,
-/// signatures, text beside calls, an injected pair.
+/// Generates a plausible history: prompts, steps with or without call ids, signatures, text next to
+/// calls, an injected pair.
 fn history(shape: &[(u8, u16)]) -> (Vec<Sealed>, Vec<PromptMark>) {
     let (mut contents, mut prompts) = (Vec::new(), Vec::new());
     let content = |json: String| {
@@ -438,8 +438,8 @@ proptest::proptest! {
             let requests = rig.script.requests.lock().expect("requests");
             assert_eq!(requests.len(), 5);
             for (number, request) in requests.iter().enumerate() {
-                // The script has checked pairs and order. What the model said
-                // comes back byte for byte, its signatures with it.
+                // The script has checked pairs and order. Messages of the model are sent back byte
+                // for byte, including signatures.
                 assert_eq!(invariants::violation(&request.contents), None);
                 let active = if number < 3 { "the active prompt" } else { "the last prompt" };
                 let mut active = request.contents.iter().filter(|content| {

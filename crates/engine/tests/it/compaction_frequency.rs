@@ -1,5 +1,4 @@
-//! How often a history is made shorter, and how much one answer's results may
-//! bring.
+//! How often the history is compacted, and how large the results of one step may be.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::support::*;
 const GOOD: &str = "<state_snapshot><overall_goal>read</overall_goal>\
                     <key_knowledge>much</key_knowledge><task_state>reading</task_state></state_snapshot>";
 
-/// A tool whose results have about `size` tokens and are all different.
+/// A tool whose results have about `size` tokens and all differ.
 fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     tool(name, Sharing::Shared, move |n, _| {
         let text = format!("line {n}\n");
@@ -21,7 +20,7 @@ fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     })
 }
 
-/// The tokens of each request's contents.
+/// Returns the tokens of each request's contents.
 fn sizes(rig: &Rig) -> Vec<u64> {
     let requests = rig.script.contents();
     requests.iter().map(|all| all.iter().map(|json| tokens::of_content(json)).sum()).collect()
@@ -64,7 +63,7 @@ async fn one_answer_with_many_big_results_stays_within_its_share() {
 async fn compactions_that_bring_little_come_less_and_less_often() {
     let mut replies: Vec<ModelReply> = (0..60).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
-    // What stays whole has most of the mark.
+    // Unmasked content uses most of the threshold.
     let setup = Setup {
         tools: vec![bulky("look", 1_800)],
         room: CompactionOptions { tokens: 5_000, probe: false, ..CompactionOptions::default() },

@@ -1,5 +1,5 @@
-//! What fills the window: what results bring along, what a person leaves out or
-//! holds on to, and how much of a request is that of the one before it.
+//! The context window: context that results add, results that the user drops or pins, and the
+//! common prefix of requests.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::support::*;
 
 type Kept = Arc<Mutex<Vec<String>>>;
 
-/// A room that keeps outputs in a list.
+/// Compaction options that save outputs in a list.
 fn keeping(room: CompactionOptions) -> (CompactionOptions, Kept) {
     let kept: Kept = Arc::default();
     let files = Arc::clone(&kept);
@@ -65,7 +65,7 @@ async fn a_long_result_of_any_tool_goes_to_a_file() {
     assert!(far.len() < 5_300 && far.contains("`/kept/mcp_far_tool`"), "{far}");
     assert!(far.contains("]\nmcp_far_tool says 1\n") && far.ends_with("mcp_far_tool says 1\n"));
     assert_eq!(kept.lock().expect("files").len(), 1);
-    // What comes in pages is only bound by the window.
+    // Paginated results are limited only by the context window.
     let read = &done.iter().find(|done| done.name == "read_file").expect("call").for_model;
     assert!(!read.contains("Too long"));
 }
@@ -86,7 +86,7 @@ async fn no_result_is_larger_than_what_is_left_of_the_window() {
     assert_eq!(kept.lock().expect("files").len(), 1);
 }
 
-/// Tells of a folder once, and again when the contents no longer do.
+/// Returns the context of a directory once, and again when the contents no longer include it.
 #[derive(Default)]
 struct OneFile {
     told: Mutex<bool>,
@@ -251,7 +251,7 @@ async fn what_a_person_holds_on_to_outlives_compactions_and_processes() {
     assert_eq!(pins(&records), BTreeSet::from([place]));
 }
 
-/// The shared beginning of two texts.
+/// Returns the common prefix of two texts.
 fn shared(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(left, right)| left == right).count()
 }

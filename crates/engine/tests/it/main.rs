@@ -1,4 +1,4 @@
-//! The session actor against a model and tools made for the test.
+//! Tests of the session actor with a scripted model and tools.
 
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
 

@@ -1,4 +1,4 @@
-//! Plan mode in a session: calls switch the mode, and the plan stays known.
+//! Plan mode in a session: calls switch the mode, and the plan is remembered.
 
 use parallax_engine::ApprovedPlan;
 use parallax_protocol::event::{EventBody, Level};
@@ -57,7 +57,7 @@ async fn calls_switch_the_mode_when_they_succeed() {
         .collect();
     let [plan] = plans.as_slice() else { unreachable!("{plans:?}") };
     assert_eq!((plan.approved, plan.mode), (true, Some(ApprovalMode::AutoEdit)));
-    // Another process knows it, unless the history went back behind it.
+    // Another process knows the plan, unless the history was rewound to before it.
     let contents = 8;
     let of = |contents| ApprovedPlan::of(&records, contents).map(|plan| plan.path);
     assert_eq!(of(contents), Some("/plans/p.md".into()));

@@ -1,4 +1,4 @@
-//! Requests that the service rejects for what they hold.
+//! Requests that the service rejects because of their contents.
 
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, Level};
@@ -48,7 +48,7 @@ async fn rejected_media_of_a_result_are_removed_and_the_turn_goes_on() {
             if *level == Level::Warning && text.contains("Removed from the conversation: image/png"))
     });
     assert!(told);
-    // It stays out of later requests, and of the session when it is resumed.
+    // It is excluded from later requests, also when the session is resumed.
     let (reason, _) = rig.turn("and now?").await;
     assert!(matches!(reason, EndReason::Done));
     assert!(!rig.script.contents()[3].concat().contains("inlineData"));

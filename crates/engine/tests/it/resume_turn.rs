@@ -1,4 +1,4 @@
-//! Going on with a turn that was cut off, and with one that was gone back in.
+//! Resuming an interrupted turn, and rerunning a turn at a restored checkpoint.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ fn asked() -> Sealed {
     Content::user(vec![Part::text("work")]).seal()
 }
 
-/// Runs to the end of the turn that the order begins.
+/// Runs to the end of the turn that the operation starts.
 async fn resume_turn(rig: &mut Rig) -> EndReason {
     rig.send(Op::Continue).await;
     rig.finish().await.0
@@ -46,7 +46,7 @@ async fn an_unanswered_prompt_is_asked_as_it_was() {
     is_whole(&mut rig).await;
 }
 
-/// One request was made, and there is nothing to go on with any more.
+/// Checks that one request was made and that there is nothing left to resume.
 async fn is_whole(rig: &mut Rig) {
     rig.send(Op::Continue).await;
     let told = rig
@@ -113,7 +113,7 @@ async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
     };
     let mut rig = rig(vec![has_text("done again")], setup);
     let order = |keep, call| Op::Restore(Restore { moment: 77, keep, call, force: false });
-    // A place that holds no such call.
+    // A position without such a call.
     for (keep, call) in [(0, 0), (1, 0), (2, 2), (9, 0)] {
         rig.send(order(keep, call)).await;
         rig.until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
@@ -127,7 +127,7 @@ async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
     let contents = rig.script.contents().remove(0);
     assert_eq!(contents[..2], history[..2].iter().map(|c| c.json().to_owned()).collect::<Vec<_>>());
     assert!(contents[2].contains("\"one\"") && !contents[2].contains("steer"), "{}", contents[2]);
-    // A crash in between would find the first result again.
+    // After a crash at this point, the first result would be found again.
     let records = rig.store.0.lock().expect("records");
     let kinds: Vec<usize> = records
         .iter()

@@ -1,4 +1,4 @@
-//! Going back to before a prompt.
+//! Rewinding to before a prompt.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
             .collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
     }
-    // Back to the start: the context that goes with the first prompt comes again.
+    // Rewound to the start: the context of the first prompt is sent again.
     rig.send(rewind(1, true, false, false)).await;
     rewound(&mut rig).await;
     rig.turn("anew").await;
@@ -104,7 +104,7 @@ async fn files_go_back_turn_by_turn_from_the_last() {
         let left: Vec<PathBuf> = files.kept.into_iter().map(|(path, _)| path).collect();
         assert_eq!(left, paths(kept));
         assert_eq!(*versions.undone.lock().expect("log"), [(3, force), (2, force)]);
-        // The conversation stands as it was.
+        // The conversation is unchanged.
         assert_eq!(prompts(&mut rig).await.len(), 2);
     }
 }
@@ -161,7 +161,7 @@ async fn a_resumed_session_goes_back_too() {
     rig.turn("again").await;
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 1);
-    // What the first prompt brought, and what changed since.
+    // The context of the first prompt, and later changes.
     assert!(
         request[0].contains("<session_context old/>") && request[0].contains("<session_context/>")
     );

@@ -1,4 +1,4 @@
-//! Which model answers, and what happens when it cannot.
+//! Model routing, and fallback when a model is unavailable.
 
 use parallax_engine::RoutingOptions;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, Question};
@@ -121,7 +121,7 @@ async fn a_chosen_model_without_capacity_is_replaced_and_that_is_told() {
     assert_eq!((fallback.from.as_str(), fallback.to.as_str()), ("strong", "fast"));
     assert_eq!((fallback.cause, fallback.agreed), (FallbackCause::Capacity, false));
     assert!(warnings(&events).contains("Using `fast`"));
-    // The next prompt tries it again, once.
+    // The next prompt tries the model again, once.
     rig.turn("Refactor the lexer").await;
     assert_eq!(models(&rig), ["strong", "fast", "strong"]);
     let attempts: Vec<_> = {

@@ -1,4 +1,4 @@
-//! Messages for a running turn: delivered, edited, withdrawn, too late.
+//! Steering messages: delivered, edited, withdrawn, too late.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::support::*;
 
-/// A session in the middle of a call that ends when it is told to.
+/// Starts a session in the middle of a call that ends on request.
 async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     let open = Arc::clone(&gate);
@@ -63,7 +63,7 @@ async fn what_waits_can_be_edited_and_withdrawn() {
     assert_eq!(fates(&events), expected);
     let last = rig.script.contents().pop().expect("request");
     assert!(last[2].ends_with(r#"{"text":"first, edited"},{"text":"third"}]}"#), "{}", last[2]);
-    // What was delivered can no longer be taken back.
+    // A delivered message can no longer be withdrawn.
     rig.send(Op::Withdraw("1".into())).await;
     let gone = rig.until(|body| matches!(body, EventBody::SteerEnded(_))).await;
     assert_eq!(fates(&[gone])[0].2, SteerFate::Gone);

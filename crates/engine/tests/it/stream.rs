@@ -1,4 +1,4 @@
-//! Streams that break, say nothing, or are refused.
+//! Streams that break, are empty, or are blocked.
 
 use parallax_protocol::event::{EndReason, EventBody, FailureKind, ItemDone};
 use parallax_protocol::model::{Chunk, Citation, ModelError};

@@ -1,4 +1,4 @@
-//! A model that plays replies, tools of any behaviour, and a session on them.
+//! A scripted model, configurable tools, and a session that uses them.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub fn has_text(text: &str) -> ModelReply {
     vec![chunk(&format!("[{{\"text\":{}}}]", serde_json::json!(text)), Some("STOP"))]
 }
 
-/// Calls by name and argument `n`, the first one signed.
+/// Creates calls by name and argument `n`; the first one is signed.
 pub fn calls(list: &[(&str, u64)]) -> ModelReply {
     let parts: Vec<String> = list
         .iter()
@@ -74,10 +74,10 @@ pub fn broken(text: &str) -> ModelError {
 pub struct Script {
     replies: Mutex<VecDeque<ModelReply>>,
     pub requests: Mutex<Vec<Request>>,
-    /// Answers to utility calls; without one left such a call fails.
+    /// Answers to utility requests; without one, a utility request fails.
     written: Mutex<VecDeque<String>>,
     asked: Mutex<Vec<String>>,
-    /// How long utility calls take.
+    /// How long utility requests take.
     thinks: Mutex<Duration>,
     window: std::sync::atomic::AtomicU64,
 }
@@ -87,24 +87,24 @@ impl Script {
         Arc::new(Self { replies: Mutex::new(replies.into()), ..Self::default() })
     }
 
-    /// Sets what utility calls answer.
+    /// Sets the answers to utility requests.
     pub fn writes(&self, texts: Vec<&str>) {
         let texts = texts.into_iter().map(str::to_owned);
         self.written.lock().expect("written").extend(texts);
     }
 
-    /// What utility calls were asked.
+    /// Returns the utility requests.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("asked").clone()
     }
 
-    /// Sets the model's window in tokens.
+    /// Sets the context window in tokens.
     pub fn window(&self, tokens: u64) {
         self.window.store(tokens, Ordering::SeqCst);
     }
 
-    /// Each request as the texts of its contents; checks that every request is
-    /// valid and (by default) extends the one before it.
+    /// Returns each request as the texts of its contents. Checks that every request is valid and
+    /// (by default) extends the previous one.
     pub fn contents(&self) -> Vec<Vec<String>> {
         let requests = self.requests.lock().expect("requests");
         requests
@@ -288,8 +288,8 @@ impl Invocation for TestCall {
     }
 }
 
-/// Asks for `ask_*`, denies `deny_*`, allows the rest; asks for permissions that
-/// no rule gives. Rules are about whole tools.
+/// Asks for `ask_*`, denies `deny_*`, and allows everything else; asks for permissions that no rule
+/// grants. Rules apply to whole tools.
 #[derive(Default)]
 struct ByName {
     rules: Vec<RuleDraft>,
@@ -450,7 +450,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
     Rig { handle, events, script, store }
 }
 
-/// A message for the running turn.
+/// Creates a steering message.
 pub fn steer(id: &str, text: &str) -> Op {
     let prompt = Prompt { text: text.into(), ..Prompt::default() };
     Op::Steer(parallax_protocol::op::Steer { id: id.into(), prompt })
@@ -466,12 +466,12 @@ impl Rig {
         self.handle.ops.send(op).await.expect("session");
     }
 
-    /// Waits until all orders sent so far are taken.
+    /// Waits until all operations sent so far are processed.
     pub async fn taken(&self) {
         drop(self.handle.ops.reserve_many(64).await.expect("session"));
     }
 
-    /// Sends a prompt and reads to the end of its turn.
+    /// Sends a prompt and reads events to the end of its turn.
     pub async fn turn(&mut self, text: &str) -> (EndReason, Vec<Event>) {
         self.prompt(text).await;
         self.finish().await
@@ -488,7 +488,7 @@ impl Rig {
         }
     }
 
-    /// Reads to the end of the turn; how long that says it took.
+    /// Reads events to the end of the turn and returns its reported duration.
     pub async fn turn_ms(&mut self) -> u64 {
         match self.until(|body| matches!(body, EventBody::TurnEnded(_))).await.body {
             EventBody::TurnEnded(ended) => ended.duration_ms,
@@ -511,7 +511,7 @@ impl Rig {
     }
 }
 
-/// The texts that were kept, in order.
+/// Returns the recorded texts, in order.
 pub fn texts(events: &[Event]) -> Vec<String> {
     events
         .iter()
@@ -538,8 +538,8 @@ pub fn echo(n: u64) -> BoxFuture<'static, Outcome> {
     Box::pin(async move { Outcome::text(format!("result {n}")) })
 }
 
-/// Versions of files: turns 1 to 3 changed a file each, and somebody changed that
-/// of turn 2 since. What lies at a moment always comes back.
+/// Checkpoints in which turns 1 to 3 changed one file each, and the file of turn 2 was changed by
+/// others since. Restoring a moment always succeeds.
 #[derive(Default)]
 pub struct Versions {
     /// The turns that were undone, and whether by force.

@@ -1,4 +1,4 @@
-//! Requests against a server of a few lines, on a clock that goes when nobody works.
+//! Requests to a minimal server, with paused time.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::*;
 
-/// The way to a server in this process.
+/// A transport to a server in this process.
 struct Pipe {
     to: mpsc::UnboundedSender<Value>,
     from: mpsc::UnboundedReceiver<Value>,
@@ -39,8 +39,8 @@ impl Transport<RoleClient> for Pipe {
     }
 }
 
-/// A server whose tool tells progress `steps` times after a pause each, then
-/// answers after another.
+/// Starts a server whose tool reports progress `steps` times, each after a pause, and answers after
+/// one more pause.
 async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleClient, Hearing> {
     let (to, mut asked) = mpsc::unbounded_channel::<Value>();
     let (answers, from) = mpsc::unbounded_channel();
@@ -70,7 +70,7 @@ async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleCl
     Hearing(listeners.clone()).serve(Pipe { to, from }).await.expect("connected")
 }
 
-/// Hears of progress as the program does.
+/// Reports progress like the real handler.
 struct Hearing(Listeners);
 
 impl ClientHandler for Hearing {
@@ -94,7 +94,7 @@ async fn call(pause: u64, steps: u64) -> Result<Value, McpError> {
 
 #[tokio::test(start_paused = true)]
 async fn progress_gives_a_call_its_time_anew() {
-    // Longer than the limit in all, and no pause is as long as it.
+    // The total exceeds the timeout, but no single pause does.
     assert!(call(500, 5).await.is_ok());
     let after = Duration::from_millis(600);
     assert_eq!(call(700, 0).await, Err(McpError::Timeout { after }));
@@ -109,7 +109,7 @@ async fn progress_without_end_ends_a_call_all_the_same() {
     assert!((Duration::from_secs(6)..Duration::from_secs(7)).contains(&took), "{took:?}");
 }
 
-/// The way to a server that reads no more than the greeting.
+/// A transport to a server that reads only the handshake.
 struct Stuck {
     read: u32,
     pipe: Pipe,
@@ -151,7 +151,7 @@ async fn a_server_that_reads_nothing_keeps_nobody() {
         let result = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "serverInfo": {"name": "s", "version": "1"}});
         drop(answers.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
-        // The way stays open.
+        // Keeps the connection open.
         sleep(Duration::from_secs(3600)).await;
         drop(answers);
     });

@@ -1,6 +1,6 @@
 use super::*;
 
-/// With these requests open.
+/// Creates an [`Open`] with these requests open.
 fn open(ids: &[i64]) -> Open {
     let open = Open::default();
     for id in ids {
@@ -14,7 +14,7 @@ fn read(open: &Open, text: &[u8]) -> Vec<Value> {
     read_from(open, text, None)
 }
 
-/// As [`read`], out of the HTTP response to the request of that id.
+/// Like [`read`], for the HTTP response to the request with this id.
 fn read_from(open: &Open, text: &[u8], posted: Option<i64>) -> Vec<Value> {
     let posted = posted.map(RequestId::Number);
     open.read(text, posted.as_ref())
@@ -78,7 +78,7 @@ fn answer_without_id_is_for_the_request_that_was_posted() {
     }
     let result = br#"{"jsonrpc":"2.0","id":null,"result":{"x":1}}"#;
     assert_eq!(read_from(&open(&[7]), result, Some(7)).remove(0)["result"], json!({"x": 1}));
-    // Another open request may be answered in the same stream, a closed one may not.
+    // The same stream may answer another open request, but not a closed one.
     let other = br#"{"jsonrpc":"2.0","id":6,"result":{}}"#;
     assert_eq!(read_from(&open(&[6, 7]), other, Some(7)).remove(0)["id"], 6);
     assert!(read_from(&open(&[7]), other, Some(7)).is_empty());
@@ -161,7 +161,7 @@ fn a_list_keeps_the_entries_that_can_be_read() {
 fn an_answer_finds_its_request_and_ends_it() {
     let open = open(&[1, 2]);
     assert_eq!(open.repaired(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None), None);
-    // Over HTTP the request that was posted shows what a string means.
+    // Over HTTP, the posted request resolves a string id.
     let text = r#"{"jsonrpc":"2.0","id":"2","result":{}}"#;
     assert_eq!(open.repaired(text, None), Some(vec![]));
     let other = open.repaired(text, Some(&RequestId::Number(2)));

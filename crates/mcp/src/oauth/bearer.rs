@@ -1,4 +1,4 @@
-//! The token for a server's requests, renewed when it is old or refused.
+//! Access tokens for the requests to a server, renewed when they expire or are rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use tokio::sync::Mutex;
 use crate::oauth::exchange::Exchange;
 use crate::oauth::store::{Renewal, ServerTokens, TokenFiles};
 
-/// How long a service of sign-ins may take for an answer.
+/// Timeout of a request to an authorization server.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A manager for the server at that address. Its user chose a server on this
-/// machine, or in a private network: then what it names may be there too. What a
-/// public server names has to be public.
+/// Creates an authorization manager for the server at `url`. If the user configured a server on
+/// this machine or in a private network, its metadata may refer to private addresses too; metadata
+/// of a public server must refer to public addresses.
 pub(crate) async fn manager(
     url: &str,
     http: &ClientOptions,
@@ -31,17 +31,18 @@ pub(crate) async fn manager(
         None => false,
     };
     let is_here = address.is_some_and(|url| is_this_machine(&url));
-    // Where metadata may lead the library sees to, hop by hop.
+    // The library follows and checks redirects of metadata itself.
     let timeout = Some(PATIENCE);
     let options = ClientOptions { redirects: Redirects::None, timeout, ..http.clone() };
     let client = match is_private {
         true => parallax_http::client(&options),
         false => guarded_client(&options, &[]).map(GuardedClient::into_inner),
     };
-    // Before the library makes clients of its own, which need the one provider of TLS.
+    // Created before the library creates clients of its own, which need the TLS provider that
+    // `parallax_http` installs.
     let client = client.map_err(|error| AuthError::InternalError(error.to_string()))?;
     let mut manager = match is_private && !is_here {
-        // The library lets these be named by metadata only with the exchange of its own.
+        // The library allows metadata to refer to private addresses only with its own HTTP client.
         true => {
             let mut manager = AuthorizationManager::new_allowing_private_addresses(url).await?;
             manager.with_client(client)?;
@@ -56,15 +57,15 @@ pub(crate) async fn manager(
     Ok(manager)
 }
 
-/// Gives tokens for requests. Cheap to clone.
+/// Provides tokens for requests. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Bearer {
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// The parameter of the address that carries the token in place of a header.
+    /// The URL parameter that carries the token instead of a header.
     parameter: Option<Arc<str>>,
 }
 
-/// A manager with the tokens on disk; `None` when there are none for the server.
+/// Creates a manager with the stored tokens; `None` if there are none for the server.
 pub(crate) async fn stored(
     files: &TokenFiles,
     server: &McpServer,
@@ -84,8 +85,8 @@ pub(crate) async fn stored(
     }
 }
 
-/// The manager, which asks the server where tokens are renewed only when nobody
-/// knows it: that is kept then.
+/// Prepares the manager. It requests the token endpoint from the server only if it is unknown, and
+/// then saves it.
 async fn prepared(
     tokens: ServerTokens,
     server: &McpServer,
@@ -96,7 +97,7 @@ async fn prepared(
     let mut manager = manager(&tokens.url, http).await?;
     let mut tokens = tokens;
     let tokens_at = tokens.url.clone();
-    // How a secret is shown there only the service tells.
+    // Only the authorization server's metadata states how the secret must be sent.
     let kept = known.token_url.filter(|_| known.client_secret.is_none());
     let metadata = match settings.token_url.clone().or(kept) {
         Some(token_url) => {
@@ -128,8 +129,8 @@ async fn prepared(
         _ => None,
     };
     if let (Some(id), Some(secret)) = (known.client_id, of_settings.or(known.client_secret)) {
-        // The library keeps a client's name, not its secret; nothing comes back
-        // to this address when a token is renewed.
+        // The library stores the client id but not its secret. The redirect URI is not used when a
+        // token is refreshed.
         let config = OAuthClientConfig::new(id, tokens_at).with_client_secret(secret.expose());
         manager.configure_client(config)?;
     }
@@ -141,7 +142,7 @@ impl Bearer {
         Self { manager: Arc::new(Mutex::new(manager)), parameter: parameter.map(Arc::from) }
     }
 
-    /// A request with the token as it is now; with a new one when that is old.
+    /// Builds a request with the current token, which is refreshed first if it has expired.
     pub(crate) async fn request(
         &self,
         url: &url::Url,
@@ -159,8 +160,7 @@ impl Bearer {
         }
     }
 
-    /// Fetches a new one after the server refused the last. `false`: a sign-in
-    /// is needed.
+    /// Refreshes the token after the server rejected it. Returns `false` if a sign-in is required.
     pub(crate) async fn renew(&self) -> bool {
         self.manager.lock().await.refresh_token().await.is_ok()
     }

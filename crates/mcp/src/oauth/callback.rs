@@ -1,4 +1,4 @@
-//! Where the browser comes back to: one request on a port of this machine.
+//! Receives the browser redirect: one request on a local port.
 
 use std::io;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long the person may take.
+/// How long the user may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long one request may take.
+/// Timeout of one request.
 const REQUEST: Duration = Duration::from_secs(5);
 const LONGEST: usize = 16 * 1024;
 
-/// Waits for the browser.
+/// Waits for the browser redirect.
 pub(crate) struct Callback {
     listener: TcpListener,
     path: String,
@@ -20,8 +20,8 @@ pub(crate) struct Callback {
 }
 
 impl Callback {
-    /// Listens on this machine only: at the port of `redirect`, else at `port`,
-    /// else at any.
+    /// Listens on the loopback interface only: on the port of `redirect`, otherwise on `port`,
+    /// otherwise on any free port.
     pub(crate) async fn listen(redirect: Option<&str>, port: Option<u16>) -> io::Result<Self> {
         let given = redirect.and_then(|redirect| url::Url::parse(redirect).ok());
         let wanted = given.as_ref().and_then(url::Url::port).or(port).unwrap_or(0);
@@ -35,14 +35,14 @@ impl Callback {
         Ok(Self { listener, path, redirect })
     }
 
-    /// The address that the browser is sent back to.
+    /// Returns the redirect URI.
     pub(crate) fn redirect(&self) -> &str {
         &self.redirect
     }
 
-    /// The address with which the browser came back, with the `state` that it was
-    /// sent with; `None` when it did not in time. Any page and any program can
-    /// send a request here: one with another state is refused, and changes nothing.
+    /// Waits for the redirect with this `state` and returns its target; `None` on timeout. Any web
+    /// page or program can send a request here, so requests with another state are rejected and
+    /// have no effect.
     pub(crate) async fn wait(self, state: Option<&str>) -> Option<String> {
         let waiting = async {
             loop {
@@ -57,7 +57,7 @@ impl Callback {
         url::Url::parse(&self.redirect).ok()?.join(&target).ok().map(String::from)
     }
 
-    /// Answers one request; gives its target when it is the one.
+    /// Answers one request; returns its target if it is the expected redirect.
     async fn answer(
         &self,
         mut stream: TcpStream,

@@ -1,4 +1,4 @@
-//! How a server greets somebody whom it does not know.
+//! Probes how a server responds to an unauthenticated client.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use parallax_http::{ClientOptions, client};
 use serde_json::json;
 use url::Url;
 
-/// A server says at once whether it knows somebody.
+/// Timeout: servers reject unauthenticated requests immediately.
 const PATIENCE: Duration = Duration::from_secs(5);
 const STREAM: &str = "text/event-stream";
 const PROTOCOL: &str = "2025-06-18";
 
-/// What a server without a sign-in says.
+/// The response of a server to an unauthenticated client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// It refuses, and says where to sign in.
+    /// It rejects the client and states where to sign in.
     Refusal(String),
-    /// It opens a stream that may never end; `root`: the address of its machine.
+    /// It opens a stream that may never end.
     Stream {
-        /// Scheme, host and port.
+        /// Scheme, host, and port of the server.
         root: String,
     },
-    /// Nothing of these.
+    /// Anything else.
     Other,
 }
 
-/// Asks the server. Only the heads of its answers are read.
+/// Probes the server. Only the response headers are read.
 pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> Greeting {
     let options = ClientOptions { connect_timeout: PATIENCE, ..http.clone() };
     let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
@@ -41,7 +41,7 @@ pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> Greeting {
         return Greeting::Other;
     }
     drop(first);
-    // The stream is open to all, what is asked of the server may not be.
+    // The stream is open to everyone, but requests may not be.
     if let Some(challenge) = head(hello(&client, &url)).await.as_ref().and_then(challenge) {
         return Greeting::Refusal(challenge);
     }
@@ -62,7 +62,7 @@ async fn head(request: RequestBuilder) -> Option<Response> {
     tokio::time::timeout(PATIENCE, request.send()).await.ok()?.ok()
 }
 
-/// The first request of a client.
+/// Builds the initialize request.
 fn hello(client: &Client, url: &Url) -> RequestBuilder {
     let params = json!({
         "protocolVersion": PROTOCOL, "capabilities": {},
@@ -77,7 +77,7 @@ fn hello(client: &Client, url: &Url) -> RequestBuilder {
         .body(body.to_string())
 }
 
-/// Where a refusal says that one signs in.
+/// Returns the challenge of a rejection that states where to sign in.
 fn challenge(answer: &Response) -> Option<String> {
     if answer.status() != StatusCode::UNAUTHORIZED {
         return None;

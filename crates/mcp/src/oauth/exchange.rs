@@ -1,6 +1,6 @@
-//! Carries the requests of a sign-in, and puts answers of token endpoints into the form
-//! of RFC 6749 §5.1 where services differ from it: forms in place of JSON, numbers as
-//! texts, no type.
+//! Sends the requests of a sign-in, and normalizes the responses of token endpoints to RFC 6749
+//! §5.1 where services deviate from it: form data instead of JSON, numbers as strings, a missing
+//! token type.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
@@ -10,17 +10,17 @@ use rmcp::transport::auth::{
 };
 use serde_json::{Map, Value};
 
-/// The longest answer of a service of sign-ins.
+/// Maximum bytes of a response.
 const LONGEST: usize = 1024 * 1024;
 
-/// Sends the requests with a client that follows no redirects.
+/// Sends requests with a client that does not follow redirects.
 pub(crate) struct Exchange(pub(crate) Client);
 
 impl OAuthHttpClient for Exchange {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let failed = |error: parallax_http::reqwest::Error| -> OAuthHttpClientError {
-                // The address may hold what is secret.
+                // The URL may contain secrets.
                 Box::new(error.without_url())
             };
             let wants_token = request.request.body().windows(11).any(|it| it == b"grant_type=");
@@ -44,10 +44,10 @@ impl OAuthHttpClient for Exchange {
     }
 }
 
-/// Leaves what cannot be understood as it is.
+/// Normalizes a response. Responses that cannot be parsed are left unchanged.
 fn put_right(response: &mut Response<Vec<u8>>) {
     let Some(mut fields) = fields(response.body()) else { return };
-    // Some services say so with a good status.
+    // Some services report errors with a success status.
     if response.status().is_success() && fields.contains_key("error") {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }
@@ -55,7 +55,7 @@ fn put_right(response: &mut Response<Vec<u8>>) {
         let seconds = text.trim().parse::<u64>().ok();
         fields.insert("expires_in".into(), seconds.into());
     } else if let Some(seconds) = fields.get("expires_in").and_then(Value::as_f64) {
-        // A float holds each number of seconds that matters.
+        // `f64` represents every realistic number of seconds exactly.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -75,7 +75,7 @@ fn put_right(response: &mut Response<Vec<u8>>) {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
 }
 
-/// The fields of a JSON object, or of a form.
+/// Parses the fields of a JSON object or of form data.
 fn fields(body: &[u8]) -> Option<Map<String, Value>> {
     if let Ok(fields) = serde_json::from_slice(body) {
         return Some(fields);

@@ -1,4 +1,4 @@
-//! The way through the browser.
+//! The sign-in flow in the browser.
 
 use parallax_config::mcp::{McpServer, OAuthSettings};
 use parallax_http::ClientOptions;
@@ -14,25 +14,24 @@ use crate::oauth::callback::Callback;
 use crate::oauth::challenge::{Greeting, greeting};
 use crate::oauth::store::{ServerTokens, TokenFiles};
 
-/// What this program calls itself.
+/// The client name used for registration.
 const NAME: &str = "Parallax";
 
 const NO_REGISTRATION: &str = "its service registers no programs by itself: register one there, and \
                                name it in `oauth.clientId` (and `oauth.clientSecret`) of the server";
 
-/// What the face does for a sign-in.
+/// The part of a sign-in that the front end performs.
 pub trait SignIn: Send + Sync {
-    /// Shows the address, and opens it where that is possible.
+    /// Shows the URL, and opens it in a browser if possible.
     fn show(&self, address: &str);
-    /// The address with which the browser came back, as the person pasted it;
-    /// never comes back where nothing can be pasted.
+    /// Returns the redirect URL that the user pasted; never resolves if pasting is unsupported.
     fn pasted(&self) -> BoxFuture<'static, Option<String>>;
 }
 
-/// Signs in to a server and keeps the tokens.
+/// Signs in to a server and saves the tokens.
 ///
 /// # Errors
-/// Why there are none, for people.
+/// Returns a message for the user if the sign-in failed.
 pub async fn sign_in(
     server: &McpServer,
     files: &TokenFiles,
@@ -64,7 +63,7 @@ pub async fn sign_in(
             let client = manager.register_client(NAME, callback.redirect(), &scopes).await;
             let client =
                 client.map_err(|error| format!("this program cannot be registered: {error}"))?;
-            // The library forgets it, and without it tokens are not renewed.
+            // The library does not store the client secret, but it is needed to refresh tokens.
             let secret = client.client_secret.map(Secret::new);
             tokens.client_secret.clone_from(&secret);
             (client.client_id, secret)
@@ -104,7 +103,7 @@ pub async fn sign_in(
     Ok(())
 }
 
-/// Why the browser came back without a code, in the words of the service.
+/// Returns the error of the service if the redirect contains no code.
 fn refusal(back: &str) -> Option<String> {
     let back = url::Url::parse(back).ok()?;
     let given = |name: &str| {
@@ -121,8 +120,8 @@ fn refusal(back: &str) -> Option<String> {
     })
 }
 
-/// Where to sign in, as the server says. The library asks its address and reads the
-/// answer to the end: a server that gives a stream there is asked in other ways.
+/// Discovers the authorization server. The library sends a request to the server and reads the
+/// response to its end, so a server that opens a stream is handled differently.
 async fn found_at(
     manager: &AuthorizationManager,
     url: &str,
@@ -137,8 +136,8 @@ async fn found_at(
     }
 }
 
-/// Where to sign in: as the settings say, else as the server or the issuer of the
-/// settings says.
+/// Returns the authorization metadata: from the settings, otherwise from the server or the issuer
+/// in the settings.
 async fn metadata(
     manager: &AuthorizationManager,
     url: &str,

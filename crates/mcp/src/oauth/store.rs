@@ -1,6 +1,5 @@
-//! Tokens on disk: one file with all of them, in the form that other programs
-//! of the family read too. Where the system has a keychain the tokens themselves
-//! are there, and the file says so.
+//! Stored tokens: one file for all servers, in the format that Gemini CLI also reads. If the system
+//! has a keychain, the tokens are in the keychain and the file refers to it.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -17,7 +16,7 @@ use crate::files;
 const FILE: &str = "mcp-oauth-tokens.json";
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// Where tokens are: ours is written, those of others are read.
+/// The token files: the own file is written, those of other programs are only read.
 #[derive(Debug, Clone)]
 pub struct TokenFiles {
     ours: PathBuf,
@@ -32,7 +31,7 @@ struct Entry {
     token: Token,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<String>,
-    /// What the service gave this program when it was registered there (ours).
+    /// The client secret from the dynamic registration (only in the own file).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +40,7 @@ struct Entry {
     mcp_server_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
-    /// The tokens are in the keychain, and empty here.
+    /// Whether the tokens are in the keychain and empty here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keychain: bool,
     #[serde(default)]
@@ -63,7 +62,7 @@ struct Token {
 }
 
 impl TokenFiles {
-    /// Ours in `home`, and those of other homes, which are only read.
+    /// Uses the file in `home`, and reads those in `others`.
     pub fn new(home: &Path, others: &[PathBuf], keychain: Keychain) -> Self {
         let theirs = others.iter().map(|home| home.join(FILE)).collect();
         Self { ours: home.join(FILE), theirs, keychain }
@@ -74,10 +73,10 @@ impl TokenFiles {
         self.find(server, url).is_some()
     }
 
-    /// Forgets the token of a server. `false` when there was none of ours.
+    /// Deletes the token of a server. Returns `false` if the own file has none.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn forget(&self, server: &str) -> std::io::Result<bool> {
         let mut all = read(&self.ours);
         let before = all.len();
@@ -85,13 +84,13 @@ impl TokenFiles {
         if all.len() == before {
             return Ok(false);
         }
-        // What stays in the keychain though nothing names it does no harm.
+        // A leftover entry in the keychain is harmless, because nothing refers to it.
         let _ = self.keychain.forget(SecretName::SignIn(server.to_owned()));
         files::write(&self.ours, &all)?;
         Ok(true)
     }
 
-    /// A token goes only to the server that it was given for.
+    /// Finds the token of a server. A token is used only for the URL that it was issued for.
     fn find(&self, server: &str, url: &str) -> Option<Entry> {
         let fits = |entry: &Entry| {
             entry.server_name == server
@@ -102,12 +101,13 @@ impl TokenFiles {
         in_files.or_else(|| {
             let name = SecretName::SignIn(server.to_owned());
             let kept = self.keychain.reference_secret(&name, self.keychain.must_encrypt())?;
-            // Two names can be one there: what is in it decides.
+            // Different servers may have the same name in the keychain, so the URL in the entry
+            // decides.
             serde_json::from_str(kept.expose()).ok().filter(fits)
         })
     }
 
-    /// The tokens themselves, wherever they are. Blocking.
+    /// Loads the tokens from the keychain if they are there. Blocking.
     fn revealed(&self, mut entry: Entry) -> Option<Entry> {
         if entry.keychain {
             let name = SecretName::SignIn(entry.server_name.clone());
@@ -131,8 +131,8 @@ impl TokenFiles {
         Some(entry)
     }
 
-    /// Puts the tokens into the keychain, where there is one: the whole entry, as
-    /// all programs of the family have it there. Blocking.
+    /// Moves the tokens to the keychain, if there is one. The keychain stores the whole entry, in
+    /// the format of Gemini CLI. Blocking.
     fn hide(&self, entry: &mut Entry) {
         if !self.keychain.is_usable() {
             return;
@@ -158,8 +158,7 @@ impl TokenFiles {
     }
 }
 
-/// What the keychain holds for a server: the entry, or, from earlier versions,
-/// only what of it is secret.
+/// The keychain entry of a server: the whole entry, or in earlier versions only its secrets.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Hidden {
@@ -171,7 +170,7 @@ enum Hidden {
     Tokens(Tokens),
 }
 
-/// What of a token is secret.
+/// The secret parts of a token.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tokens {
@@ -192,19 +191,19 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The tokens of one server, as the protocol's library wants them.
+/// The tokens of one server, in the form that the library requires.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerTokens {
     pub(crate) files: TokenFiles,
     pub(crate) server: String,
     pub(crate) url: String,
-    /// Where they are renewed; kept with them.
+    /// The token endpoint; saved with the tokens.
     pub(crate) token_url: Option<String>,
-    /// What this program shows there, where it was given one; kept with them.
+    /// The client secret, if there is one; saved with the tokens.
     pub(crate) client_secret: Option<Secret>,
 }
 
-/// What is needed to renew a token, besides the token.
+/// What is needed to refresh a token, besides the token.
 #[derive(Debug, Clone)]
 pub(crate) struct Renewal {
     pub(crate) token_url: Option<String>,
@@ -213,7 +212,7 @@ pub(crate) struct Renewal {
     pub(crate) client_secret: Option<Secret>,
 }
 
-/// What the methods of the library's trait give.
+/// The return type of the methods of the library's trait.
 pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl ServerTokens {
@@ -227,7 +226,7 @@ impl ServerTokens {
         }
     }
 
-    /// How they are renewed; `None` when there are none. Blocking.
+    /// Returns how the tokens are refreshed; `None` if there are none. Blocking.
     pub(crate) fn where_renewed(&self) -> Option<Renewal> {
         let entry = self.files.find(&self.server, &self.url)?;
         let entry = self.files.revealed(entry)?;
@@ -239,7 +238,7 @@ impl ServerTokens {
         })
     }
 
-    /// Keeps where they are renewed, for an entry of ours. Blocking.
+    /// Saves the token endpoint in an entry of the own file. Blocking.
     pub(crate) fn note_token_url(&self, url: &str) {
         let mut all = read(&self.files.ours);
         let mine = |entry: &&mut Entry| {
@@ -248,7 +247,7 @@ impl ServerTokens {
         };
         let Some(entry) = all.iter_mut().find(mine) else { return };
         entry.token_url = Some(url.to_owned());
-        // Without it the server is asked again.
+        // If this fails, the endpoint is discovered again.
         if let Err(error) = files::write(&self.files.ours, &all) {
             tracing::debug!(%error, "where tokens are renewed is not kept");
         }
@@ -313,7 +312,7 @@ impl ServerTokens {
     }
 }
 
-/// Written out as the trait of the library is made.
+/// Written with boxed futures and lifetimes, as `async_trait` expands the trait of the library.
 impl CredentialStore for ServerTokens {
     fn load<'a, 'b>(&'a self) -> Later<'b, Option<StoredCredentials>>
     where
@@ -411,7 +410,7 @@ mod tests {
         let name = SecretName::SignIn("t t".to_owned());
         encrypted(other.path(), &[]).set(name, "", &Secret::new(theirs)).expect("kept");
         let others = [other.path().to_owned()];
-        // What is there is read without being asked.
+        // Existing entries are read even when the keychain is not enabled.
         let places = KeychainLocations {
             home: home.path(),
             system: false,
@@ -434,7 +433,7 @@ mod tests {
         tokens.save_now(&stored).expect("saved");
         let text = std::fs::read_to_string(home.path().join(FILE)).expect("the file");
         assert!(!text.contains("acc\"") && !text.contains("ref\""), "{text}");
-        // Whole, for whoever else reads that form.
+        // The whole entry, for other programs that read this format.
         let kept = encrypted(other.path(), &[home.path().to_owned()])
             .reference_secret(&SecretName::SignIn("s".to_owned()), false)
             .expect("kept");

@@ -1,12 +1,12 @@
-//! What a server is known by from one session to the next.
+//! The cache key of a server.
 
 use parallax_config::mcp::{Endpoint, McpServer};
 
 use crate::cache;
 use crate::connect::Surroundings;
 
-/// The hash of all that decides what a server offers: the same server with other
-/// variables may offer something else.
+/// Returns the hash of everything that determines what a server offers, including environment
+/// variables.
 pub(super) fn key(config: &McpServer, around: &Surroundings) -> String {
     let directory = around.directory.to_string_lossy();
     let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
@@ -18,7 +18,7 @@ pub(super) fn key(config: &McpServer, around: &Surroundings) -> String {
             pieces.extend(env.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
             pieces.push(&directory);
             pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
-            // There it may offer something else, or not start at all.
+            // A server in the sandbox may offer something else, or fail to start.
             if config.is_confined(around.sandboxed) {
                 pieces.push("sandbox");
                 pieces.extend(config.grants.network.then_some("network"));

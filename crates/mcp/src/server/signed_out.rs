@@ -1,4 +1,4 @@
-//! A server that wants a sign-in, or another one.
+//! Detects servers that require a sign-in.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::McpError;
 use crate::server::Server;
 
 impl Server {
-    /// It does not know us any more, in the middle of a session.
+    /// Handles a server that rejects its token during a session.
     pub(super) async fn signed_out(self: &Arc<Self>) -> McpError {
         let server = Arc::clone(self);
         let looking = tokio::task::spawn_blocking(move || {
@@ -22,7 +22,8 @@ impl Server {
         error
     }
 
-    /// Whether it wants a sign-in, and whether there was one; `None`: neither.
+    /// Returns whether an earlier sign-in is no longer valid, if the server requires a sign-in;
+    /// otherwise `None`.
     pub(crate) fn wants_sign_in(&self) -> Option<bool> {
         let state = self.state();
         match (&state.error, state.gate) {

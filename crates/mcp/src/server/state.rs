@@ -1,4 +1,4 @@
-//! How a server stands: its connection, what it offers, what went wrong.
+//! The state of a server: its connection, what it offers, and its errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::error::McpError;
 use crate::starts::Starts;
 use crate::status::Status;
 
-/// How a server stands. Held for moments only, never across an await.
+/// The state of a server. Its lock is held only briefly and never across an await.
 pub(super) struct State {
-    /// Whether it may run; a person changes it for the session.
+    /// Whether it may run; the user can change it for the session.
     pub(super) gate: Gate,
     pub(super) status: Status,
     pub(super) link: Option<Link>,
     pub(super) catalog: Arc<Catalog>,
-    /// Whether the catalog is of this session.
+    /// Whether the catalog was read in this session.
     pub(super) live: bool,
-    /// Whether nothing is known of the server, so that waiting may help.
+    /// Whether nothing is known about the server, so that waiting may help.
     pub(super) unknown: bool,
     pub(super) error: Option<McpError>,
-    /// Why it did not answer an earlier session, until it answers.
+    /// Why it failed in an earlier session, until it answers.
     pub(super) earlier: Option<String>,
     pub(super) failed_at: Option<Instant>,
     pub(super) handshake: Option<Duration>,
@@ -44,7 +44,7 @@ pub(super) struct Link {
 }
 
 impl State {
-    /// One that was not started; `known`: what an earlier session knew of a server
+    /// Creates the state of a server that was not started. `known` is the cache entry of a server
     /// that may run.
     pub(super) fn new(config: &McpServer, known: Option<Known>) -> Self {
         let mut state = Self {
@@ -75,7 +75,7 @@ impl State {
         state
     }
 
-    /// What is told of an earlier failure.
+    /// Returns a message about a failure in an earlier session.
     pub(super) fn earlier(&self) -> Option<String> {
         let why = self.earlier.as_deref()?;
         Some(match why {

@@ -1,23 +1,23 @@
-//! The servers that want a sign-in, and what comes after one.
+//! Servers that require a sign-in, and reconnecting after one.
 
 use crate::servers::Servers;
 
-/// A server that wants a sign-in.
+/// A server that requires a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedSignIn {
-    /// Its name.
+    /// The server name.
     pub server: String,
-    /// Whether there was one, which no longer counts.
+    /// Whether an earlier sign-in is no longer valid.
     pub again: bool,
-    /// Whether the person is to be asked at once (`oauth.enabled`).
+    /// Whether to ask the user immediately (`oauth.enabled`).
     pub asks: bool,
 }
 
 impl Servers {
-    /// Connects a server anew, with the sign-in that there is now.
+    /// Reconnects a server with the current sign-in.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// Same as [`Self::connect`].
     pub async fn reconnect(&self, name: &str) -> Result<(), String> {
         if let Some(server) = self.find(name) {
             server.disconnect().await;
@@ -26,7 +26,7 @@ impl Servers {
         self.connect(name).await
     }
 
-    /// The servers that want a sign-in, each once: whoever asks tells the person.
+    /// Returns the servers that require a sign-in, each only once. The caller informs the user.
     pub fn sign_ins(&self) -> Vec<WantedSignIn> {
         let mut told = self.told();
         let wanting = self.inner.servers.iter().filter_map(|server| {

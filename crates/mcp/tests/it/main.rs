@@ -1,5 +1,4 @@
-//! One server at a time, as the engine would use it, with the server of
-//! `tests/mcp/server.py`.
+//! Tests one server at a time, used like the engine does, with the server in `tests/mcp/server.py`.
 
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "a test says what it expects")]

@@ -1,4 +1,4 @@
-//! A server has the model answer for it.
+//! Sampling requests of a server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// Says "blue", for 60 tokens.
+/// Answers "blue", using 60 tokens.
 #[derive(Default)]
 struct Blue(Mutex<Vec<Request>>);
 
@@ -59,7 +59,7 @@ impl ModelCatalog for Blue {
     }
 }
 
-/// Gives these answers, one after the other, and remembers what was asked.
+/// Gives these responses one after the other, and records the requests.
 #[derive(Default)]
 struct Person {
     answers: Mutex<VecDeque<Answer>>,
@@ -95,7 +95,7 @@ impl Scene {
         Self { world, model, person }
     }
 
-    /// What the server got for an answer.
+    /// Returns what the server received as the answer.
     async fn sample(&self, args: Value) -> String {
         self.world.call("mcp_s_sample", args).await.for_model.output
     }
@@ -136,7 +136,7 @@ async fn the_model_answers_when_a_person_agrees() {
         assert_eq!(request.generation["maxOutputTokens"], 100);
         assert_eq!(request.generation["temperature"], 0.5);
     }
-    // Yes was for one: the next is asked about, and refused.
+    // The approval was for one request: the next one is asked about and rejected.
     let got = scene.sample(json!({})).await;
     assert!(got.contains("the user refused") && got.contains("-1"), "{got}");
     assert_eq!((scene.asked(), scene.requests()), (2, 1));
@@ -159,7 +159,7 @@ async fn always_and_never_hold_for_the_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_has_so_many_tokens_and_no_more() {
     let scene = Scene::of(vec![Answer::Always], 100).await;
-    // A long answer is cut to what is left.
+    // A long answer is limited to the remaining tokens.
     assert!(scene.sample(json!({"most": 5_000})).await.contains("blue"));
     let longest = |at: usize| {
         let requests = scene.model.0.lock().expect("no panic");
@@ -172,7 +172,7 @@ async fn a_server_has_so_many_tokens_and_no_more() {
     assert!(got.contains("used up (0 of 100 are left"), "{got}");
     assert_eq!(scene.requests(), 2);
     scene.world.end().await;
-    // A prompt that needs more is not sent, and nobody is asked.
+    // A prompt that exceeds the budget is not sent, and the user is not asked.
     let scene = Scene::of(vec![Answer::Always], 100).await;
     let got = scene.sample(json!({"text": "x".repeat(1_000)})).await;
     assert!(got.contains("the prompt alone needs about 252"), "{got}");

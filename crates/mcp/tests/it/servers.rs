@@ -1,4 +1,4 @@
-//! What servers do, and what comes of it.
+//! The behavior of servers and how it is handled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -127,7 +127,7 @@ async fn progress_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_timeout_of_a_server_bounds_its_calls() {
     let world = World::of("", 1_500, None, None);
-    // The limit is also that of the start.
+    // The timeout also applies to the start.
     let begun = Instant::now();
     while world.servers.connect("s").await.is_err() {
         assert!(begun.elapsed() < Duration::from_secs(60), "it does not start");
@@ -177,7 +177,7 @@ async fn a_form_is_answered_by_a_person_or_not_at_all() {
     }
 }
 
-/// Keeps what it is warned of.
+/// Records the warnings.
 #[derive(Default)]
 struct Warned(Mutex<Vec<String>>);
 
@@ -202,7 +202,7 @@ async fn of_a_form_that_cannot_be_shown_both_sides_are_told() {
     world.end().await;
 }
 
-/// Counts what it is asked and what it is still being asked, and says only this.
+/// Counts all requests and the open ones, and always gives this response.
 #[derive(Default)]
 struct Silent {
     says: Option<Answer>,
@@ -241,7 +241,7 @@ async fn a_server_asks_one_thing_at_a_time_and_only_while_it_is_called() {
     let got = world.call("mcp_s_ask_often", json!({})).await;
     assert!(got.error.is_none(), "{:?}", got.error);
     assert_eq!(person.asked.load(Ordering::SeqCst), 1);
-    // The call is over, and so is its question: the server hears of that.
+    // The call ended, and so did its request: the server is notified.
     let over = || told(&world).iter().any(|it| it["result"]["action"] == "cancel");
     until(over).await;
     assert_eq!(person.open.load(Ordering::SeqCst), 0);
@@ -287,7 +287,7 @@ async fn a_server_that_crashes_is_started_ever_later() {
     }
     let got = world.call("mcp_s_echo", json!({"text": "hi"})).await;
     assert!(got.error.is_none(), "{:?}", got.error);
-    // Half a second before the second start, one before the third.
+    // A delay of half a second before the second start, and of one second before the third.
     assert!(begun.elapsed() >= Duration::from_millis(1_300), "{:?}", begun.elapsed());
     world.end().await;
 }
@@ -306,7 +306,7 @@ async fn tools_beyond_the_budget_are_looked_for() {
     assert!(world.call("mcp_s_blocks", json!({})).await.error.is_none());
     let got = world.call("mcp_search_tools", json!({"query": "weather"})).await;
     assert!(got.for_model.output.starts_with("No tool"));
-    // One that the model knows from before needs no search.
+    // A tool that the model already knows needs no search.
     world.servers.look_for("mcp_s_env").await;
     assert!(world.names().contains(&"mcp_s_env".to_owned()));
     assert!(!world.names().contains(&"mcp_s_fail".to_owned()));

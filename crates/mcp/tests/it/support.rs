@@ -1,4 +1,4 @@
-//! A set of servers in a folder of their own.
+//! A set of servers in a temporary directory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl World {
         Self::with_model(r#do, asker, None)
     }
 
-    /// The same with a model that answers for servers.
+    /// Like [`Self::new`], with a model that answers for servers.
     pub fn with_model(
         r#do: &str,
         asker: Option<Arc<dyn Asker>>,
@@ -35,7 +35,7 @@ impl World {
         Self::made(r#do, &json!({}), asker, sampling, None)
     }
 
-    /// The same with a timeout, in milliseconds.
+    /// Like [`Self::with_model`], with a timeout in milliseconds.
     pub fn of(
         r#do: &str,
         timeout: u64,
@@ -45,8 +45,7 @@ impl World {
         Self::made(r#do, &json!({"timeout": timeout}), asker, sampling, None)
     }
 
-    /// The same with more settings of the server, and a budget of tokens for its
-    /// tools.
+    /// Creates servers with additional settings and a token limit for tool declarations.
     pub fn made(
         r#do: &str,
         more: &Value,
