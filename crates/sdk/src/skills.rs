@@ -107,8 +107,7 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
         .collect()
 }
 
-/// Returns the enabled skills as slash commands. Those of an extension can also be called with its
-/// name.
+/// Returns the enabled skills as slash commands. Those of an extension are named `EXTENSION:NAME`.
 pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<SkillCommand> {
     let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
     entries(skills, extensions)
