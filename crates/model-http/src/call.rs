@@ -20,6 +20,7 @@ use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, Reader};
 use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
+use crate::wire_tap::TappedRequest;
 
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -67,6 +68,7 @@ pub struct HttpCall {
     continuation: Continuation,
     pause: Pause,
     phase: CallPhase,
+    tapped: TappedRequest,
 }
 
 /// A turn that its provider may pause.
@@ -124,6 +126,7 @@ impl HttpCall {
         let phase = CallPhase::Attempt(1);
         let continuation = Continuation::after(request.continuation.clone());
         let (recoveries, pause) = (0, Pause::default());
+        let tapped = TappedRequest::new(transport.options.tap.clone());
         Self {
             wire,
             transport,
@@ -134,6 +137,7 @@ impl HttpCall {
             continuation,
             pause,
             phase,
+            tapped,
         }
     }
 
@@ -174,7 +178,9 @@ impl HttpCall {
                 match &failed.retry {
                     Some(retry) if attempt < self.most_attempts(retry.class) => {
                         let backoff = self.transport.options.backoff;
-                        tokio::time::sleep(backoff.wait(attempt, retry.delay, retry.guessed)).await;
+                        let wait = backoff.wait(attempt, retry.delay, retry.guessed);
+                        self.tapped.retry(&self.retry(attempt, self.attempts, wait, retry));
+                        tokio::time::sleep(wait).await;
                         attempt += 1;
                     }
                     _ if self.recover(&failed).is_some() => {}
@@ -182,11 +188,13 @@ impl HttpCall {
                 }
             }
         };
-        tokio::select! {
+        let result = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ModelError::Cancelled),
             result = whole => result,
-        }
+        };
+        self.tapped.ended(result.as_ref().err(), &self.transport);
+        result
     }
 
     /// The provider paused the turn: the next request continues it.
@@ -224,6 +232,8 @@ impl HttpCall {
         if !matches!(next, Some(Ok(_))) {
             // Releases the connection.
             self.phase = CallPhase::Over;
+            let error = next.as_ref().and_then(|next| next.as_ref().err());
+            self.tapped.ended(error, &self.transport);
         }
         next
     }
@@ -327,15 +337,16 @@ impl HttpCall {
         let attempt = self.continuation.reconnections();
         let wait = self.transport.options.backoff.short_wait(attempt, None);
         self.phase = CallPhase::Waiting(1, wait);
-        Ok(StreamEvent::Retry(Retry {
-            attempt,
-            max_attempts: self.attempts,
-            delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            class: class.to_owned(),
+        let plan = RetryPlan {
+            delay: None,
+            guessed: false,
+            class,
             status: None,
             message: format!("{}; continuing the answer", self.describe(&failure)),
-            model: self.request.model.clone(),
-        }))
+        };
+        let retry = self.retry(attempt, self.attempts, wait, &plan);
+        self.tapped.retry(&retry);
+        Ok(StreamEvent::Retry(retry))
     }
 
     /// Lets the wire change a request that the service rejected.
@@ -373,15 +384,21 @@ impl HttpCall {
             false => backoff.wait(attempt, retry.delay, retry.guessed),
         };
         self.phase = CallPhase::Waiting(attempt + 1, wait);
-        Ok(StreamEvent::Retry(Retry {
+        let retry = self.retry(attempt, most, wait, &retry);
+        self.tapped.retry(&retry);
+        Ok(StreamEvent::Retry(retry))
+    }
+
+    fn retry(&self, attempt: u32, most: u32, wait: Duration, plan: &RetryPlan) -> Retry {
+        Retry {
             attempt,
             max_attempts: most,
             delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            class: retry.class.to_owned(),
-            status: retry.status,
-            message: retry.message,
+            class: plan.class.to_owned(),
+            status: plan.status,
+            message: plan.message.clone(),
             model: self.request.model.clone(),
-        }))
+        }
     }
 
     /// If the connection is refused, waiting longer rarely helps.
@@ -405,8 +422,9 @@ impl HttpCall {
             Delivery::Whole => self.transport.options.idle_timeout.saturating_mul(2),
         };
         let mut response = self.send(attempt, idle).await?;
+        let wire = Arc::clone(&self.wire);
         if response.0.status().as_u16() == 401
-            && let Some(rejected) = self.wire.reject_authorization(&response.1)
+            && let Some(rejected) = wire.reject_authorization(&response.1)
             && rejected.await
         {
             response = self.send(attempt, idle).await?;
@@ -417,14 +435,14 @@ impl HttpCall {
                 pace.accepted().await;
             }
             let decoder = self.wire.decoder(&self.request, self.delivery);
-            return Ok(Reader::new(response, decoder, idle));
+            return Ok(Reader::new(response, decoder, idle, self.tapped.chunks()));
         }
         Err(self.refused(response, idle).await)
     }
 
     /// Sends the request; returns the response headers and the fetched headers it was sent with.
     async fn send(
-        &self,
+        &mut self,
         attempt: u32,
         idle: Duration,
     ) -> Result<(Response, HeaderMap), FailedAttempt> {
@@ -443,11 +461,18 @@ impl HttpCall {
         if let Some(pace) = &self.transport.options.shared_pace {
             pace.wait().await;
         }
+        self.tapped.sent(&self.request, &sent, &self.transport);
+        let headers = self.tapped.is_active().then(|| sent.headers.clone());
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         match tokio::time::timeout(idle, sent).await {
             Err(_) => Err(self.early(ReadFailure::Silent(idle))),
             Ok(Err(error)) => Err(self.early(ReadFailure::Network(error.into()))),
-            Ok(Ok(response)) => Ok((response, authorization)),
+            Ok(Ok(response)) => {
+                if let Some(headers) = headers {
+                    self.tapped.responded(&response, &headers, &self.transport);
+                }
+                Ok((response, authorization))
+            }
         }
     }
 
@@ -603,6 +628,13 @@ impl HttpCall {
             Some(port) => format!("`{host}:{port}`"),
             None => format!("`{host}`"),
         }
+    }
+}
+
+impl Drop for HttpCall {
+    fn drop(&mut self) {
+        // Nothing waits for the rest of the response.
+        self.tapped.ended(Some(&ModelError::Cancelled), &self.transport);
     }
 }
 

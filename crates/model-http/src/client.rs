@@ -1,6 +1,7 @@
 //! The HTTP client of a provider and how it is used.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_http::reqwest;
@@ -12,6 +13,7 @@ use tokio::sync::OnceCell;
 
 use crate::backoff::{Backoff, MAX_ATTEMPTS};
 use crate::shared_pace::SharedPace;
+use crate::wire_tap::WireTap;
 
 /// Shorter secrets are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
@@ -37,6 +39,8 @@ pub struct TransportOptions {
     pub shared_pace: Option<SharedPace>,
     /// Redacted in every text from outside.
     pub secrets: Vec<Secret>,
+    /// Sees what goes over the wire, while a viewer looks.
+    pub tap: Option<Arc<dyn WireTap>>,
 }
 
 impl Default for TransportOptions {
@@ -51,6 +55,7 @@ impl Default for TransportOptions {
             backoff: Backoff::default(),
             shared_pace: None,
             secrets: Vec::new(),
+            tap: None,
         }
     }
 }

@@ -21,6 +21,7 @@ mod shared_pace;
 mod sse;
 mod tools;
 mod wire;
+mod wire_tap;
 
 pub use address::{BaseUrlError, model_id, parse_base, random_call_id, url_with_path};
 pub use backoff::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS, parse_retry_after};
@@ -36,3 +37,4 @@ pub use parts::{function_call, thought};
 pub use sse::{SseDecoder, SseError};
 pub use tools::{Declaration, DeclarationCache, Declarations, wire_name};
 pub use wire::{Decoder, Delivery, EventError, HttpRequest, Recovery, SendAttempt, Wire};
+pub use wire_tap::{SentRequest, WireObservation, WireTap};

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::error_payload::ErrorPayload;
 use crate::sse::{SseDecoder, SseError};
 use crate::wire::{Decoder, EventError};
+use crate::wire_tap::TappedChunks;
 
 /// Maximum bytes of a response.
 const MAX_BYTES: u64 = 512 << 20;
@@ -59,10 +60,16 @@ pub(crate) struct Reader {
     idle: Duration,
     /// When the stream counts as silent; comments and empty events do not extend it.
     deadline: Instant,
+    tapped: TappedChunks,
 }
 
 impl Reader {
-    pub(crate) fn new(response: Response, decoder: Box<dyn Decoder>, idle: Duration) -> Self {
+    pub(crate) fn new(
+        response: Response,
+        decoder: Box<dyn Decoder>,
+        idle: Duration,
+        tapped: TappedChunks,
+    ) -> Self {
         Self {
             response: Some(response),
             sse: Some(SseDecoder::default()),
@@ -75,6 +82,7 @@ impl Reader {
             bytes: 0,
             idle,
             deadline: Instant::now() + idle,
+            tapped,
         }
     }
 
@@ -126,6 +134,7 @@ impl Reader {
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        self.tapped.received(bytes.len());
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
             self.stop(ReadFailure::TooLarge(format!(

@@ -2,23 +2,16 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::devtools::{PAGE, SCRIPT, STYLE, SessionSource};
-use parallax_sdk::{Launch, SessionEntry};
-use parallax_serve::{DevToolsFiles, DevToolsMessage, DevToolsServer, DevToolsSource};
-use tokio::sync::mpsc;
+use parallax_serve::{DevToolsFiles, DevToolsServer};
 
+use crate::devtools_source::InspectedSession;
 use crate::extending::launch;
 use crate::serve_command::new_token;
-
-/// How often a journal is read for what was added.
-const POLL: Duration = Duration::from_millis(50);
-/// Messages that wait for a page; a slow one delays the reading.
-const QUEUE: usize = 64;
 
 /// `parallax devtools`.
 #[derive(Debug, PartialEq, Eq, Args)]
@@ -48,7 +41,7 @@ pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
         || new_token().map_err(|error| failed(format!("Failed to create a token: {error}")));
     let (link, cookie) = (random()?, random()?);
     let files = DevToolsFiles { page: PAGE, style: STYLE, script: SCRIPT };
-    let source = Arc::new(Inspected { launch: Arc::new(launch), entry });
+    let source = Arc::new(InspectedSession::new(launch, entry));
     let mut signals = Signals::listen();
     let server = DevToolsServer::bind(typed.port, &link, cookie, files, source)
         .await
@@ -73,59 +66,4 @@ pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
 
 fn failed(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
-}
-
-/// The session that is shown.
-struct Inspected {
-    launch: Arc<Launch>,
-    entry: SessionEntry,
-}
-
-impl DevToolsSource for Inspected {
-    fn open(&self) -> mpsc::Receiver<DevToolsMessage> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let (launch, entry) = (Arc::clone(&self.launch), self.entry.clone());
-        // Ends with the receiver.
-        tokio::spawn(follow(launch, entry, sender));
-        receiver
-    }
-}
-
-/// Sends the records, and those that are added until the page is gone.
-async fn follow(launch: Arc<Launch>, entry: SessionEntry, sender: mpsc::Sender<DevToolsMessage>) {
-    let opened = tokio::task::spawn_blocking(move || SessionSource::open(&launch, &entry)).await;
-    let mut source = match opened {
-        Ok(Ok(source)) => source,
-        Ok(Err(error)) => return report(&sender, &error.to_string()).await,
-        Err(_) => return,
-    };
-    let mut event = "session";
-    loop {
-        let read = tokio::task::spawn_blocking(move || {
-            let more = source.more();
-            (source, more)
-        });
-        let Ok((returned, more)) = read.await else { return };
-        source = returned;
-        match more {
-            Ok(data) if data.is_empty() && event == "records" => {}
-            Ok(data) => {
-                if sender.send(DevToolsMessage { event, data }).await.is_err() {
-                    return;
-                }
-                event = "records";
-            }
-            Err(error) => return report(&sender, &error.to_string()).await,
-        }
-        tokio::select! {
-            () = sender.closed() => return,
-            () = tokio::time::sleep(POLL) => {}
-        }
-    }
-}
-
-async fn report(sender: &mpsc::Sender<DevToolsMessage>, message: &str) {
-    let data = serde_json::json!({ "message": message }).to_string();
-    // The page may be gone.
-    let _ = sender.send(DevToolsMessage { event: "problem", data }).await;
 }

@@ -15,6 +15,7 @@ mod commands_command;
 mod crash;
 mod demo;
 mod devtools_command;
+mod devtools_source;
 mod doctor_command;
 mod eval_command;
 mod extending;

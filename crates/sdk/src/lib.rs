@@ -65,6 +65,7 @@ pub mod session_moves;
 mod session_names;
 pub mod session_search;
 pub mod session_stats;
+pub mod session_tap;
 pub mod session_tree;
 pub mod sessions;
 pub mod settings;

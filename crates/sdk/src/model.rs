@@ -13,6 +13,7 @@ use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedM
 use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
 use crate::providers::ProviderModels;
+use crate::session_tap::SessionTap;
 
 /// Prefix of model names that refer to a script.
 const SCRIPT: &str = "script:";
@@ -22,9 +23,10 @@ pub(crate) fn open(
     launch: &Launch,
     folder: &Path,
     session: &SessionId,
+    tap: Option<&Arc<SessionTap>>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let mut secrets = Vec::new();
-    let model = answers(launch, folder, session, &mut secrets)?;
+    let model = answers(launch, folder, session, tap, &mut secrets)?;
     let (path, format) = match &launch.options.recording {
         None => return Ok(model),
         Some(Recording::Ours(path)) => (path, RecordFormat::Full),
@@ -46,6 +48,7 @@ fn answers(
     launch: &Launch,
     folder: &Path,
     session: &SessionId,
+    tap: Option<&Arc<SessionTap>>,
     secrets: &mut Vec<Secret>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let script = |path: &Path, mode| -> Result<Arc<dyn Model>, Failure> {
@@ -66,7 +69,7 @@ fn answers(
         Answers::Service => {
             let name = launch.model_name();
             let Some(script_name) = script_name(&name) else {
-                return service(launch, session, secrets);
+                return service(launch, session, tap, secrets);
             };
             match demo::SCRIPTS.iter().find(|(known, _)| *known == script_name) {
                 Some((known, text)) => embedded(known, text),
@@ -85,11 +88,12 @@ fn answers(
 fn service(
     launch: &Launch,
     session: &SessionId,
+    tap: Option<&Arc<SessionTap>>,
     secrets: &mut Vec<Secret>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let models = Arc::new(launch.checked_model_table()?);
     let name = models.resolve(&launch.model_name());
-    let providers = ProviderModels::new(launch.clone(), models, session);
+    let providers = ProviderModels::new(launch.clone(), models, session).tapped(tap);
     // Report invalid credentials before anything is started.
     providers.model(&name)?;
     secrets.extend(providers.secrets());

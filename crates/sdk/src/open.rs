@@ -20,6 +20,7 @@ use crate::found_context::FoundContext;
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
+use crate::session_tap::TapSocket;
 use crate::skills::SessionSkills;
 use crate::versions::Versions;
 use crate::{OpSender, encrypted_sessions, toolbox};
@@ -61,6 +62,7 @@ pub struct OpenSession {
     ledger: Ledger,
     end_hooks: bool,
     telemetry: Option<Arc<Telemetry>>,
+    tap: Option<TapSocket>,
 }
 
 impl OpenSession {
@@ -186,6 +188,9 @@ impl OpenSession {
             Some(telemetry) => telemetry.flush().await,
             None => Vec::new(),
         };
+        if let Some(tap) = self.tap {
+            tap.close().await;
+        }
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
         let replaced = self.toolbox.close().await;

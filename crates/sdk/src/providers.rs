@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use parallax_anthropic::AnthropicOptions;
 use parallax_gemini::{Auth, AuthKind, Gemini, GeminiOptions};
-use parallax_model_http::{HttpModel, TransportOptions};
+use parallax_model_http::{HttpModel, TransportOptions, WireTap};
 use parallax_models::{ModelTable, Provider, WireKind};
 use parallax_openai::{Api, OpenAiOptions};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -22,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::discovered_models;
 use crate::launch::{Launch, failure};
+use crate::session_tap::SessionTap;
 
 /// Map key of the Gemini API client.
 const GEMINI: &str = "gemini";
@@ -52,6 +53,8 @@ pub(crate) struct ProviderModels {
     describer: Arc<Mutex<Option<Arc<HttpModel>>>>,
     /// Running requests for descriptions by model; they end with the session.
     refreshes: Arc<Mutex<BTreeMap<String, AbortOnDropHandle<()>>>>,
+    /// Sees what goes over the wire.
+    tap: Option<Arc<SessionTap>>,
 }
 
 /// An API key and how it is sent.
@@ -71,7 +74,14 @@ impl ProviderModels {
             secrets: Arc::default(),
             describer: Arc::default(),
             refreshes: Arc::default(),
+            tap: None,
         }
+    }
+
+    /// Passes on what goes over the wire.
+    pub(crate) fn tapped(mut self, tap: Option<&Arc<SessionTap>>) -> Self {
+        self.tap = tap.cloned();
+        self
     }
 
     /// Returns the API keys of the opened providers.
@@ -139,6 +149,7 @@ impl ProviderModels {
         if let Some(timeout) = settings.stream_idle_timeout() {
             transport.idle_timeout = timeout;
         }
+        transport.tap = self.tap.clone().map(|tap| tap as Arc<dyn WireTap>);
         transport
     }
 
@@ -288,6 +299,9 @@ impl ProviderModels {
     }
 
     fn keep(&self, key: Option<&Secret>) {
+        if let Some(tap) = &self.tap {
+            tap.add_secrets(key.map(|key| key.expose().to_owned()));
+        }
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(key.cloned());
     }
 

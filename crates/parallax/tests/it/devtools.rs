@@ -5,9 +5,10 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use testkit::API_KEY;
 
-use crate::support::World;
+use crate::support::{Conversation, World, until};
 
 /// A server that runs.
 struct Inspection {
@@ -46,6 +47,14 @@ impl Inspection {
         let mut text = String::new();
         self.send(path, headers).read_to_string(&mut text).expect("a response");
         text
+    }
+
+    /// Opens the page with the link. Returns the header with its cookie.
+    fn cookie(&self) -> String {
+        let first = self.get(&format!("/?token={}", self.token), "");
+        let cookie = first.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+        let pair = cookie.expect("a cookie").split(';').next().expect("a pair");
+        format!("Cookie: {pair}\r\n")
     }
 
     fn status(&self, path: &str, headers: &str) -> u16 {
@@ -114,4 +123,124 @@ fn link_works_once_and_its_cookie_opens_the_session() {
     assert!(added.contains("event: records") && added.contains("and still is"), "{added}");
     let unknown = world.run(&["devtools", "nothing", "--no-open"]);
     assert!(unknown.code() != 0 && unknown.err().contains("nothing"), "{}", unknown.err());
+}
+
+/// What a page gets of a running session.
+struct LivePage {
+    events: BufReader<TcpStream>,
+    all: String,
+}
+
+impl LivePage {
+    /// Reads until a line has all of these.
+    fn until(&mut self, words: &[&str]) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self.events.read_line(&mut line).expect("a line");
+            assert!(read > 0, "{words:?} did not come: {}", self.all);
+            self.all.push_str(&line);
+            if words.iter().all(|word| line.contains(word)) {
+                return line;
+            }
+        }
+    }
+
+    /// The next message of the tap of a kind.
+    fn message(&mut self, kind: &str) -> Value {
+        // A record of the journal may have the same name.
+        let words = [&*format!("data: {{\"{kind}\":"), "\"time\":1"];
+        let line = self.until(&words);
+        let line = line.trim().trim_start_matches("data: ");
+        serde_json::from_str::<Value>(line).expect("JSON")[kind].clone()
+    }
+}
+
+#[test]
+fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
+    let echo = json!({"calls": [{"name": "run_shell_command", "args": {"command": format!("echo {API_KEY}")}}]});
+    let script = json!([
+        {"text": "before"},
+        {"status": 503, "headers": {"x-echo": API_KEY, "set-cookie": "a=1"}, "error": {"code": 503, "status": "UNAVAILABLE", "message": format!("overloaded {API_KEY}")}},
+        echo,
+        {"text": format!("the key is {API_KEY}")},
+    ]);
+    let world = World::new(&script.to_string());
+    let hook = format!("cat; echo {API_KEY} >&2");
+    let settings = json!({"hooks": {"BeforeTool": [{"hooks": [{"type": "command", "name": "log", "command": hook}]}]}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let mut session = Conversation::start(&world, &["--session-id", "live", "--yolo"]);
+    session.prompt("first");
+    session.next("result");
+    let directory = world.home.parallax().join("live/live");
+    until("the socket", || directory.join("tap").exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &directory.metadata().expect("directory").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o700);
+    let server = Inspection::start(&world, "live");
+    let header = server.cookie();
+    let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
+    page.until(&["\"running\":true"]);
+    session.prompt(&format!("second with {API_KEY}"));
+    let sent = page.message("request");
+    assert_eq!(sent["attempt"], 1, "{sent}");
+    assert_eq!(sent["headers"]["x-goog-api-key"], "[redacted]", "{sent}");
+    assert_eq!(sent["headers"]["content-type"], "application/json", "{sent}");
+    assert!(sent["url"].as_str().expect("url").contains(":streamGenerateContent"), "{sent}");
+    let body: Value =
+        serde_json::from_str(sent["body"]["text"].as_str().expect("text")).expect("a body");
+    assert!(body["contents"].to_string().contains("second with"), "{body}");
+    let refused = page.message("response");
+    assert_eq!(refused["status"], 503, "{refused}");
+    assert_eq!(refused["headers"]["set-cookie"], "[redacted]", "{refused}");
+    let retry = page.message("retry");
+    assert!(retry["message"].as_str().expect("text").contains("overloaded"), "{retry}");
+    let again = page.message("request");
+    assert_eq!(again["attempt"], 2, "{again}");
+    assert_eq!(again["body"]["base"], sent["body"]["key"], "{again}");
+    assert_eq!(page.message("response")["status"], 200);
+    assert!(page.message("chunk")["bytes"].as_u64() > Some(0));
+    let hook = page.message("hook");
+    assert_eq!(hook["input"]["tool_name"], "run_shell_command", "{hook}");
+    assert_eq!(page.message("call_state")["phase"], "executing");
+    session.next("result");
+    // A page that is opened later gets what was reported before.
+    page.until(&["turn_end"]);
+    let mut later = LivePage { events: server.send("/events", &header), all: String::new() };
+    assert_eq!(later.message("request")["url"], sent["url"]);
+    assert_eq!(session.end(), Some(0));
+    page.until(&["\"running\":false"]);
+    let reported: Vec<&str> = page.all.lines().filter(|line| !line.contains("\"wire\"")).collect();
+    for line in reported.iter().chain(&later.all.lines().collect::<Vec<_>>()) {
+        let is_tap = ["request", "response", "retry", "hook", "log", "call", "call_end"]
+            .iter()
+            .any(|kind| line.starts_with(&format!("data: {{\"{kind}\":{{")));
+        assert!(!is_tap || !line.contains(API_KEY), "{line}");
+    }
+    assert!(!directory.exists(), "the socket is removed");
+}
+
+#[test]
+fn socket_of_a_killed_session_is_replaced() {
+    let world = World::new(&json!([{"text": "one"}, {"text": "two"}]).to_string());
+    let directory = world.home.parallax().join("live/again");
+    for name in ["again", "dead"] {
+        let stale = world.home.parallax().join("live").join(name);
+        std::fs::create_dir_all(&stale).expect("directory");
+        drop(std::os::unix::net::UnixListener::bind(stale.join("tap")).expect("socket"));
+    }
+    let mut session = Conversation::start(&world, &["--session-id", "again"]);
+    session.prompt("first");
+    session.next("result");
+    until("the stale socket is gone", || !world.home.parallax().join("live/dead").exists());
+    until("the new socket", || {
+        std::os::unix::net::UnixStream::connect(directory.join("tap")).is_ok()
+    });
+    // A connection that sends nothing is not a viewer, and delays nothing.
+    let silent = std::os::unix::net::UnixStream::connect(directory.join("tap")).expect("connect");
+    session.prompt("second");
+    session.next("result");
+    assert_eq!(session.end(), Some(0));
+    drop(silent);
+    assert!(!directory.exists());
 }

@@ -16,6 +16,7 @@ pub const SCRIPT: &str = concat!(
     include_str!("page/prose.js"),
     include_str!("page/model.js"),
     include_str!("page/live.js"),
+    include_str!("page/wire-view.js"),
     include_str!("page/views.js"),
     include_str!("page/more-views.js"),
     include_str!("page/start.js"),

@@ -38,6 +38,7 @@ use crate::history::{self, Resumed};
 use crate::launch::{Launch, SessionChoice};
 use crate::memory::{self, Gathered};
 use crate::rules::Unasked;
+use crate::session_tap::{Observers, SessionTap, TapSocket};
 use crate::skills::SessionSkills;
 use crate::toolbox::Toolbox;
 use crate::versions::Versions;
@@ -113,17 +114,23 @@ impl Launch {
         let ground = self.ground(&resumed, &mut warnings)?;
         // Must subscribe before anything emits events.
         let telemetry = self.telemetry(&resumed.id, &mut warnings);
-        let observer = telemetry.clone().map(|telemetry| telemetry as Arc<dyn Observer>);
-        let hub = EventBus::observed(observer.clone().into_iter().collect());
+        let tap = (!self.options.ephemeral).then(Arc::<SessionTap>::default);
+        let observers: Vec<Arc<dyn Observer>> = telemetry
+            .clone()
+            .map(|telemetry| telemetry as Arc<dyn Observer>)
+            .into_iter()
+            .chain(tap.clone().map(|tap| tap as Arc<dyn Observer>))
+            .collect();
+        let hub = EventBus::observed(observers.clone());
         let events = hub.subscribe();
-        let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
+        let voice = self.voice(&resumed, &ground, &hub, tap.as_ref(), &mut warnings)?;
         let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
         // Must run before context files are read, because a killed command may have changed one.
         warnings.extend(means.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
         let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
         warnings.extend(memory.warnings.iter().cloned());
         let joined =
-            self.join(&resumed.id, &ground, &means, &memory, &hub, observer, &mut warnings)?;
+            self.join(&resumed.id, &ground, &means, &memory, &hub, observers, &mut warnings)?;
         let prompt = self.material(&ground, &means, &joined, &memory, &mut warnings)?;
         let offered = self.offered(&means.declared(), means.judge.as_ref());
         system::write_built_in(&prompt, self.mode, &offered)?;
@@ -138,7 +145,8 @@ impl Launch {
         let found = Arc::clone(&joined.found);
         let context_files = memory.files.clone();
         let told = Told { system: system::prompt(prompt), memory };
-        let handle = self.start(resumed, &ground, voice, &means, joined, told, hub);
+        let handle = self.start(resumed, &ground, voice, &means, joined, told, hub, tap.as_ref());
+        let tap = tap.map(|tap| TapSocket::start(tap, &self.homes(), &id));
         warnings.extend(self.clean_beside(&id));
         let mut seen = std::collections::HashSet::new();
         warnings.retain(|warning| seen.insert(warning.clone()));
@@ -166,6 +174,7 @@ impl Launch {
             ledger,
             end_hooks,
             telemetry,
+            tap,
         };
         Ok((session, events))
     }
@@ -196,9 +205,10 @@ impl Launch {
         resumed: &Resumed,
         ground: &Ground,
         hub: &EventBus,
+        tap: Option<&Arc<SessionTap>>,
         warnings: &mut Vec<String>,
     ) -> Result<Voice, Failure> {
-        let model = model::open(self, ground.workspace.root(), &resumed.id)?;
+        let model = model::open(self, ground.workspace.root(), &resumed.id, tap)?;
         let budget = self.budget(&resumed.records, model.as_ref());
         let budget = budget.with_user_prompts(self.options.budget_questions);
         let metered =
@@ -273,7 +283,7 @@ impl Launch {
         means: &Means,
         memory: &Gathered,
         hub: &EventBus,
-        observer: Option<Arc<dyn Observer>>,
+        observers: Vec<Arc<dyn Observer>>,
         warnings: &mut Vec<String>,
     ) -> Result<Joined, Failure> {
         let Means { shell, plans, toolbox, versions, .. } = means;
@@ -294,7 +304,8 @@ impl Launch {
             plans: plans.clone(),
             versions: versions.clone(),
             trace: kept(hooks::TRACE),
-            observer,
+            observer: (!observers.is_empty())
+                .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
         })?;
         warnings.extend(notices);
         Ok(Joined { found, discovered, hooks })
@@ -363,7 +374,12 @@ impl Launch {
         joined: Joined,
         told: Told,
         hub: EventBus,
+        tap: Option<&Arc<SessionTap>>,
     ) -> SessionHandle {
+        let secrets = self.own_keys();
+        if let Some(tap) = tap {
+            tap.add_secrets(secrets.iter().cloned());
+        }
         let Voice { model, metered, name, budget } = voice;
         let store: Arc<dyn Store> = match self.options.ephemeral {
             true => Arc::new(NoStore),
@@ -440,7 +456,7 @@ impl Launch {
                 prompts: resumed.prompts,
                 shell: Some(means.toolbox.shell()),
                 hooks: joined.hooks,
-                secrets: self.own_keys(),
+                secrets,
                 id: resumed.id,
             },
             hub,

@@ -1,7 +1,166 @@
-// What a running session reports beside its journal.
+// What a running session reports beside its journal: requests as they go over the wire, tool calls
+// while they run, runs of hooks, notices.
+
+/** Characters of bodies that are kept. */
+const BODIES = 32e6;
+/** Milliseconds by which the times of a journal and a tap may differ. */
+const NEAR = 1500;
+const CHUNKS = 2000;
+
+const isOfRole = (role, wire) => role === wire || (role === 'subagent' && wire === 'main');
+
+/** The bodies of one process. Most are kept as differences to an earlier one. */
+class Bodies {
+  constructor() {
+    this.deltas = new Map();
+    this.size = 0;
+  }
+
+  add(body) {
+    this.deltas.set(body.key, body);
+    this.size += body.text.length;
+    for (const [key, oldest] of this.deltas) {
+      if (this.size <= BODIES || key === body.key) return;
+      this.deltas.delete(key);
+      this.size -= oldest.text.length;
+    }
+  }
+
+  /** The text; undefined if what it refers to is not kept any more. */
+  restore(key) {
+    const body = this.deltas.get(key);
+    if (!body?.base) return body?.text;
+    const base = this.restore(body.base);
+    if (base === undefined) return undefined;
+    return base.slice(0, body.prefix) + body.text + base.slice(base.length - body.suffix);
+  }
+}
 
 Object.assign(Session.prototype, {
   now() {
     return this.isRunning ? Date.now() : this.last ?? Date.now();
+  },
+
+  /** Takes one message of a tap: an object with one key. */
+  report(message) {
+    const [[kind, value]] = Object.entries(message);
+    this[`live_${kind}`]?.(value, value.time);
+  },
+
+  live_hello() {
+    this.live = new Map();
+    this.bodies = new Bodies();
+  },
+
+  live_dropped({ count: lost }) {
+    this.dropped += lost;
+    this.note('warning', 'devtools', `${plural(lost, 'message')} of the session dropped, since the page was too slow`);
+  },
+
+  live_request(sent, time) {
+    const before = this.live.get(sent.id);
+    // Sent again without a reported retry: with new credentials.
+    if (before?.isRunning) Object.assign(before, { isRunning: false, end: time, latency: time - before.start, error: 'rejected' });
+    this.bodies ??= new Bodies();
+    this.bodies.add(sent.body);
+    const recorded = this.requests.slice(-2000).findLast((one) => !one.wire && isOfRole(one.role, sent.role) && Math.abs(one.start - time) < NEAR && (!one.bytes || one.bytes === sent.size));
+    const request = recorded ?? this.addRequest({ start: time, model: sent.model, role: sent.role, usage: {}, bytes: sent.size, isRunning: true, isLive: true });
+    request.wire = { id: sent.id, attempt: sent.attempt, method: sent.method, url: sent.url, headers: sent.headers, body: sent.body.key, bytes: sent.body.bytes, sent: time, bodies: this.bodies };
+    if (!recorded && sent.role === 'main') Object.assign(request, { base: this.contents, sent: this.contents.length, compacted: this.compacted });
+    this.live.set(sent.id, request);
+  },
+
+  live_response({ id, status, headers }, time) {
+    const wire = this.live.get(id)?.wire;
+    if (wire) Object.assign(wire, { status, response: headers, answered: time });
+  },
+
+  live_chunk({ id, bytes: length }, time) {
+    const request = this.live.get(id);
+    if (!request) return;
+    const at = Math.max(0, time - request.wire.sent);
+    request.wire.received = (request.wire.received ?? 0) + length;
+    if (request.isRunning) request.first ??= at;
+    if (request.chunks.length < CHUNKS) request.chunks.push({ at, length });
+  },
+
+  live_retry(retry, time) {
+    const request = this.live.get(retry.id);
+    if (!request) return;
+    request.wire.retry = retry;
+    if (!request.isLive) return;
+    Object.assign(request, { isRunning: false, end: time, latency: time - request.start, error: retry.class, status: retry.status ?? undefined });
+  },
+
+  live_end({ id, error }, time) {
+    const request = this.live.get(id);
+    if (!request) return;
+    this.live.delete(id);
+    request.wire.failure = error ?? undefined;
+    if (!request.isLive) return;
+    Object.assign(request, { isRunning: false, end: time, latency: time - request.start });
+    if (error) request.error ??= 'failed';
+  },
+
+  /** The row of a request that the tap reported, when the journal has it too. */
+  reported(record, start) {
+    const fits = (one) => one.isLive && isOfRole(record.role, one.role) && Math.abs(one.start - start) < NEAR;
+    const rows = this.requests.slice(-200).filter(fits);
+    const same = rows.filter((one) => one.bytes === record.bytes);
+    const found = (same.length ? same : rows).find((one) => Boolean(one.error) === Boolean(record.error)) ?? same[0] ?? rows[0];
+    if (!found) return undefined;
+    // A request beside the conversation is recorded once, whatever it took.
+    const others = record.role === 'main' || record.role === 'subagent' ? [found] : rows.filter((one) => one.wire.id === found.wire.id);
+    for (const one of others) one.isLive = false;
+    if (found.turn !== this.turn) {
+      if (found.turn) found.turn.requests = found.turn.requests.filter((one) => one !== found);
+      found.turn = this.turn;
+      this.turn?.requests.push(found);
+    }
+    return found;
+  },
+
+  live_call(call, time) {
+    if (call.agents.length) return;
+    const facts = { item: call.item, states: [], liveTime: time, index: call.index };
+    const known = this.calls.slice(-500).findLast((one) => !one.item && one.name === call.name && Math.abs(one.asked - time) < NEAR);
+    this.liveCalls.set(call.item, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
+  },
+
+  /** What the tap knew of a call before the journal. */
+  reportedCall(name, index) {
+    for (const call of this.liveCalls.values()) {
+      if (!call.isWaiting || call.name !== name || call.index !== index) continue;
+      call.isWaiting = false;
+      return call;
+    }
+    return undefined;
+  },
+
+  live_call_state({ item, phase, title }, time) {
+    const call = this.liveCalls.get(item);
+    if (!call) return;
+    call.states.push({ phase, at: time });
+    call.title ??= title ?? undefined;
+  },
+
+  live_call_end(end) {
+    const call = this.liveCalls.get(end.item);
+    if (!call) return;
+    this.liveCalls.delete(end.item);
+    call.ran = end.arguments ?? undefined;
+    call.data = end.data ?? undefined;
+    if (end.tool !== end.name) call.tool = end.tool;
+  },
+
+  live_hook(hook, time) {
+    const run = { name: hook.name, event: hook.event, start: time, end: time + hook.duration, success: hook.success };
+    this.hooks.push(run);
+    this.turns.findLast((turn) => turn.start - NEAR <= time)?.hooks.push(run);
+    this.note(hook.success ? 'info' : 'warning', 'hook', `${hook.event}: ${hook.name} ${hook.success ? 'ran' : 'failed'} in ${duration(hook.duration)}${hook.exit_code === null ? '' : `, exit code ${hook.exit_code}`}`, time, hook);
+  },
+
+  live_log({ level, target, text }, time) {
+    this.note(level, target, text, time);
   },
 });

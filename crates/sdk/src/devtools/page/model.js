@@ -42,8 +42,12 @@ class Session {
     });
   }
 
-  note(level, target, text, time) {
-    this.log.push({ at: this.log.length + 1, level, target, text, time: millis(time) ?? this.last });
+  note(level, target, text, time, detail) {
+    const line = { at: this.log.length + 1, level, target, text, time: millis(time) ?? this.last, detail };
+    // A page that is opened later gets the journal first, and then what was reported meanwhile.
+    let at = this.log.length;
+    while (at > 0 && this.log[at - 1].time > line.time) at -= 1;
+    this.log.splice(at, 0, line);
   }
 
   /** Takes one record of the journal: an object with one key. */
@@ -117,9 +121,8 @@ class Session {
     for (const part of parts) {
       if (!part.functionCall) continue;
       const { name, args, id } = part.functionCall;
-      const known = this.liveCalls.get(`${this.turn?.number}/${this.open.length}/${name}`);
+      const known = this.reportedCall(name, this.open.length);
       const call = Object.assign(known ?? {}, { id, name, args, asked: time, turn: this.turn, request, status: 'running' });
-      this.liveCalls.delete(`${this.turn?.number}/${this.open.length}/${name}`);
       this.open.push(call);
       this.calls.push(call);
       this.turn?.calls.push(call);
@@ -149,22 +152,19 @@ class Session {
 
   on_request(record, start) {
     const end = start + record.latencyMs;
-    const live = [...this.live.values()].find((one) => one.isEnded && !one.isRecorded && one.latency === record.latencyMs && Math.abs(one.start - start) < 1000);
+    const live = this.reported(record, start);
     const facts = {
       start, end, latency: record.latencyMs, first: record.firstChunkMs, model: record.model, role: record.role,
       usage: record.usage ?? {}, cost: record.cost, bytes: record.bytes, window: record.window, error: record.error, status: record.status,
     };
     let request = live;
     if (live) {
-      Object.assign(live, facts, { isRecorded: true });
-      this.live.delete(live.live);
+      Object.assign(live, facts, { isRunning: false });
     } else {
       request = this.addRequest(facts);
     }
     if (record.window) this.window = record.window;
-    request.base ??= this.contents;
-    request.sent ??= this.contents.length;
-    request.compacted ??= this.compacted;
+    Object.assign(request, { base: this.contents, sent: this.contents.length, compacted: this.compacted });
     const failures = this.waiting.filter((one) => one.role === record.role && one.error).length;
     if (!record.error) request.retries = failures;
     this.waiting.push(request);

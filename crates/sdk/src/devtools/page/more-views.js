@@ -84,7 +84,7 @@ class ConsoleView {
     this.list = new VirtualList({
       label: 'Console', height: 30,
       row: (line) => [h('span.muted', clock(line.time)), h('span', pill({ error: 'bad', warning: 'warn', info: 'calm', debug: 'calm' }[line.level], line.level)), h('span.muted', line.target), h('span.text', firstLine(line.text, 400))],
-      select: (line, _, isUser) => isUser && this.opened.replaceChildren(h('pre.block', line.text)),
+      select: (line, _, isUser) => isUser && this.opened.replaceChildren(h('pre.block', line.text), line.detail ? tree(line.detail, 'details', true) : ''),
     });
     this.list.element.classList.add('console');
     this.opened = h('div');
@@ -243,6 +243,6 @@ class McpView {
   detail(call) {
     if (!call) return;
     this.details.replaceChildren(h('h2', call.name), pairs([['Server', call.server], ['Status', call.status], ['Duration', duration(call.duration)], ['Sent', clock(call.start)]]),
-      section('tools/call', tree(call.args ?? {}, 'arguments', true)), section(call.status === 'error' ? 'Error' : 'Result', h('pre.block', (call.output ?? '').slice(0, 200000))));
+      section('tools/call', tree(call.ran ?? call.args ?? {}, 'arguments', true)), section(call.status === 'error' ? 'Error' : 'Result', h('pre.block', (call.output ?? '').slice(0, 200000))), ...(call.data ? [section('Structured result', tree(call.data, 'data', true))] : []));
   }
 }

@@ -118,7 +118,9 @@ function follow() {
     plan();
   });
   events.addEventListener('live', (event) => {
-    for (const line of event.data.split('\n')) session.report(JSON.parse(line));
+    for (const line of event.data.split('\n')) {
+      if (line) session.report(JSON.parse(line));
+    }
     plan();
   });
   events.addEventListener('state', (event) => {

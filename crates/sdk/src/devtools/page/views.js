@@ -40,13 +40,16 @@ class RequestsView {
   show() {
     this.list.set(this.session.requests, true);
     if (this.list.selected < 0 && this.session.requests.length) this.list.choose(0);
-    else if (this.shown?.isRunning || this.shown?.wasRunning) this.detail(this.shown);
+    else if (this.shown && this.drawn !== this.stateOf(this.shown)) this.detail(this.shown);
   }
 
   detail(request) {
     if (!request) return;
+    // What is open stays open while more is reported.
+    const opened = this.shown === request ? [...this.details.querySelectorAll('details')].map((one) => one.open) : [];
+    const { scrollTop } = this.details;
     this.shown = request;
-    request.wasRunning = request.isRunning;
+    this.drawn = this.stateOf(request);
     const { body, shared, earlier, sharedSize, addedSize } = difference(this.session, request);
     const isMain = request.role === 'main';
     const facts = pairs([
@@ -64,12 +67,18 @@ class RequestsView {
     const answer = request.content;
     this.details.replaceChildren(...[
       h('h2', `Request ${request.number}`), facts,
-      request.headers ? section('Headers', pairs(Object.entries(request.headers))) : null,
-      this.timeline(request), change,
-      request.system ? section('System prompt', tree(request.system, undefined)) : null,
-      request.generation ? section('Settings', tree(request.generation, undefined, true)) : null,
+      this.timeline(request), change, ...wireSections(this.session, request, (shared, added) => this.meter(shared, added)),
       answer ? section('Response', answer.thoughts?.map((text) => h('details.branch', h('summary', 'Thought: ', firstLine(text)), prose(text))), answer.parts?.map((part, at) => tree(part, at, true))) : null,
     ].filter(Boolean));
+    [...this.details.querySelectorAll('details')].forEach((one, at) => {
+      if (opened[at] && !one.open) one.open = true;
+    });
+    if (opened.length) this.details.scrollTop = scrollTop;
+  }
+
+  /** What of a request may have changed since it was drawn. */
+  stateOf(request) {
+    return [request.isRunning, request.latency, request.chunks.length, request.wire?.status, request.wire?.retry?.attempt, request.content ? 1 : 0, request.error].join();
   }
 
   meter(shared, added) {
@@ -110,7 +119,7 @@ class RequestsView {
     for (const chunk of chunks.slice(0, 1500)) chart.append(svg('rect', { x: x(chunk.at), y: 6, width: 1.5, height: 32, class: 'chunk' }));
     const words = [
       request.first === undefined ? null : `first token after ${duration(request.first)}`, `total ${duration(total)}`,
-      chunks.length ? `${plural(chunks.length, 'chunk')}, ${count(chunks.reduce((sum, one) => sum + one.length, 0))} characters` : null,
+      chunks.length ? `${plural(chunks.length, 'chunk')}, ${bytes(request.wire?.received ?? 0)}` : null,
     ].filter(Boolean);
     return section('Stream', chart, h('p.muted', words.join(' · ')));
   }
@@ -213,7 +222,7 @@ class ContextView {
   }
 
   show() {
-    const requests = this.session.requests.filter((one) => one.role === 'main' && !one.error && one.base);
+    const requests = this.session.requests.filter((one) => one.role === 'main' && !one.error && !one.isRunning && one.base);
     if (!requests.length) {
       this.chart.replaceChildren(empty('No request yet.'));
       return;

@@ -1,0 +1,219 @@
+//! What a DevTools page shows: the journal of a session, and what its tap adds while it runs.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use parallax_sdk::devtools::SessionSource;
+use parallax_sdk::session_tap::TapConnection;
+use parallax_sdk::{Launch, SessionEntry};
+use parallax_serve::{DevToolsMessage, DevToolsSource};
+use tokio::sync::{mpsc, watch};
+
+/// How often a journal is read for what was added, and a session that does not run is looked for.
+const POLL: Duration = Duration::from_millis(50);
+/// Messages that wait for a page; a slow one delays the reading.
+const QUEUE: usize = 64;
+/// Bytes that are kept of the messages of a tap, for pages that are opened later.
+const KEPT: usize = 16 << 20;
+/// Bytes that are sent to a page at once.
+const BATCH: usize = 512 << 10;
+
+/// The session that is shown.
+pub(crate) struct InspectedSession {
+    launch: Arc<Launch>,
+    entry: SessionEntry,
+    live: Arc<LiveMessages>,
+    /// Started with the first page: without one, no viewer is attached.
+    attached: OnceLock<()>,
+    stop: CancellationToken,
+}
+
+impl InspectedSession {
+    pub(crate) fn new(launch: Launch, entry: SessionEntry) -> Self {
+        Self {
+            launch: Arc::new(launch),
+            entry,
+            live: Arc::default(),
+            attached: OnceLock::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+}
+
+impl Drop for InspectedSession {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl DevToolsSource for InspectedSession {
+    fn open(&self) -> mpsc::Receiver<DevToolsMessage> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (launch, entry) = (Arc::clone(&self.launch), self.entry.clone());
+        self.attached.get_or_init(|| {
+            let attaching = attach(Arc::clone(&launch), entry.id.clone(), Arc::clone(&self.live));
+            let stop = self.stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(attaching).await });
+        });
+        // Ends with the receiver.
+        tokio::spawn(follow(launch, entry, Arc::clone(&self.live), sender));
+        receiver
+    }
+}
+
+/// What the tap sent, from the newest attachment that it has room for.
+struct LiveMessages {
+    kept: Mutex<KeptMessages>,
+    /// Sends the number of the next message.
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct KeptMessages {
+    lines: VecDeque<String>,
+    bytes: usize,
+    /// The number of the first line that is kept.
+    first: u64,
+    is_running: bool,
+}
+
+impl Default for LiveMessages {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+}
+
+impl LiveMessages {
+    fn lock(&self) -> MutexGuard<'_, KeptMessages> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, line: String) {
+        let mut kept = self.lock();
+        kept.bytes += line.len();
+        kept.lines.push_back(line);
+        while kept.bytes > KEPT {
+            let Some(oldest) = kept.lines.pop_front() else { break };
+            kept.bytes -= oldest.len();
+            kept.first += 1;
+        }
+        let next = kept.first + kept.lines.len() as u64;
+        drop(kept);
+        self.changed.send_replace(next);
+    }
+
+    fn set_running(&self, is_running: bool) {
+        self.lock().is_running = is_running;
+        self.changed.send_modify(|_| {});
+    }
+
+    /// The messages from a number on, as many as fit into one batch.
+    fn after(&self, next: &mut u64) -> (String, bool) {
+        let kept = self.lock();
+        let mut text = String::new();
+        if *next < kept.first {
+            let count = kept.first - *next;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}", serde_json::json!({"dropped": {"count": count}}));
+            *next = kept.first;
+        }
+        let skipped = usize::try_from(*next - kept.first).unwrap_or(usize::MAX);
+        for line in kept.lines.iter().skip(skipped) {
+            if !text.is_empty() && text.len() + line.len() > BATCH {
+                break;
+            }
+            text.push_str(line);
+            text.push('\n');
+            *next += 1;
+        }
+        (text, kept.is_running)
+    }
+}
+
+/// Attaches to the session whenever it runs.
+async fn attach(launch: Arc<Launch>, id: String, live: Arc<LiveMessages>) {
+    loop {
+        if let Ok(mut connection) = TapConnection::open(&launch, &id).await {
+            while let Some(line) = connection.next().await {
+                let is_first = line.starts_with("{\"hello\"");
+                live.add(line);
+                if is_first {
+                    live.set_running(true);
+                }
+            }
+            live.set_running(false);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Sends the records, and those that are added until the page is gone.
+async fn follow(
+    launch: Arc<Launch>,
+    entry: SessionEntry,
+    live: Arc<LiveMessages>,
+    sender: mpsc::Sender<DevToolsMessage>,
+) {
+    let opened = tokio::task::spawn_blocking(move || SessionSource::open(&launch, &entry)).await;
+    let mut source = match opened {
+        Ok(Ok(source)) => source,
+        Ok(Err(error)) => return report(&sender, &error.to_string()).await,
+        Err(_) => return,
+    };
+    let mut event = "session";
+    let mut changed = live.changed.subscribe();
+    let (mut next, mut was_running) = (0, false);
+    let mut last_read = None::<tokio::time::Instant>;
+    loop {
+        if last_read.is_none_or(|last| last.elapsed() >= POLL) {
+            let read = tokio::task::spawn_blocking(move || {
+                let more = source.more();
+                (source, more)
+            });
+            let Ok((returned, more)) = read.await else { return };
+            source = returned;
+            last_read = Some(tokio::time::Instant::now());
+            match more {
+                Ok(data) if data.is_empty() && event == "records" => {}
+                Ok(data) => {
+                    if sender.send(DevToolsMessage { event, data }).await.is_err() {
+                        return;
+                    }
+                    event = "records";
+                }
+                Err(error) => return report(&sender, &error.to_string()).await,
+            }
+        }
+        changed.mark_unchanged();
+        let (data, is_running) = live.after(&mut next);
+        let has_more = !data.is_empty();
+        if has_more && sender.send(DevToolsMessage { event: "live", data }).await.is_err() {
+            return;
+        }
+        if is_running != was_running {
+            was_running = is_running;
+            let data = serde_json::json!({"running": is_running}).to_string();
+            if sender.send(DevToolsMessage { event: "state", data }).await.is_err() {
+                return;
+            }
+        }
+        if has_more {
+            continue;
+        }
+        tokio::select! {
+            () = sender.closed() => return,
+            // The messages of the owner live as long as this task.
+            _ = changed.changed() => {}
+            () = tokio::time::sleep(POLL) => {}
+        }
+    }
+}
+
+async fn report(sender: &mpsc::Sender<DevToolsMessage>, message: &str) {
+    let data = serde_json::json!({ "message": message }).to_string();
+    // The page may be gone.
+    let _ = sender.send(DevToolsMessage { event: "problem", data }).await;
+}

@@ -1,0 +1,63 @@
+//! The other end of a session's tap.
+
+use std::io;
+
+use parallax_protocol::ids::SessionId;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use super::socket;
+use crate::launch::Launch;
+
+/// Bytes of a message at most.
+const LONGEST: u64 = 64 << 20;
+
+/// A session cannot be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// It does not run.
+    #[error("The session is not running")]
+    NotRunning,
+    /// Its socket cannot be used.
+    #[error("Failed to attach to the session: {0}")]
+    Connect(#[source] io::Error),
+}
+
+/// A viewer that is attached to a running session.
+#[derive(Debug)]
+pub struct TapConnection {
+    stream: BufReader<UnixStream>,
+}
+
+impl TapConnection {
+    /// Attaches to a session. Drop it to detach.
+    ///
+    /// # Errors
+    /// When the session does not run, or belongs to another user.
+    pub async fn open(launch: &Launch, session: &str) -> Result<Self, TapError> {
+        let directory = socket::directory(&launch.homes(), &SessionId::from(session))
+            .ok_or(TapError::NotRunning)?;
+        let connect = async {
+            let (path, _opened) = socket::address(&directory)?;
+            let mut stream = UnixStream::connect(path).await?;
+            stream.write_all(socket::ATTACH).await?;
+            Ok(stream)
+        };
+        let stream = connect.await.map_err(|error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => TapError::NotRunning,
+            _ => TapError::Connect(error),
+        })?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// The next message, a line of JSON; `None` when the session ended.
+    pub async fn next(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = (&mut self.stream).take(LONGEST).read_line(&mut line).await;
+        let is_whole = matches!(read, Ok(1..)) && line.ends_with('\n');
+        is_whole.then(|| {
+            line.pop();
+            line
+        })
+    }
+}

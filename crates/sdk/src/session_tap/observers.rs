@@ -1,0 +1,24 @@
+//! Several observers as one.
+
+use std::sync::Arc;
+
+use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+
+/// Observers that see the same.
+pub(crate) struct Observers(pub(crate) Vec<Arc<dyn Observer>>);
+
+impl Observer for Observers {
+    fn is_active(&self) -> bool {
+        self.0.iter().any(|observer| observer.is_active())
+    }
+
+    fn observe(&self, scope: &EventScope, observation: &Observation<'_>) {
+        for observer in self.0.iter().filter(|observer| observer.is_active()) {
+            observer.observe(scope, observation);
+        }
+    }
+
+    fn traceparent(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<String> {
+        self.0.iter().find_map(|observer| observer.traceparent(scope, span))
+    }
+}
