@@ -1,6 +1,5 @@
-//! What the sandbox adds to a command: `/bin/true` alone, supervised, and
-//! confined with forty hidden paths; and what a gate of the network adds to a
-//! command and to a connection.
+//! Measures the overhead of the sandbox: `/bin/true` alone, supervised, and confined with forty
+//! hidden paths; and the overhead of the network broker for a command and for a connection.
 
 #![expect(clippy::disallowed_methods, reason = "the bench starts the processes that it measures")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot start has nothing to measure")]
@@ -91,14 +90,13 @@ fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
     }
 }
 
-/// A hundred connections that the kernel refuses at once, with and without a gate
-/// before it.
+/// A hundred connections that the kernel rejects immediately, with and without a network broker.
 #[divan::bench(args = [Network::Host, Network::Loopback], sample_count = 30)]
 fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
     if network == Network::Loopback && !gate_works() {
         return;
     }
-    // Nobody listens there.
+    // No server listens on this port.
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr());
     let address = free.unwrap().to_string();
     let line = [OsString::from("knock"), OsString::from(address)];

@@ -1,4 +1,4 @@
-//! The Linux side: what runs in the supervisor, its child and the cell.
+//! The Linux implementation: code that runs in the supervisor, its child, and the cell.
 
 pub(crate) mod bubblewrap;
 mod child;

@@ -1,5 +1,5 @@
-//! How the binary starts itself again: the command line of the supervisor,
-//! and the hook that recognises it.
+//! How the binary starts itself again: the command line of the supervisor, and the function that
+//! recognizes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -18,28 +18,29 @@ pub(crate) const INSIDE: &str = "__sandbox-inside";
 pub(crate) const CELL: &str = "__sandbox-cell";
 pub(crate) const PROBE: &str = "__sandbox-probe";
 
-/// The exit code of a supervisor that could not build what the plan asks. A
-/// command may end with it too; [`Refusal::read`] tells them apart.
+/// The exit code of a supervisor that could not build the confinement. A command may return it as
+/// well; [`Refusal::read`] distinguishes them.
 pub const REFUSED: u8 = 121;
 
-/// A single argument may be 128 KiB long in Linux; longer plans go by file.
+/// Maximum length of a plan on the command line; Linux limits an argument to 128 KiB. Longer plans
+/// are passed in a file.
 const LONGEST_ARGUMENT: usize = 100_000;
 
-/// A plan larger than this is no plan.
+/// Size limit of a plan file in bytes.
 const LARGEST_PLAN: u64 = 64 << 20;
 
-/// What the supervisor said when it refused to run a command.
+/// The message of a supervisor that refused to run a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, in words for the user.
+    /// The reason, for display.
     pub message: String,
 }
 
 impl Refusal {
     pub(crate) const MARK: &str = "parallax-sandbox: refused: ";
 
-    /// The refusal in the output of a supervisor that ended with `code`, if it
-    /// is one. The supervisor writes the line as the last thing on stderr.
+    /// Returns the refusal in the output of a supervisor that ended with `code`, if there is one.
+    /// The supervisor writes it as the last line of stderr.
     pub fn read(code: i32, stderr: &str) -> Option<Self> {
         if code != i32::from(REFUSED) {
             return None;
@@ -49,20 +50,19 @@ impl Refusal {
     }
 }
 
-/// Starts the supervisor, cells and probes from a program whose `main` calls
-/// [`main`] first.
+/// Starts the supervisor, cells, and probes from a program whose `main` calls [`main`] first.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     program: PathBuf,
 }
 
 impl Launcher {
-    /// From the running program itself, also when its file was replaced since.
+    /// Uses the running program, even if its file was replaced.
     pub fn own() -> Self {
         Self { program: PathBuf::from("/proc/self/exe") }
     }
 
-    /// From another program that calls [`main`] (tests).
+    /// Uses another program that calls [`main`] (for tests).
     pub fn from_program(program: PathBuf) -> Self {
         Self { program }
     }
@@ -71,13 +71,12 @@ impl Launcher {
         &self.program
     }
 
-    /// The program and arguments to start in place of `program args…`.
-    /// Standard input, output and error, the working directory and the
-    /// environment are inherited; TMPDIR is set.
+    /// Returns the program and arguments to start instead of `program args…`. Standard streams,
+    /// working directory, and environment are inherited; TMPDIR is set.
     ///
     /// # Errors
-    /// When the plan is not one, or is long and cannot be written down below
-    /// its temporary folder.
+    /// Returns an error if the plan is invalid, or is long and cannot be written below its
+    /// temporary directory.
     pub fn command(
         &self,
         plan: &Plan,
@@ -96,10 +95,10 @@ impl Launcher {
         Ok((self.program.clone().into_os_string(), line))
     }
 
-    /// What this machine's kernel gives.
+    /// Returns the kernel support on this host.
     ///
     /// # Errors
-    /// When the probe cannot be started at all.
+    /// Returns an error if the probe cannot be started.
     pub fn probe(&self) -> Result<Support, StartError> {
         crate::support::probe_with(self)
     }
@@ -118,10 +117,10 @@ fn by_file(plan: &Plan, text: &str) -> Result<OsString, PlanError> {
     Ok(argument)
 }
 
-/// [`Launcher::command`] from the running program.
+/// Calls [`Launcher::command`] for the running program.
 ///
 /// # Errors
-/// As there.
+/// See [`Launcher::command`].
 pub fn reexec(
     plan: &Plan,
     program: &OsStr,
@@ -130,9 +129,8 @@ pub fn reexec(
     Launcher::own().command(plan, program, args)
 }
 
-/// To be called first thing in `main`, before any thread: runs the supervisor,
-/// a cell or a probe when the command line says so, and gives its exit code;
-/// otherwise nothing happens and nothing comes back.
+/// Runs the supervisor, a cell, or a probe if the command line says so, and returns its exit code;
+/// otherwise returns `None`. Call this first in `main`, before starting any thread.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
     let role = args.next()?;
@@ -179,7 +177,7 @@ fn read_plan(text: &OsStr) -> Result<Plan, String> {
             let read = std::fs::File::open(&path)
                 .and_then(|file| file.take(LARGEST_PLAN).read_to_end(&mut text));
             read.map_err(|error| format!("the plan `{}`: {error}", path.display()))?;
-            // The plan is read; a copy that stays would only be litter.
+            // The file is no longer needed.
             let _ = std::fs::remove_file(&path);
             serde_json::from_slice(&text).map_err(|error| error.to_string())?
         }
@@ -188,15 +186,15 @@ fn read_plan(text: &OsStr) -> Result<Plan, String> {
     Ok(plan)
 }
 
-/// Says why nothing was run.
+/// Reports why nothing was run.
 pub(crate) fn refuse(message: &str) -> ExitCode {
     let line = format!("{}{}\n", Refusal::MARK, message.replace('\n', " "));
-    // With stderr gone, the exit code has to do.
+    // If stderr is closed, only the exit code remains.
     let _ = std::io::stderr().write_all(line.as_bytes());
     ExitCode::from(REFUSED)
 }
 
-/// The namespaces of a session; nothing of the kind exists on this system.
+/// The namespaces of a session; not available on this platform.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 pub struct Cell {
@@ -205,28 +203,28 @@ pub struct Cell {
 
 #[cfg(not(target_os = "linux"))]
 impl Cell {
-    /// Always an error here.
+    /// Always fails on this platform.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn start() -> Result<Self, StartError> {
         Self::start_with(&Launcher::own())
     }
 
-    /// Always an error here.
+    /// Always fails on this platform.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn start_with(_: &Launcher) -> Result<Self, StartError> {
         Err(StartError::Unsupported("only Linux has them".to_owned()))
     }
 
-    /// Never called.
+    /// Never called on this platform.
     pub fn pid(&self) -> i32 {
         match self.never {}
     }
 
-    /// Never called.
+    /// Never called on this platform.
     pub fn unroutable(&self) -> u64 {
         match self.never {}
     }

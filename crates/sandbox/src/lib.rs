@@ -1,10 +1,9 @@
-//! Confinement of a command by the Linux kernel, without any other program:
-//! the binary starts itself again as a supervisor, which builds the
-//! confinement in a process of one thread and runs the command in it.
+//! Confines commands with the Linux kernel, without other programs if possible: the binary starts
+//! itself again as a supervisor, which builds the confinement in a single-threaded process and runs
+//! the command in it.
 //!
-//! Not responsible for what a command may do (the caller writes the [`Plan`]),
-//! for pipes, terminals and time limits (those are the caller's), nor for
-//! undoing what a command was allowed to write.
+//! Not included: deciding what a command may do (the caller writes the [`Plan`]), pipes, terminals,
+//! and time limits (also the caller), and undoing what a command was allowed to write.
 
 mod error;
 #[cfg(target_os = "linux")]
@@ -26,6 +25,6 @@ pub use replaced::take_replaced;
 pub use standard_output::stdout_was_closed;
 pub use support::{Finding, Support};
 
-/// The name of a process that keeps a command's gate. It may stay a little longer
-/// than the supervisor, and as long as anything that the command left behind.
+/// The name of the process that runs the network broker of a command. It may live slightly longer
+/// than the supervisor, and as long as any process that the command left behind.
 pub const KEEPER: &str = "parallax-gate";

@@ -1,4 +1,4 @@
-//! The plan: what one command may see, write and reach.
+//! The plan: what a command may see, write, and reach.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,154 +7,152 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::PlanError;
 
-/// Which network a command sees.
+/// The network that a command can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// A network of the session's own with nothing but a loopback; where no
-    /// namespace can be had, no network sockets at all.
+    /// A separate network of the session with only a loopback interface. If namespaces are not
+    /// available, no network sockets at all.
     #[default]
     Own,
-    /// Other machines, but of this one only what the session itself started:
-    /// not the loopback nor any other address that it has. Name servers answer.
-    /// Where [`crate::Support::gate`] does not work it is refused.
+    /// Other hosts, but on this host only servers that the session itself started: neither the
+    /// loopback interface nor other addresses of this host. Name servers are reachable. Rejected if
+    /// [`crate::Support::gate`] does not work.
     Outward,
-    /// This machine's loopback and nothing else: no other machine, no name
-    /// server, and no server that others could reach. As above.
+    /// The loopback interface of this host only: no other hosts, no name servers, and no listening
+    /// where others could connect. Rejected if [`crate::Support::gate`] does not work.
     Loopback,
-    /// The machine's network, its loopback included.
+    /// The network of the host, including its loopback interface.
     Host,
 }
 
-/// How strong the confinement is, strongest first.
+/// The strength of the confinement, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
-    /// The strongest that refuses writes outside: namespaces, else those of
-    /// `bwrap`, else Landlock, else a refusal. A caller that must know which one holds asks
-    /// [`crate::Support`] and names the tier.
+    /// The strongest available tier that blocks writes outside: namespaces, then those of `bwrap`,
+    /// then Landlock, otherwise an error. A caller that must know the tier uses [`crate::Support`]
+    /// and names it.
     #[default]
     Best,
-    /// Namespaces, Landlock and seccomp.
+    /// Namespaces, Landlock, and seccomp.
     Namespaces,
-    /// Namespaces that `bwrap` makes because this program may not, Landlock and
-    /// seccomp. Each command has its own; what it leaves behind ends with it.
+    /// Namespaces created by `bwrap` because this program may not, Landlock, and seccomp. Each
+    /// command has its own namespaces, and processes that it leaves behind end with it.
     Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
-    /// Seccomp only: no network, but writes outside are not refused.
+    /// Seccomp only: no network, but writes outside are not blocked.
     Seccomp,
     /// Supervision only.
     Nothing,
 }
 
-/// What a command wanted of a path.
+/// The kind of access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Open for reading, or list.
+    /// Opening for reading, or listing.
     Read,
-    /// Write, make, rename or remove.
+    /// Writing, creating, renaming, or removing.
     Write,
 }
 
-/// How a hidden file looks from outside. What a program remembers of a file so (git,
-/// in its index) it takes for unchanged, and does not open.
+/// Metadata of a hidden file that is shown to the command. A program that recorded the same
+/// metadata for the file (git, in its index) considers it unchanged and does not open it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StandIn {
-    /// Which file.
+    /// The file.
     #[serde(with = "parallax_protocol::path_text::one")]
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// When it changed last, in seconds since 1970.
+    /// Its modification time, in seconds since 1970.
     pub modified: i64,
-    /// Whether its owner may run it.
+    /// Whether its owner may execute it.
     pub executable: bool,
 }
 
 impl StandIn {
-    /// Its mode: nothing but what tells programs from other files.
+    /// Returns its mode, which only distinguishes programs from other files.
     pub(crate) fn mode(&self) -> u32 {
         if self.executable { 0o100 } else { 0 }
     }
 
-    /// Its times.
+    /// Returns its timestamps.
     pub(crate) fn times(&self) -> Timestamps {
         let at = Timespec { tv_sec: self.modified, tv_nsec: 0 };
         Timestamps { last_access: at, last_modification: at }
     }
 }
 
-/// What one command may see, write and reach. All paths are absolute and real
-/// (resolved when they were granted): a writable path that has a symbolic
-/// link in it when the command starts is refused, never followed.
+/// What a command may see, write, and reach. All paths are absolute and were resolved when access
+/// was granted: a writable path that contains a symbolic link when the command starts is rejected,
+/// never followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// False: supervise only, confine nothing.
+    /// Whether to confine the command; `false` only supervises it.
     pub confine: bool,
-    /// Trees, or single files, that may be written.
+    /// Directory trees or single files that may be written.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub writable: Vec<PathBuf>,
-    /// Those of `writable` that commands make files all over (the workspace). Where
-    /// Landlock is the only wall it closes what is there or opens what will be: in
-    /// these what is hidden can be read, in the others what is made beside something
-    /// hidden cannot.
+    /// Those of `writable` in which commands create files anywhere (the workspace). If only
+    /// Landlock is available, it can either protect existing files or allow new ones: in these
+    /// trees, hidden files can be read; in the others, files created next to a hidden file cannot.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub workspace: Vec<PathBuf>,
-    /// Files and folders below writable ones that stay read-only.
+    /// Files and directories below writable ones that stay read-only.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub read_only: Vec<PathBuf>,
-    /// Files and folders that answer "permission denied"; missing ones are skipped.
+    /// Files and directories for which access fails with "permission denied"; paths that do not
+    /// exist are skipped.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub hidden: Vec<PathBuf>,
-    /// Directories outside of writable trees with hidden entries. The command sees their
-    /// entries as they are when it starts: a hidden one that its owner replaces stays
-    /// hidden, and one that appears later is not seen. What lies in other directories
-    /// below them changes before the command's eyes as usual.
+    /// Directories outside writable trees with hidden entries. The command sees their entries as of
+    /// its start: a hidden entry that its owner replaces stays hidden, and an entry that appears
+    /// later is not visible. The contents of other directories below them change as usual.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub filtered: Vec<PathBuf>,
-    /// Files among `hidden` that look as somebody remembers them. They cannot be
-    /// read either.
+    /// Files in `hidden` that are shown with specific metadata. They cannot be read either.
     pub stand_ins: Vec<StandIn>,
-    /// Exceptions from `hidden`; and what stays visible below `/tmp` and `/run`.
+    /// Exceptions from `hidden`, and paths that stay visible below `/tmp` and `/run`.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub readable: Vec<PathBuf>,
-    /// Folder of the session, kept private by its owner and not inside of a
-    /// writable tree: `/tmp`, `/var/tmp` and `/run` of its commands live in it.
-    /// Without namespaces TMPDIR is its `tmp`.
+    /// The directory of the session, accessible only to its owner and not inside a writable tree.
+    /// It contains `/tmp`, `/var/tmp`, and `/run` of its commands. Without namespaces, TMPDIR is
+    /// its `tmp`.
     #[serde(with = "parallax_protocol::path_text::one")]
     pub temporary: PathBuf,
-    /// Package caches: they look writable, and what is written goes to a
-    /// private layer; read-only where no overlay can be mounted.
+    /// Package caches. They appear writable, and writes go to a private layer; read-only if no
+    /// overlay can be mounted.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub overlays: Vec<PathBuf>,
-    /// What of them is writable itself where none can be mounted over it.
+    /// The parts of them that are writable in place if no overlay can be mounted.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub without_overlay: Vec<PathBuf>,
-    /// Where the private layers live, one folder for each overlay.
+    /// The parent of the private layers, with one directory for each overlay.
     #[serde(with = "parallax_protocol::path_text::one")]
     pub overlay_store: PathBuf,
-    /// Which network.
+    /// The network.
     pub network: Network,
     /// Unix sockets that stay reachable.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub sockets: Vec<PathBuf>,
-    /// The session's [`crate::Cell`]; without one the command gets its own,
-    /// and what it leaves behind dies with it.
+    /// The process of the session's [`crate::Cell`]. Without one, the command gets its own, and
+    /// processes that it leaves behind end with it.
     pub cell: Option<i32>,
     /// The process whose end kills everything.
     pub parent: i32,
-    /// Whether the supervisor leads a session of its own (not with a pty).
+    /// Whether the supervisor leads its own session (not with a pty).
     pub session: bool,
-    /// How strong.
+    /// The tier.
     pub tier: Tier,
 }
 
 impl Plan {
-    /// A confining plan with nothing writable but the private temporary
-    /// folder, and the calling process as parent.
+    /// Returns a confining plan in which only the private temporary directory is writable, with the
+    /// calling process as parent.
     pub fn new(temporary: PathBuf) -> Self {
         Self {
             confine: true,
@@ -178,9 +176,8 @@ impl Plan {
         }
     }
 
-    /// Whether the plan denies `access` to `path` (absolute, resolved). Looks
-    /// at the plan alone: that the path exists, or that its owner lets
-    /// anybody near it, is not asked.
+    /// Whether the plan denies `access` to `path` (absolute, resolved). Considers only the plan:
+    /// neither the existence of the path nor its permissions.
     pub fn would_refuse(&self, path: &Path, access: Access) -> bool {
         if !self.confine {
             return false;
@@ -205,8 +202,8 @@ impl Plan {
         protected >= writable
     }
 
-    /// The protected paths that do not exist now. No mount can guard them, so
-    /// whoever cares looks again after the command.
+    /// Returns the protected paths that do not exist. No mount can protect them, so the caller must
+    /// check them after the command.
     pub fn unguarded(&self) -> Vec<PathBuf> {
         self.read_only.iter().filter(|path| path.symlink_metadata().is_err()).cloned().collect()
     }
@@ -243,7 +240,7 @@ impl Plan {
     }
 }
 
-/// Where every command may write, because what it finds there is its own.
+/// Whether the path is private to the session, so that every command may write it.
 fn is_private(path: &Path) -> bool {
     const PRIVATE: [&str; 6] = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/var/run", "/dev/null"];
     PRIVATE.iter().any(|top| path.starts_with(top))

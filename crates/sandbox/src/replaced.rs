@@ -1,4 +1,4 @@
-//! Protected files that were saved while a process of a command could still write them.
+//! Reports protected files that were replaced while a process of a command could still write them.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -6,13 +6,13 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The report in the private folder of a session: paths, each with a zero byte behind it.
+/// The report file in the private directory of a session: paths, each followed by a NUL byte.
 const NAME: &str = "replaced";
 
-/// More of it is not read.
+/// Maximum number of bytes read from the report.
 const LONGEST: u64 = 1 << 20;
 
-/// Opens the report to add to it.
+/// Opens the report for appending.
 #[cfg(target_os = "linux")]
 pub(crate) fn open(temporary: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -25,10 +25,10 @@ pub(crate) fn add(mut report: &File, path: &Path) -> io::Result<()> {
     io::Write::write_all(&mut report, &[path.as_os_str().as_bytes(), &[0]].concat())
 }
 
-/// The protected files that were replaced from outside the sandbox (an editor saves so)
-/// while a process of a command of this session had them open for writing. Each is returned
-/// once. They are covered again and the processes were ended, but the user should check what
-/// was written before that. `temporary` is [`crate::Plan::temporary`].
+/// Returns the protected files that were replaced from outside the sandbox (as an editor does when
+/// saving) while a process of a command of this session had them open for writing. Each is returned
+/// once. They are covered again and the processes were ended, but the user should check what was
+/// written before that. `temporary` is [`crate::Plan::temporary`].
 pub fn take_replaced(temporary: &Path) -> Vec<PathBuf> {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(temporary.join(NAME)) else {
         return Vec::new();

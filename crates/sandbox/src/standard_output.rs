@@ -1,13 +1,13 @@
-//! Whether standard output was open when the program began. It has nothing to do with
-//! confinement; it is here because it needs a few lines of unsafe code.
+//! Detects whether standard output was open when the program started. Unrelated to confinement; it
+//! is here because it requires a few lines of unsafe code.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program was started with a closed standard output (`>&-`). The standard
-/// library opens `/dev/null` in its place before `main`, so nothing that is printed would
-/// fail. Always `false` where that cannot be told.
+/// Whether the program was started with a closed standard output (`>&-`). The standard library then
+/// opens `/dev/null` instead before `main`, so writes would not fail. Always `false` on platforms
+/// where this cannot be determined.
 pub fn stdout_was_closed() -> bool {
     WAS_CLOSED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! What this machine's kernel gives, in words for `sandbox explain`.
+//! Kernel support for the sandbox on this host, with explanations for `sandbox explain`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::error::StartError;
 use crate::launch::{Launcher, PROBE};
 use crate::plan::Tier;
 
-/// Whether one means of confinement works here.
+/// Whether a confinement mechanism works on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Finding {
-    /// It works.
+    /// Whether it works.
     pub works: bool,
-    /// Which version it is, or why it does not work.
+    /// Its version, or why it does not work.
     pub why: String,
 }
 
@@ -29,47 +29,46 @@ impl Finding {
     }
 }
 
-/// What holds here. Everything was tried, not looked up.
+/// The confinement mechanisms available on this host, determined by trying them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Support {
-    /// Landlock; `why` tells its version.
+    /// Landlock; `why` contains its version.
     pub landlock: Finding,
-    /// Filters of system calls.
+    /// System call filters.
     pub seccomp: Finding,
-    /// Telling other machines from this machine's own servers, by a filter that
-    /// asks the supervisor for each address. Without it both come together.
+    /// Separating other hosts from servers on this host, with a filter that passes each address to
+    /// the supervisor. Without it, both are allowed or denied together.
     pub gate: Finding,
-    /// User and process namespaces with a network of their own.
+    /// User and process namespaces with a separate network.
     pub namespaces: Finding,
-    /// A view of mounts of a command's own.
+    /// A mount namespace for each command.
     pub mounts: Finding,
-    /// A `/proc` that shows the session's processes only.
+    /// A `/proc` that shows only the processes of the session.
     pub own_proc: Finding,
-    /// Private layers over package caches.
+    /// Private overlays for package caches.
     pub overlay: Finding,
-    /// `bwrap`, where it can make namespaces and this program cannot. It was not
-    /// tried where this program can.
+    /// `bwrap`, if it can create namespaces and this program cannot. Not tried if this program can.
     pub bubblewrap: Finding,
 }
 
 impl Support {
-    /// Tries everything once, in processes of its own; a few milliseconds.
+    /// Tries every mechanism once in separate processes, which takes a few milliseconds.
     ///
     /// # Errors
-    /// When the program cannot start itself.
+    /// Returns an error if the program cannot start itself.
     pub fn probe() -> Result<Self, StartError> {
         Launcher::own().probe()
     }
 
-    /// Whether leave for the network and leave for this machine's servers are two
-    /// things here. Found out once, in a few milliseconds, and then remembered.
+    /// Whether permissions for the network and for servers on this host can be granted separately.
+    /// Determined once, in a few milliseconds, and cached.
     pub fn tells_servers_apart() -> bool {
         static KNOWN: OnceLock<bool> = OnceLock::new();
         *KNOWN.get_or_init(|| Self::probe().is_ok_and(|support| support.gate.works))
     }
 
-    /// Whether the disk of a folder can hold the private layers over package caches: one
-    /// that is an overlay itself, as the root of most containers is, cannot.
+    /// Whether the file system of a directory supports the private overlays for package caches. An
+    /// overlay file system, such as the root of most containers, does not.
     #[cfg(target_os = "linux")]
     pub fn holds_layers(folder: &Path) -> bool {
         // OVERLAYFS_SUPER_MAGIC of the kernel.
@@ -78,13 +77,13 @@ impl Support {
         disk.is_none_or(|disk| u64::try_from(disk.f_type).is_ok_and(|kind| kind != OVERLAY))
     }
 
-    /// Nothing is mounted here.
+    /// Overlays are not supported on this platform.
     #[cfg(not(target_os = "linux"))]
     pub fn holds_layers(_: &Path) -> bool {
         false
     }
 
-    /// The strongest tier that holds.
+    /// Returns the strongest tier that works.
     pub fn tier(&self) -> Tier {
         match self {
             _ if !self.seccomp.works => Tier::Nothing,
@@ -95,13 +94,13 @@ impl Support {
         }
     }
 
-    /// Whether protected paths inside of writable trees are only looked at
-    /// afterwards, by the caller, instead of being read-only.
+    /// Whether protected paths in writable trees are not read-only but only checked by the caller
+    /// afterwards.
     pub fn protected_unenforced(&self) -> bool {
         self.tier() > Tier::Bubblewrap
     }
 
-    /// What holds, what is weaker and why, a sentence a line.
+    /// Returns what works, what is weaker, and why, one sentence per line.
     pub fn explain(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut say = |line: &str| lines.push(line.to_owned());
@@ -178,9 +177,9 @@ pub(crate) fn probe_with(launcher: &Launcher) -> Result<Support, StartError> {
         .map_err(|_| StartError::Unsupported("the probe gave no answer".to_owned()))
 }
 
-/// The probe itself, in a process of its own.
+/// Runs the probe in a separate process.
 pub(crate) fn answer() -> ExitCode {
-    // What the probes leave behind comes to this process, not to the one that asked.
+    // Become the parent of processes that the probes leave behind, instead of the calling program.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! The program that the tests start: the sandbox itself, and small commands
-//! to run in it that tell what the kernel answered.
+//! The test program: the sandbox itself, and small commands to run in it that print the response of
+//! the kernel.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -71,7 +71,7 @@ fn run(args: &[&str]) -> std::io::Result<String> {
             let listener = std::os::unix::net::UnixListener::bind(path)?;
             std::fs::write(ready, "x")?;
             loop {
-                // Whoever connected may be gone.
+                // The client may have disconnected.
                 let _ = listener.accept()?.0.write_all(b"hello");
             }
         }

@@ -268,8 +268,8 @@ impl Checkpoints {
     }
 
     /// Returns paths that the agent created in this session and that are unchanged since, at most
-    /// [`MAX_MADE`]. For a directory only its existence is checked; its contents have paths of
-    /// their own.
+    /// 10,000. For a directory only its existence is checked; its contents have paths of their
+    /// own.
     pub fn made(&self) -> Vec<PathBuf> {
         let roots = match self.places() {
             Some((roots, _)) => roots,

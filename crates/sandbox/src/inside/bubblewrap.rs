@@ -1,7 +1,7 @@
-//! Where this program may make no namespaces but `bwrap` may (it is
-//! set-user-id, or a profile of the system names it), `bwrap` builds the view of
-//! files and the namespaces. This program, started again inside, looks whether
-//! they are as the plan says, and adds Landlock and the filters of calls.
+//! Uses `bwrap` to build the view of files and the namespaces if this program may not create
+//! namespaces but `bwrap` may (because it is set-user-ID or has a security profile). This program,
+//! started again inside, verifies the result against the plan and adds Landlock and the system call
+//! filters.
 
 mod arguments;
 mod job;
@@ -33,8 +33,7 @@ use crate::support::Finding;
 use arguments::Arguments;
 use job::Job;
 
-/// Where systems keep it. The search path is not asked: a folder of the project
-/// may be on it.
+/// Usual locations. The search path is not used, because it may contain a directory of the project.
 const PLACES: [&str; 5] = [
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",
@@ -43,13 +42,13 @@ const PLACES: [&str; 5] = [
     "/bin/bwrap",
 ];
 
-/// What the process inside writes before it starts the command.
+/// Written by the process inside before it starts the command.
 const STARTED: u8 = b's';
 
-/// More of its own words are not kept.
+/// Maximum number of bytes kept of its own output.
 const LONGEST_WORDS: u64 = 4096;
 
-/// The system's `bwrap`: one that only the system's owner can change.
+/// Returns the path of a `bwrap` that only root can change.
 fn find() -> Option<PathBuf> {
     const SYSTEM: u32 = 0;
     const OTHERS_WRITE: u32 = 0o022;
@@ -60,7 +59,7 @@ fn find() -> Option<PathBuf> {
     })
 }
 
-/// Tries it with all that a command needs of it.
+/// Tries `bwrap` with everything that a command needs.
 #[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
 pub(crate) fn probe() -> Finding {
     let Some(program) = find() else {
@@ -89,7 +88,7 @@ fn one_line(words: &[u8]) -> String {
     String::from_utf8_lossy(words).trim().replace('\n', "; ")
 }
 
-/// Runs the command inside, and waits for its end.
+/// Runs the command inside and waits for its end.
 pub(crate) fn run(
     plan: &Plan,
     program: &OsStr,
@@ -133,7 +132,7 @@ pub(crate) fn run(
                 handed.iter().try_for_each(|file| rustix::io::fcntl_setfd(file, FdFlags::empty()))
             });
             if ready.is_ok() {
-                // The signals for the command stay held, so that none ends `bwrap`.
+                // The signals for the command stay blocked, so that none of them ends `bwrap`.
                 become_program(&bwrap, &line);
             }
             kernel::leave(crate::launch::REFUSED)
@@ -153,7 +152,7 @@ pub(crate) fn run(
         Some((&STARTED, ended)) => match (ExitStatus::decode(ended), Failure::decode(ended)) {
             (Some(ended), _) => Ok(ended),
             (None, Some(failure)) => Err(failure),
-            // What is inside was killed from outside.
+            // The process inside was killed from outside.
             (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
         },
         _ => Err(Failure::Unsupported(one_line(&told(said)?))),
@@ -171,7 +170,7 @@ fn joined(words: &[OsString]) -> Vec<u8> {
     words.iter().flat_map(|word| word.as_bytes().iter().copied().chain([0])).collect()
 }
 
-/// A file that lies nowhere, to be read from its beginning.
+/// Returns an in-memory file with this content, positioned at its start.
 fn in_memory(bytes: &[u8]) -> Outcome<OwnedFd> {
     let file = memfd_create("parallax", MemfdFlags::CLOEXEC).refused("a file in memory")?;
     let mut file = fs::File::from(file);
@@ -181,7 +180,7 @@ fn in_memory(bytes: &[u8]) -> Outcome<OwnedFd> {
     Ok(file.into())
 }
 
-/// The process that `bwrap` started: it confines and starts the command.
+/// Runs the process that `bwrap` started, which confines and starts the command.
 pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let number = args.next().and_then(|number| number.to_str()?.parse().ok());
     let (Some(number), true, Some(program)) =
@@ -225,9 +224,9 @@ fn inside(
     args: &[OsString],
 ) -> Outcome<ExitStatus> {
     verify::is_as_planned(job)?;
-    // What the command leaves without a parent stays below this process.
+    // Orphaned descendants of the command become children of this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    // The end of the first process in here is the end of all.
+    // Everything ends with the init process in here.
     let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).refused("pidfd")?;
     supervisor::in_view(&job.plan, program, args, &first, job.writable.clone(), environment)
 }

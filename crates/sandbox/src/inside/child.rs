@@ -1,4 +1,4 @@
-//! The child of the supervisor: confines itself, then becomes the program.
+//! The child of the supervisor: confines itself, then executes the program.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -18,28 +18,28 @@ use crate::inside::{layout, network_broker, overmounts, privileges, rules, sysca
 use crate::launch::REFUSED;
 use crate::plan::Plan;
 
-/// What the child builds around itself.
+/// The confinement that the child builds.
 pub(crate) enum Confinement {
     Namespaces {
         around: HostEnvironment,
-        /// A user that exists in the cell but not in the command's namespace.
+        /// A user ID that exists in the cell but not in the namespace of the command.
         odd_user: Option<u32>,
-        /// Whether root may stay root over files of others.
+        /// Whether root keeps its capabilities for files of other users.
         keep_root: bool,
-        /// Which calls are told.
+        /// Which system calls are sent to the broker.
         told: NotifiedCalls,
     },
-    /// The view of files stands already.
+    /// The view of files already exists.
     View {
-        /// What is writable in it.
+        /// The writable paths in the view.
         writable: Vec<PathBuf>,
         /// The environment of the command.
         environment: Vec<(OsString, OsString)>,
-        /// Which calls are told.
+        /// Which system calls are sent to the broker.
         told: NotifiedCalls,
     },
     Landlock {
-        /// Which calls are told.
+        /// Which system calls are sent to the broker.
         told: NotifiedCalls,
     },
     Seccomp,
@@ -47,7 +47,7 @@ pub(crate) enum Confinement {
 }
 
 impl Confinement {
-    /// Whether calls are told that the plan's network does not need.
+    /// Whether system calls are sent to the broker that the plan's network does not require.
     pub(crate) fn tells(&self) -> bool {
         match self {
             Self::Namespaces { told, .. } | Self::View { told, .. } | Self::Landlock { told } => {
@@ -58,13 +58,13 @@ impl Confinement {
     }
 }
 
-/// The ways to the supervisor; both are gone when the program starts.
+/// Channels to the supervisor, closed when the program starts.
 pub(crate) struct Wires {
     pub(crate) sync: OwnedFd,
     pub(crate) report: OwnedFd,
 }
 
-/// Runs the program, or reports why not.
+/// Runs the program, or reports why it could not be started.
 pub(crate) fn run(
     plan: &Plan,
     confinement: &Confinement,
@@ -80,7 +80,7 @@ pub(crate) fn run(
     kernel::leave(REFUSED)
 }
 
-/// Builds the confinement. Gives the value of TMPDIR.
+/// Builds the confinement. Returns the value of TMPDIR.
 fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Option<PathBuf>> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .refused("a signal at the supervisor's end")?;
@@ -118,7 +118,7 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
     }
 }
 
-/// The filters of a command that sees neither other processes nor their IPC objects.
+/// Sets the filters of a command that sees neither other processes nor their IPC objects.
 fn filter_in_view(
     plan: &Plan,
     wires: &Wires,
@@ -134,7 +134,7 @@ fn filter_in_view(
     })
 }
 
-/// The filters of a command that shares its process and IPC namespaces with the user.
+/// Sets the filters of a command that shares its process and IPC namespaces with the user.
 fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
     syscalls::filter(Filters {
         sockets: Sockets::without_namespace(plan),
@@ -144,8 +144,8 @@ fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
     })
 }
 
-/// Leaves the cell's user namespace for one below it, where this process has
-/// no power over the mounts, the network and the processes of the cell.
+/// Moves from the user namespace of the cell to a nested one, in which this process has no
+/// capabilities for the mounts, the network, and the processes of the cell.
 fn step_below(wires: &Wires) -> Outcome<()> {
     kernel::unshare(UnshareFlags::NEWUSER).unsupported("a user namespace of the command's own")?;
     let mut answer = [0; 1];
@@ -174,12 +174,12 @@ fn start(
     }
     if let Some(temporary) = temporary {
         command.env("TMPDIR", temporary);
-        // As root `tar` wants to give files to their owners, which is not permitted here.
+        // As root, `tar` tries to restore the owners of files, which is not permitted here.
         if rustix::process::geteuid().is_root() && std::env::var_os("TAR_OPTIONS").is_none() {
             command.env("TAR_OPTIONS", "--no-same-owner");
         }
     }
-    // What the runtime and the supervisor set for themselves is not for the command.
+    // Reset signal handling that the runtime and the supervisor configured for themselves.
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {
         kernel::set_signal(signal, false);
     }

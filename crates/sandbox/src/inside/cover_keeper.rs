@@ -1,7 +1,8 @@
-//! Keeps hidden and protected files of a writable tree covered. The kernel detaches a mount
-//! on a file when a process outside of the sandbox replaces the file, as editors and
-//! `git config` do at every save. Running commands could then read or write the new file.
-//! This thread notices the change, covers the file again, and ends every process that could
+//! Keeps hidden and protected files of a writable tree covered.
+//!
+//! The kernel detaches a mount on a file when a process outside the sandbox replaces the file, as
+//! editors and `git config` do on every save. Running commands could then read or write the new
+//! file. This thread detects the change, covers the file again, and ends every process that could
 //! still write it.
 
 use std::collections::HashMap;
@@ -27,73 +28,73 @@ use crate::inside::{kernel, layout};
 use crate::plan::Plan;
 use crate::replaced;
 
-/// How often processes are looked for again that may have passed a file on.
+/// How often processes are searched for that may have received the file from another process.
 const ROUNDS: usize = 20;
 
-/// How often a file is looked for that is just being put in its place.
+/// How often to look for a file that is being moved into place.
 const TRIES: usize = 50;
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
-/// How often and after which pause covering is retried later: the process that replaces the
-/// file may be waiting for a CPU.
+/// Number of later retries to cover a file: the process that replaces it may be waiting for a CPU.
 const PATIENCE: usize = 500;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// A path of the plan that is to be covered wherever it is there.
+/// A path of the plan that must be covered whenever it exists.
 struct Cover {
     path: PathBuf,
-    /// Hidden, and not only protected.
+    /// Whether the path is hidden, as opposed to only protected.
     hidden: bool,
-    /// It was there before the command started. Others may be its own work until it ends.
+    /// Whether the path existed before the command started. Other paths may be created by the
+    /// command until it ends.
     known: bool,
 }
 
-/// What the thread needs.
+/// The state of the thread.
 pub(crate) struct CoverKeeper {
-    /// The mounts of the view; it is ready when they change.
+    /// The mounts of the view; readable when they change.
     mounts: OwnedFd,
-    /// NameWatch that appear. Only where a cover has fallen or something was left behind: most
-    /// commands need none, and to end a watch takes longer than they do.
+    /// Watches for new names. Set only if a cover was lost or processes were left behind: most
+    /// commands do not need it, and removing a watch takes longer than they run.
     names: Option<NameWatch>,
     root: OwnedFd,
-    /// The machine's `/proc`.
+    /// The `/proc` of the host.
     proc: OwnedFd,
     stage: Stage,
     report: Option<File>,
     covers: Vec<Cover>,
-    /// The command itself; what outlives it was left behind.
+    /// The command itself; processes that outlive it were left behind.
     command: OwnedFd,
 }
 
-/// What was found where covers should be.
+/// The result of checking covers.
 #[derive(Default)]
 struct CoverScan {
-    /// Something is not there.
+    /// Whether a path does not exist.
     missing: bool,
-    /// Something could not be covered yet.
+    /// Whether a path could not be covered yet.
     open: bool,
 }
 
 /// The result of covering one path.
 enum CoverResult {
-    /// Nothing is there.
+    /// The path does not exist.
     Missing,
     Already,
     NotYet,
-    /// The file, and whether it is a directory.
+    /// The path was covered again: the new file, and whether it is a directory.
     Again(OwnedFd, bool),
 }
 
 /// Watched directories.
 struct NameWatch {
     events: OwnedFd,
-    /// The covers in each.
+    /// The indexes of the covers in each.
     watched: HashMap<i32, Vec<usize>>,
 }
 
 impl CoverKeeper {
-    /// Looks what is covered. This process has the command's view of files, and the power
-    /// to mount in it.
+    /// Determines what must stay covered. This process must have the command's view of files and
+    /// the capability to mount in it.
     pub(crate) fn start(
         plan: &Plan,
         stage: OwnedFd,
@@ -117,7 +118,7 @@ impl CoverKeeper {
             .collect();
         let stage = Stage::of(stage);
         let keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
-        // One may have been replaced since it was covered, before this looked for changes.
+        // A file may have been replaced after it was covered and before this watched for changes.
         keeper.cover_these(0..keeper.covers.len());
         Ok(keeper)
     }
@@ -127,7 +128,7 @@ impl CoverKeeper {
         !self.covers.is_empty()
     }
 
-    /// Covers again what loses its cover, as long as the process lives.
+    /// Restores lost covers as long as the process lives.
     pub(crate) fn keep(mut self) {
         kernel::run_soon();
         let mut running = true;
@@ -154,8 +155,8 @@ impl CoverKeeper {
             if ended {
                 running = false;
                 self.watch_names();
-                // What is there already may be the command's own work, which what it left
-                // behind may need: only what appears later is covered.
+                // Existing files may have been created by the command, and its remaining processes
+                // may need them: only files that appear later are covered.
                 self.covers.iter_mut().for_each(|cover| cover.known = true);
             } else if appeared && !self.cover_new() {
                 patience = PATIENCE;
@@ -163,19 +164,19 @@ impl CoverKeeper {
         }
     }
 
-    /// True: all that is there is covered.
+    /// Covers all known paths. Returns whether every existing one is covered.
     fn cover_all(&mut self) -> bool {
         let all = 0..self.covers.len();
         let found = self.cover_these(all.clone());
         if found.missing && self.names.is_none() {
             self.watch_names();
-            // One may have come back before it was watched for.
+            // A file may have returned before the watch started.
             return !self.cover_these(all).open;
         }
         !found.open
     }
 
-    /// Covers what is there of these.
+    /// Covers those of these paths that exist.
     fn cover_these(&self, these: impl Iterator<Item = usize>) -> CoverScan {
         let known = these.filter_map(|at| self.covers.get(at)).filter(|cover| cover.known);
         let (mut result, mut replaced) = (CoverScan::default(), Vec::new());
@@ -187,7 +188,7 @@ impl CoverKeeper {
                 CoverResult::Again(found, folder) => replaced.push((cover, found, folder)),
             }
         }
-        // Looking through the processes takes longer, so it comes when all is covered.
+        // Searching the processes takes longer, so it comes after everything is covered.
         for (cover, found, folder) in replaced {
             result.open |= !is_covered_at(&self.root, &cover.path);
             self.evict(&cover.path, &found, folder);
@@ -204,7 +205,7 @@ impl CoverKeeper {
         let mut watched: HashMap<i32, Vec<usize>> = HashMap::new();
         for (at, cover) in self.covers.iter().enumerate() {
             let Some(folder) = cover.path.parent() else { continue };
-            // A link on the way could lead to any directory of the machine.
+            // A symbolic link in the path could lead to any directory of the host.
             let Ok(folder) = layout::open_real(&self.root, folder) else { continue };
             if let Ok(number) = watch_open(&events, &self.proc, &folder) {
                 watched.entry(number).or_default().push(at);
@@ -213,7 +214,8 @@ impl CoverKeeper {
         self.names = Some(NameWatch { events, watched });
     }
 
-    /// Reads which names appeared, and covers what it concerns. True: all of it is covered.
+    /// Reads which names appeared and covers the affected paths. Returns whether all of them are
+    /// covered.
     fn cover_new(&self) -> bool {
         let Some(names) = self.names.as_ref() else { return true };
         let mut space = [MaybeUninit::uninit(); 8 << 10];
@@ -244,8 +246,8 @@ impl CoverKeeper {
     }
 
     fn cover(&self, cover: &Cover) -> CoverResult {
-        // The kernel says that the old file lost its mount shortly before the new one has
-        // its name.
+        // The kernel reports that the old file lost its mount shortly before the new one has its
+        // name.
         for _ in 0..TRIES {
             let Ok(found) = layout::open_real(&self.root, &cover.path) else {
                 return CoverResult::Missing;
@@ -267,8 +269,9 @@ impl CoverKeeper {
         CoverResult::NotYet
     }
 
-    /// Ends every process of the command that has the file open for writing, or the
-    /// directory at all: it could make files in it. Who only reads has read by now, and may be a server that waits for such changes.
+    /// Ends every process of the command that has the file open for writing, or has the directory
+    /// open at all, in which it could create files. Processes that only read are left alone: they
+    /// have already read, and may be servers that wait for such changes.
     fn evict(&self, path: &Path, found: &OwnedFd, folder: bool) {
         let Ok(file) = fstat(found) else { return };
         let Ok(view) = readlinkat(&self.proc, "self/ns/mnt", Vec::new()) else { return };
@@ -286,7 +289,8 @@ impl CoverKeeper {
                 return;
             }
             if round == 0 {
-                // Before they end, and with the last of them this process.
+                // Report before ending the processes, because this process ends with the last of
+                // them.
                 self.tell(path);
             }
             for process in holders.into_iter().filter_map(kernel::process) {
@@ -316,7 +320,7 @@ impl CoverKeeper {
         })
     }
 
-    /// Whether an open file may be written; what cannot be read counts as that.
+    /// Whether an open file is writable; assumed if it cannot be determined.
     fn is_for_writing(&self, process: i32, number: i32) -> bool {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let name = format!("{process}/fdinfo/{number}");
@@ -335,12 +339,12 @@ fn own_process() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Watches an open directory: it has no other name that is sure to lead to it.
+/// Watches an open directory, for which no path is certain to lead to it.
 fn watch_open(events: &OwnedFd, proc: &OwnedFd, folder: &OwnedFd) -> Result<i32, Errno> {
     let flags =
         inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
-    // `inotify_add_watch` knows no directory to start from but the working one, which
-    // nothing else in this process uses.
+    // `inotify_add_watch` resolves relative paths only from the working directory, which nothing
+    // else in this process uses.
     rustix::process::fchdir(proc)?;
     inotify::add_watch(events, format!("self/fd/{}", folder.as_raw_fd()), flags)
 }
@@ -349,13 +353,13 @@ fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {
     layout::open_real(root, path).is_ok_and(|file| is_covered(&file))
 }
 
-/// Whether something is mounted there.
+/// Whether the file is covered by a mount.
 fn is_covered(file: &OwnedFd) -> bool {
     let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// The entries of a folder that are numbers.
+/// Returns the entries of a directory that are numbers.
 fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = openat(proc.as_fd(), folder, flags, Mode::empty()).and_then(Dir::new);

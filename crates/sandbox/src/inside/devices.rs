@@ -1,4 +1,4 @@
-//! `/dev` with harmless devices only, and `/proc` of the cell's processes.
+//! A `/dev` with harmless devices only, and a `/proc` with the processes of the cell.
 
 use std::os::fd::OwnedFd;
 
@@ -14,7 +14,7 @@ use crate::inside::kernel::Restrict;
 use crate::inside::layout;
 use crate::inside::overmounts::Stage;
 
-/// The devices that programs expect and that reach nothing.
+/// Devices that programs expect and that give access to nothing.
 pub(crate) const HARMLESS: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 const LINKS: [(&str, &str); 5] = [
@@ -25,7 +25,7 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Clones the harmless devices of the machine.
+/// Clones the harmless devices of the host.
 pub(crate) fn gather(root: &OwnedFd) -> Outcome<Vec<(&'static str, OwnedFd)>> {
     let mut found = Vec::new();
     for name in HARMLESS {
@@ -39,7 +39,7 @@ pub(crate) fn gather(root: &OwnedFd) -> Outcome<Vec<(&'static str, OwnedFd)>> {
     Ok(found)
 }
 
-/// Mounts the new `/dev`, over the stage that lies there.
+/// Mounts the new `/dev` over the stage.
 pub(crate) fn mount_dev(
     root: &OwnedFd,
     stage: &Stage,
@@ -66,7 +66,7 @@ pub(crate) fn mount_dev(
         Ok(dev)
     };
     let dev = built().unsupported("/dev")?;
-    // The harmless devices come along as mounts below the folder.
+    // The harmless devices are included as mounts below the directory.
     let tree = layout::clone(&dev, layout::READ_ONLY)?;
     let shared = stage.copy("shm", Restrict { no_exec: true, ..Restrict::default() })?;
     let dev =
@@ -77,7 +77,7 @@ pub(crate) fn mount_dev(
     layout::mount(shared, target).unsupported("/dev/shm")
 }
 
-/// Pseudo-terminals of the command's own: those of others are out of reach.
+/// Mounts pseudo-terminals for this command only; those of other processes are inaccessible.
 fn new_terminals() -> Result<OwnedFd, Errno> {
     let context = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&context, "ptmxmode", "0666")?;
@@ -87,11 +87,10 @@ fn new_terminals() -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Mounts a `/proc` of the cell, read-only, so that root cannot turn the
-/// machine's knobs in it. In a container whose own `/proc` is partly covered
-/// the kernel refuses; then the one of outside stays, read-only too. What it
-/// shows of other processes is no more than their names: the user namespace
-/// and Landlock keep the rest.
+/// Mounts a read-only `/proc` of the cell, so that root cannot change kernel settings. In a
+/// container whose `/proc` is partly covered, the kernel refuses; the existing `/proc` then stays,
+/// also read-only. It shows only the names of other processes; the user namespace and Landlock
+/// block the rest.
 pub(crate) fn mount_proc(root: &OwnedFd) -> Outcome<()> {
     let Ok(proc) = new_proc() else { return Ok(()) };
     let target =
@@ -99,7 +98,7 @@ pub(crate) fn mount_proc(root: &OwnedFd) -> Outcome<()> {
     layout::mount(proc, target).unsupported("/proc")
 }
 
-/// A `/proc` of this process' namespace, not yet mounted anywhere.
+/// Creates an unattached mount of `/proc` for the namespace of this process.
 pub(crate) fn new_proc() -> Result<OwnedFd, Errno> {
     let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, Signal, WaitStatus};
 
 use crate::inside::kernel;
 
-/// The end of a command.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     Code(u8),
@@ -24,13 +24,13 @@ impl From<WaitStatus> for ExitStatus {
 }
 
 impl ExitStatus {
-    /// Ends this process in the same way, or gives the exit code to end with.
+    /// Ends this process with the same signal, or returns the exit code to end with.
     pub(crate) fn mirror(self) -> ExitCode {
         let signal = match self {
             Self::Code(code) => return ExitCode::from(code),
             Self::Signal(signal) => signal,
         };
-        // Two core files for one death would be one too many.
+        // Do not write a second core file for the same crash.
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         let _ = rustix::process::setrlimit(Resource::Core, none);
         kernel::unblock_signals();
@@ -38,11 +38,11 @@ impl ExitStatus {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
         }
-        // A signal that cannot be sent like this is told as shells tell it.
+        // Report a signal that cannot be raised in this way as shells do.
         ExitCode::from(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX))
     }
 
-    /// Two bytes, for the pipe between keeper and supervisor.
+    /// Encodes the status in two bytes, for the pipe between reaper and supervisor.
     pub(crate) fn encode(self) -> [u8; 2] {
         match self {
             Self::Code(code) => [b'c', code],

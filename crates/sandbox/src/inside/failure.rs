@@ -1,25 +1,25 @@
-//! Why a confinement could not be built.
+//! Errors of building a confinement.
 
 use std::fmt::Display;
 
 use rustix::io::Errno;
 
-/// The two kinds of failure: one makes a weaker tier worth trying, the other
-/// is about the plan and holds in every tier.
+/// Why a confinement failed. [`Self::Unsupported`] means that a weaker tier may work; the others
+/// apply to every tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The kernel, or what surrounds us, does not give this.
+    /// The kernel or the environment does not support something.
     Unsupported(String),
     /// The plan cannot be carried out.
     Refused(String),
-    /// The confinement stands, but the program could not be started: the exit
-    /// code that a shell would give, and the words.
+    /// The confinement works, but the program could not be started: the exit code that a shell
+    /// would return, and the message.
     NotStarted(u8, String),
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// Turns an error of a system call into a failure that says what was tried.
+/// Converts an error of a system call into a failure with a description of what was tried.
 pub(crate) trait Explain<T> {
     fn unsupported(self, what: impl Display) -> Outcome<T>;
     fn refused(self, what: impl Display) -> Outcome<T>;
@@ -36,7 +36,8 @@ impl<T, E: Display> Explain<T> for Result<T, E> {
 }
 
 impl Failure {
-    /// One byte of kind and the words, for the pipe between child and supervisor.
+    /// Encodes the kind as one byte followed by the message, for the pipe between child and
+    /// supervisor.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, code, words) = match self {
             Self::Unsupported(words) => (b'u', 0, words),
@@ -61,7 +62,7 @@ impl Failure {
     }
 }
 
-/// Whether the path is simply not there (or leads through a file).
+/// Whether the error means that the path does not exist (or has a file as a parent).
 pub(crate) fn is_missing(error: Errno) -> bool {
     matches!(error, Errno::NOENT | Errno::NOTDIR)
 }

@@ -1,6 +1,6 @@
-//! Directories that the command sees without what is hidden in them. A mount over a
-//! single file falls when the file's owner replaces it by a rename; an entry of a directory
-//! of ours cannot be replaced from outside.
+//! Filtered directories, which the command sees without their hidden entries. A mount over a single
+//! file is lost when its owner replaces the file by renaming; an entry of a directory created by
+//! the sandbox cannot be replaced from outside.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -19,10 +19,10 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use crate::inside::layout;
 use crate::plan::Plan;
 
-/// Directories with more entries are not filtered: each entry is a mount.
+/// Directories with more entries are not filtered, because each entry is a mount.
 const MOST_ENTRIES: usize = 2000;
 
-/// A directory to be filtered, as it was when the command started.
+/// A directory to filter, with its state when the command started.
 #[derive(Debug, Default)]
 pub(crate) struct Filtered {
     pub(crate) path: PathBuf,
@@ -31,20 +31,20 @@ pub(crate) struct Filtered {
     pub(crate) entries: Vec<(OsString, FilteredEntry)>,
 }
 
-/// What becomes of an entry.
+/// How an entry is handled.
 #[derive(Debug)]
 pub(crate) enum FilteredEntry {
-    /// It is shown; true: it is a directory.
+    /// The entry is shown; true if it is a directory.
     Shown(bool),
     /// A link with its target.
     Link(PathBuf),
-    /// A directory that is filtered too.
+    /// A directory that is filtered as well.
     Filtered(Filtered),
-    /// It is covered afterwards; true: it is a directory.
+    /// The entry is covered afterwards; true if it is a directory.
     Hidden(bool),
 }
 
-/// The outermost directories to be filtered, each with those below it.
+/// Returns the outermost directories to filter, each with those below it.
 pub(crate) fn look(plan: &Plan) -> Vec<Filtered> {
     let is_open = |path: &Path| {
         let mut open = plan.writable.iter().chain(&plan.overlays);
@@ -63,7 +63,7 @@ pub(crate) fn look(plan: &Plan) -> Vec<Filtered> {
     found
 }
 
-/// `None` if the path is not a directory or has too many entries.
+/// Reads a directory. Returns `None` if the path is not a directory or has too many entries.
 fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option<Filtered> {
     let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
     let mut entries = Vec::new();
@@ -93,17 +93,16 @@ fn read(path: &Path, wanted: &HashSet<&Path>, hidden: &HashSet<&Path>) -> Option
     Some(Filtered { path: path.to_owned(), mode: facts.mode() & 0o1777, owner, entries })
 }
 
-/// A filtered directory with what is to be mounted in it, opened before anything is
-/// covered.
+/// A filtered directory with everything to be mounted in it, opened before anything is covered.
 pub(crate) struct OpenedFilter {
     pub(crate) directory: Filtered,
-    /// Copies of the mounts of the entries that are shown, by name.
+    /// Copies of the mounts of the visible entries, by name.
     trees: Vec<(OsString, OwnedFd)>,
     below: Vec<(OsString, OpenedFilter)>,
 }
 
 impl OpenedFilter {
-    /// Opens and copies what is shown. What cannot be opened is missing in the view.
+    /// Opens and copies the visible entries. Entries that cannot be opened are missing in the view.
     pub(crate) fn open(mut directory: Filtered, root: &OwnedFd) -> Result<Self, Errno> {
         let folder = layout::open_real(root, &directory.path)?;
         let (mut trees, mut below) = (Vec::new(), Vec::new());
@@ -131,7 +130,7 @@ impl OpenedFilter {
         Ok(Self { directory, trees, below })
     }
 
-    /// Makes the entries in an empty directory, with empty ones for what is mounted later.
+    /// Creates the entries in an empty directory, with empty ones as mount points.
     pub(crate) fn make(&self, place: &OwnedFd) -> Result<(), Errno> {
         for (name, entry) in &self.directory.entries {
             match entry {
@@ -154,16 +153,16 @@ impl OpenedFilter {
         Ok(())
     }
 
-    /// Gives the directory of this name the owner and the mode of the one that it replaces.
+    /// Sets the owner and mode of the directory with this name to those of the original.
     pub(crate) fn look_like_original(&self, place: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         let (user, group) = self.directory.owner;
-        // A user namespace may not know the owner; then the mode decides for all others.
+        // The owner may not exist in the user namespace; the mode for others then applies.
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
         let _ = chownat(place, name, user, group, AtFlags::SYMLINK_NOFOLLOW);
         chmodat(place, name, Mode::from_raw_mode(self.directory.mode), AtFlags::empty())
     }
 
-    /// Mounts the entries that are shown, in the directory that was made for them.
+    /// Mounts the visible entries in the directory created for them.
     pub(crate) fn mount(&self, place: &OwnedFd) -> Result<(), Errno> {
         for (name, tree) in &self.trees {
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;

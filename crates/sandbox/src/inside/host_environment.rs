@@ -1,5 +1,5 @@
-//! What the supervisor reads of the machine before it leaves it, and what it
-//! kills there.
+//! Reads information about the host before the supervisor leaves it, and kills descendant
+//! processes.
 
 use std::collections::HashMap;
 use std::env;
@@ -12,24 +12,24 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use crate::inside::{kernel, listening};
 use crate::plan::Plan;
 
-/// Things of the caller's world that the layout needs to know.
+/// Information about the host that the layout requires.
 #[derive(Debug, Default)]
 pub(crate) struct HostEnvironment {
-    /// Where the command starts.
+    /// The initial working directory of the command.
     pub(crate) folder: PathBuf,
-    /// Folders that must stay visible when they lie below a private one: the
-    /// home, the search path, the program's own, where the command starts.
+    /// Directories that must stay visible below a private one: the home directory, the search path,
+    /// the directory of the program, and the working directory.
     pub(crate) visible: Vec<PathBuf>,
-    /// Sockets on which something of the machine listens.
+    /// Sockets on which programs of the host listen.
     pub(crate) listening: Vec<PathBuf>,
 }
 
-/// Looks around, from outside of the cell.
+/// Collects the information from outside the cell.
 pub(crate) fn look(plan: &Plan, program: &OsStr) -> HostEnvironment {
     let folder = env::current_dir().unwrap_or_default();
     let path = env::var_os("PATH").unwrap_or_default();
     let program = Path::new(program);
-    // A bare name is looked for along the search path.
+    // A bare name is searched for in the search path.
     let named = program.components().count() > 1;
     let program = named.then(|| folder.join(program));
     let visible: Vec<PathBuf> = env::split_paths(&path)
@@ -44,8 +44,8 @@ pub(crate) fn look(plan: &Plan, program: &OsStr) -> HostEnvironment {
     HostEnvironment { folder, visible, listening }
 }
 
-/// Kills everything below this process, as far as the machine's `/proc` shows
-/// it: rounds are repeated until nothing lives, for what forks meanwhile.
+/// Kills all descendants of this process that `/proc` of the host shows. Repeats until none is
+/// alive, because processes may fork in the meantime.
 pub(crate) fn kill_descendants() {
     const ROUNDS: usize = 200;
     for _ in 0..ROUNDS {
@@ -55,20 +55,20 @@ pub(crate) fn kill_descendants() {
             return;
         }
         for pid in living {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// The direct children of this process, the dead too.
+/// Returns the direct children of this process, including dead ones.
 pub(crate) fn children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get();
     let children = table().remove(&own).unwrap_or_default();
     children.into_iter().filter_map(|child| kernel::process(child.number)).collect()
 }
 
-/// The numbers of all processes below this one.
+/// Returns the process IDs of all descendants of this process.
 pub(crate) fn below() -> Vec<i32> {
     descendants(getpid()).into_iter().map(|process| process.number).collect()
 }
@@ -84,8 +84,8 @@ impl Process {
         if self.dead { None } else { kernel::process(self.number) }
     }
 
-    /// Reads `/proc/PID/stat`: the second field, a name in parentheses, may
-    /// hold anything; then come the state and the parent.
+    /// Reads `/proc/PID/stat`. The second field, a name in parentheses, may contain any character;
+    /// it is followed by the state and the parent.
     fn read(number: i32) -> Option<Self> {
         let text = fs::read(format!("/proc/{number}/stat")).ok()?;
         let text = String::from_utf8_lossy(&text);
@@ -96,8 +96,8 @@ impl Process {
     }
 }
 
-/// Everything below a process. The dead that nobody reaped count on the way:
-/// a child that was read before its parent died is found through them.
+/// Returns all descendants of a process. Zombies are included, because a child that was read before
+/// its parent died is found through them.
 fn descendants(top: Pid) -> Vec<Process> {
     let mut children = table();
     let mut found = Vec::new();
@@ -111,7 +111,7 @@ fn descendants(top: Pid) -> Vec<Process> {
     found
 }
 
-/// Who is whose child, of all processes that the machine shows.
+/// Returns all visible processes by their parent.
 fn table() -> HashMap<i32, Vec<Process>> {
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

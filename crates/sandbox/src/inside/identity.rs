@@ -1,4 +1,4 @@
-//! Users and groups of a user namespace: which ids exist in it.
+//! User and group ID mappings of user namespaces.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,22 +7,22 @@ use rustix::process::{Pid, getegid, geteuid};
 
 use crate::inside::failure::{Explain as _, Outcome};
 
-/// Which ids a user namespace knows, each under its own number.
+/// The IDs of a user namespace, each mapped to the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     users: Vec<(u32, u32)>,
     groups: Vec<(u32, u32)>,
-    /// All ids, or only the own user and group.
+    /// Whether all IDs are mapped, as opposed to only the current user and group.
     pub(crate) whole: bool,
 }
 
 impl Identity {
-    /// Every id of the current namespace.
+    /// Returns every ID of the current namespace.
     pub(crate) fn whole() -> Outcome<Self> {
         Ok(Self { users: ranges("uid_map")?, groups: ranges("gid_map")?, whole: true })
     }
 
-    /// Only the own user and group.
+    /// Returns only the current user and group.
     pub(crate) fn own() -> Self {
         Self {
             users: vec![(geteuid().as_raw(), 1)],
@@ -31,9 +31,9 @@ impl Identity {
         }
     }
 
-    /// What a namespace below the current one gets: everything but the last
-    /// user. What belongs to that user is then nobody's inside, and no
-    /// capability reaches it. The second value is that user.
+    /// Returns the IDs for a nested namespace: all except the last user. Files of that user have no
+    /// valid owner in the nested namespace, so no capability applies to them. The second value is
+    /// that user.
     pub(crate) fn below() -> Outcome<(Self, Option<u32>)> {
         let mut all = Self::whole()?;
         let total: u64 = all.users.iter().map(|(_, count)| u64::from(*count)).sum();
@@ -48,13 +48,12 @@ impl Identity {
         }
     }
 
-    /// Gives the user namespace of `pid` these ids. The caller stands in the
-    /// namespace above.
+    /// Maps these IDs in the user namespace of `pid`. The caller must be in the parent namespace.
     pub(crate) fn give_to(&self, pid: Pid) -> Outcome<()> {
         let proc = format!("/proc/{}", pid.as_raw_nonzero());
         if !self.whole {
-            // The kernel wants this before it lets an ordinary user map a
-            // group. Inside a namespace that has it already it cannot be said again.
+            // The kernel requires this before an ordinary user maps a group. It fails in a
+            // namespace where it is already set.
             let _ = write_once(&format!("{proc}/setgroups"), "deny");
         }
         write_once(&format!("{proc}/uid_map"), &text(&self.users)).unsupported("user ids")?;
@@ -62,7 +61,7 @@ impl Identity {
     }
 }
 
-/// A map is taken in one write or not at all.
+/// Writes the text in a single write, which the kernel requires for ID maps.
 fn write_once(path: &str, text: &str) -> std::io::Result<()> {
     fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }

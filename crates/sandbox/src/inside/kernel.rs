@@ -1,6 +1,6 @@
-//! The calls for which no safe function exists, each as small as it can be.
-//! All of `unsafe` of this crate is here and in `notify`. What forks runs in a process that
-//! this crate started and that has one thread.
+//! Minimal wrappers of system calls for which there is no safe function. All `unsafe` code of this
+//! crate is here and in `notify`. Processes that fork were started by this crate and have a single
+//! thread.
 
 #![expect(unsafe_code, reason = "fork, clone, signals and two ioctls have no safe call")]
 
@@ -18,7 +18,7 @@ pub(crate) enum Side {
     Parent(Pid),
 }
 
-/// A copy of this process, in new namespaces when flags are given.
+/// Forks this process, with new namespaces if flags are given.
 pub(crate) fn fork(namespaces: UnshareFlags) -> Result<Side, Errno> {
     // `CLONE_NEW*` and SIGCHLD fit in 32 bits, so the widening loses nothing.
     let flags = libc::c_long::from(namespaces.bits() as i32) | libc::c_long::from(libc::SIGCHLD);
@@ -32,33 +32,34 @@ pub(crate) fn fork(namespaces: UnshareFlags) -> Result<Side, Errno> {
     }
 }
 
-/// A process id; negative numbers mean groups and are none.
+/// Returns the process ID; zero and negative numbers, which mean process groups, yield `None`.
 pub(crate) fn process(number: i32) -> Option<Pid> {
     if number > 0 { Pid::from_raw(number) } else { None }
 }
 
-/// Ends this process at once: no destructor and no exit handler runs, which
-/// in a forked child would be those of its parent.
+/// Exits immediately, without running destructors and exit handlers, which in a forked child would
+/// be those of its parent.
 pub(crate) fn leave(code: u8) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// Leaves some namespaces for new ones.
+/// Moves this process to new namespaces.
 pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
-    // SAFETY: the hazard of `unshare` is CLONE_FILES with several threads; that
-    // flag is never given.
+    // SAFETY: `unshare` is hazardous with CLONE_FILES and several threads; that flag is never
+    // passed.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
-/// Ignores a signal, or gives it its default effect back.
+/// Ignores a signal, or restores its default action.
 pub(crate) fn set_signal(signal: i32, ignored: bool) {
     let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: both actions are no handlers, so no code of ours runs in a signal.
+    // SAFETY: neither action is a handler, so no code of this program runs in a signal.
     unsafe { libc::signal(signal, action) };
 }
 
-/// What is meant for the command: it decides, and the supervisor follows.
+/// Signals that are meant for the command: it handles them, and the supervisor ends as the command
+/// does.
 const FOR_THE_COMMAND: [i32; 7] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -69,8 +70,8 @@ const FOR_THE_COMMAND: [i32; 7] = [
     libc::SIGTTOU,
 ];
 
-/// Keeps the signals for the command from this process until it has forked and
-/// ignores them; the command, which starts with none held, gets its own copy.
+/// Blocks the signals for the command until this process has forked and ignores them. The command
+/// starts with no signal blocked and receives its own copy.
 pub(crate) fn hold_signals() {
     // SAFETY: the set is a local that `sigemptyset` fills before it is used.
     unsafe {
@@ -90,7 +91,7 @@ pub(crate) fn leave_signals_to_the_command() {
     }
 }
 
-/// Lets every signal through.
+/// Unblocks all signals.
 pub(crate) fn unblock_signals() {
     // SAFETY: the set is a local that `sigemptyset` fills before it is used.
     unsafe {
@@ -100,45 +101,45 @@ pub(crate) fn unblock_signals() {
     }
 }
 
-/// Closes all open files from `first` on, in a process that will open no more.
+/// Closes all file descriptors from `first` on, in a process that opens no further files.
 pub(crate) fn close_for_good_from(first: u32) {
-    // SAFETY: the only caller never returns and uses none of these files again.
+    // SAFETY: the only caller never returns and does not use these descriptors again.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 
-/// An open file that this process was started with, by its number. From now on
-/// it is closed by exec.
+/// Returns a file descriptor that this process was started with, by its number, and marks it as
+/// close-on-exec.
 pub(crate) fn inherited(number: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: only a flag changes; a number that is no open file is an error.
+    // SAFETY: only a flag changes; a number that is not an open descriptor is an error.
     let open = number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
     if !open {
         return Err(Errno::BADF);
     }
-    // SAFETY: it is open, and was opened by nothing in this process, which has
-    // just started: its number was told to it, once.
+    // SAFETY: the descriptor is open and was not opened by this process, which has just started and
+    // received its number once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Marks all open files from `first` on to be closed by exec.
+/// Marks all file descriptors from `first` on as close-on-exec.
 pub(crate) fn close_on_exec_from(first: u32) -> Result<(), Errno> {
-    // SAFETY: nothing is closed now; only a flag of open files changes.
+    // SAFETY: nothing is closed now; only a flag of open descriptors changes.
     let done =
         unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if done == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Restrictions to put on a mount and on all that is mounted below it.
+/// Restrictions for a mount and all mounts below it.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Restrict {
     pub(crate) read_only: bool,
     pub(crate) no_devices: bool,
     pub(crate) no_exec: bool,
     pub(crate) private: bool,
-    /// The mount without those below it.
+    /// Whether mounts below it are excluded.
     pub(crate) alone: bool,
 }
 
-/// Adds restrictions to the mount behind `mount`; set-user-id bits never count.
+/// Adds restrictions to the mount at `mount`; set-user-ID bits are always ignored.
 pub(crate) fn restrict_mount(mount: impl AsFd, restrict: Restrict) -> Result<(), Errno> {
     let mut set = libc::MOUNT_ATTR_NOSUID;
     for (wanted, bit) in [
@@ -156,8 +157,8 @@ pub(crate) fn restrict_mount(mount: impl AsFd, restrict: Restrict) -> Result<(),
         propagation: if restrict.private { libc::MS_PRIVATE } else { 0 },
         userns_fd: 0,
     };
-    // SAFETY: the structure and the empty path outlive the call, and the size
-    // is the structure's.
+    // SAFETY: the structure and the empty path outlive the call, and the size is that of the
+    // structure.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -171,8 +172,8 @@ pub(crate) fn restrict_mount(mount: impl AsFd, restrict: Restrict) -> Result<(),
     if done == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Has this thread run soon after it wakes, also where every processor is busy: it asks
-/// for little time at once. Kernels before 6.12 do not know of it.
+/// Makes this thread run soon after it wakes even if all processors are busy, by requesting short
+/// time slices. Kernels before 6.12 ignore this.
 pub(crate) fn run_soon() {
     const SHORTEST_SLICE: u64 = 100_000;
     #[repr(C)]
@@ -191,13 +192,13 @@ pub(crate) fn run_soon() {
     let mut wanted =
         SchedulerAttributes { runtime: SHORTEST_SLICE, ..SchedulerAttributes::default() };
     wanted.size = u32::try_from(size_of::<SchedulerAttributes>()).unwrap_or(0);
-    // SAFETY: the structure outlives the call, and says its own size.
+    // SAFETY: the structure outlives the call and contains its own size.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
 }
 
-/// Brings the loopback of the current network namespace up.
+/// Enables the loopback interface of the current network namespace.
 pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: `ifreq` is plain data for which all zeros is a value.
+    // SAFETY: `ifreq` is plain data for which all zeros is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
@@ -210,10 +211,10 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     if done == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// The version of Landlock in this kernel, if it is there and switched on.
+/// Returns the Landlock version of this kernel if Landlock is available and enabled.
 pub(crate) fn landlock_version() -> Option<i64> {
     const VERSION: u32 = 1;
-    // SAFETY: with this flag the call takes no structure and only answers.
+    // SAFETY: with this flag, the call takes no structure and only returns the version.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION)
     };

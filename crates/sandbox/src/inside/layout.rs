@@ -1,8 +1,8 @@
-//! The mount namespace of one command: everything read-only, and over it the
-//! writable trees, the private folders, the protected and the hidden paths.
+//! The mount namespace of a command: everything is read-only, with writable trees, private
+//! directories, protected paths, and hidden paths mounted over it.
 //!
-//! What is to be shown is opened before anything is covered, and mounted from
-//! that open file: a path that changes meanwhile leads nowhere new.
+//! Everything to be shown is opened before anything is covered and is mounted from the open file,
+//! so changing a path in the meantime has no effect.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ pub(crate) const READ_ONLY: Restrict = Restrict { read_only: true, ..WRITABLE };
 const WRITABLE: Restrict =
     Restrict { read_only: false, no_devices: false, no_exec: false, private: false, alone: false };
 
-/// What is harmless below `/run` and needed by name look-ups and programs.
+/// Harmless entries of `/run` that name lookups and programs require.
 const KEPT_OF_RUN: [&str; 8] = [
     "/run/systemd/resolve",
     "/run/resolvconf",
@@ -38,28 +38,28 @@ const KEPT_OF_RUN: [&str; 8] = [
     "/run/nscd",
 ];
 
-/// Folders of the system of which every session has its own, and the names of
-/// these in its private folder.
+/// System directories that each session has separately, with their names in the private directory
+/// of the session.
 pub(crate) const PRIVATE: [(&str, &str); 3] =
     [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/run", "run")];
 
-/// One thing to do at a path, done in the order of depth.
+/// An action at a path; actions are executed in order of depth.
 enum Step {
-    /// A tree that was cloned before anything was covered; true: a writable one.
+    /// Mounts a tree that was cloned before anything was covered; true if writable.
     Show(OwnedFd, bool),
     Filter(OpenedFilter),
     Protect,
     Hide,
 }
 
-/// A path and what is done at it.
+/// A path and the action for it.
 type Place = (PathBuf, Step);
 
-/// A view of files that stands.
+/// A finished view of files.
 pub(crate) struct Built {
-    /// What is writable in it, for the rules that come on top.
+    /// The writable paths in it, for Landlock rules.
     pub(crate) writable: Vec<PathBuf>,
-    /// The folder of the covers, for those that have to be put again.
+    /// The directory of the covers, for restoring lost covers.
     pub(crate) stage: OwnedFd,
 }
 
@@ -91,19 +91,19 @@ pub(crate) fn build(
         last = Some(path);
     }
     for skeleton in &view.skeletons {
-        // What is writable below it stays so.
+        // Writable mounts below it stay writable.
         let alone = Restrict { alone: true, ..READ_ONLY };
         kernel::restrict_mount(skeleton, alone).refused("a closed folder")?;
     }
     devices::mount_proc(&view.root)?;
     devices::mount_dev(&view.root, &stage, devices)?;
-    // The folder of before lies under the new mounts.
+    // The previous working directory is below the new mounts.
     rustix::process::chdir(&around.folder)
         .refused(format!("the folder `{}` cannot be entered", around.folder.display()))?;
     Ok(Built { writable, stage: stage.into_folder() })
 }
 
-/// A mount namespace of this process, all of it read-only.
+/// Creates a mount namespace for this process in which everything is read-only.
 pub(crate) fn new_view() -> Outcome<OwnedFd> {
     let root = own_mounts()?;
     make_read_only(&root)?;
@@ -143,7 +143,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Opens and clones everything that is to be shown.
+    /// Opens and clones everything to be shown.
     fn gather(&self, around: &HostEnvironment) -> Outcome<(Vec<Place>, Vec<PathBuf>)> {
         let plan = self.plan;
         let mut steps: Vec<Place> = Vec::new();
@@ -177,8 +177,8 @@ impl View<'_> {
                 writable.push(path.clone());
                 continue;
             }
-            // Where none can be mounted the cache stays read-only, but for what may be
-            // written in its own place.
+            // If no overlay can be mounted, the cache stays read-only, except for the parts that
+            // may be written in place.
             for part in plan.without_overlay.iter().filter(|part| part.starts_with(path)) {
                 let Ok(tree) = self.open(part) else { continue };
                 steps.push((part.clone(), Step::Show(clone(&tree, WRITABLE)?, true)));
@@ -197,13 +197,13 @@ impl View<'_> {
         Ok((steps, writable))
     }
 
-    /// Opens a path in which no component is a symbolic link.
+    /// Opens a path without symbolic links in any component.
     pub(crate) fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         open_real(&self.root, path)
     }
 
-    /// Mounts a tree at a path, which is made where it is missing; that can
-    /// only be in a private folder, for all else is read-only.
+    /// Mounts a tree at a path, which is created if it does not exist. That is possible only in a
+    /// private directory, because everything else is read-only.
     fn attach(&self, tree: &OwnedFd, path: &Path) -> Outcome<()> {
         let target = match self.open(path) {
             Ok(target) => target,
@@ -216,7 +216,7 @@ impl View<'_> {
         mount(tree, &target).refused(format!("`{}` cannot be mounted", path.display()))
     }
 
-    /// Covers a directory with one of ours, and mounts in it what is shown.
+    /// Covers a directory with a directory on the stage and mounts the visible entries in it.
     fn filter(&mut self, filter: &OpenedFilter, stage: &Stage) -> Outcome<()> {
         let path = &filter.directory.path;
         let found = match self.open(path) {
@@ -232,9 +232,8 @@ impl View<'_> {
         kernel::restrict_mount(&cover, READ_ONLY).refused(what())
     }
 
-    /// Makes a path below a writable tree read-only, and every folder on the
-    /// way a mount of its own: a mount cannot be renamed or removed, so nothing
-    /// else can be put in the path's place.
+    /// Makes a path below a writable tree read-only and every parent directory in that tree a
+    /// separate mount. A mount cannot be renamed or removed, so the path cannot be replaced.
     fn protect(&mut self, path: &Path) -> Outcome<()> {
         let Some(tree) = mounted_tree(self.plan, path) else { return Ok(()) };
         if tree == path {
@@ -258,7 +257,7 @@ impl View<'_> {
             let link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
             let last = names.peek().is_none();
             if link {
-                // The link stays what it is, and so does what it leads to.
+                // The link itself and its target are both protected.
                 self.pin(&found, &here)?;
                 let end: PathBuf = std::iter::once(name).chain(names).collect();
                 let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -289,17 +288,17 @@ impl View<'_> {
         mount(&tree, found).refused(format!("`{}` cannot be protected", path.display()))
     }
 
-    /// Covers a path so that it answers "permission denied", to root too.
+    /// Covers a path so that access fails with "permission denied", even for root.
     fn hide(&mut self, path: &Path, stage: &Stage) -> Outcome<()> {
         let trees = self.plan.writable.iter().chain(&self.plan.overlays);
         let within = trees.into_iter().any(|tree| path.starts_with(tree));
-        // What a command can write may not say by a link what is covered.
+        // A link that the command can write must not determine what is covered.
         let follow = if within { OFlags::NOFOLLOW } else { OFlags::empty() };
         let resolve = if within { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::NO_MAGICLINKS };
         let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
         let found = match openat2(&self.root, below_root(path), flags, Mode::empty(), resolve) {
             Ok(found) => found,
-            // What cannot be reached by us cannot be reached by the command.
+            // A path that is inaccessible here is inaccessible to the command as well.
             Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
             Err(Errno::LOOP) => return Ok(()),
             Err(error) => return Err(unusable(path, error)),
@@ -325,8 +324,8 @@ impl View<'_> {
     }
 }
 
-/// Whether a writable path is writable already as part of a larger tree. A
-/// mount of its own would only make renames across its edge fail.
+/// Whether a writable path is already writable as a part of a larger tree. A separate mount would
+/// only make renames across its boundary fail.
 pub(crate) fn lies_open(plan: &Plan, path: &Path) -> bool {
     let closed = |tree: &Path| {
         let mut between = plan.read_only.iter().chain(&plan.hidden);
@@ -335,15 +334,14 @@ pub(crate) fn lies_open(plan: &Plan, path: &Path) -> bool {
     plan.writable.iter().any(|tree| path != tree && path.starts_with(tree) && !closed(tree))
 }
 
-/// The writable tree that is a mount and holds the path. A writable folder that
-/// only lies in a larger tree is none: it could be renamed, and what is protected
-/// in it with it.
+/// Returns the writable tree that is a mount and contains the path. A writable directory inside a
+/// larger tree does not count: it could be renamed together with protected files in it.
 pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBuf> {
     let trees = plan.writable.iter().filter(|tree| !lies_open(plan, tree)).chain(&plan.overlays);
     trees.filter(|tree| path.starts_with(tree)).max_by_key(|tree| tree.as_os_str().len())
 }
 
-/// What is to be read although a private folder or a cover lies over it.
+/// Returns what must be readable although a private directory or a cover is mounted over it.
 pub(crate) fn shown(plan: &Plan, around: &HostEnvironment, private: &[PathBuf]) -> Vec<PathBuf> {
     let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
     let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
@@ -352,7 +350,7 @@ pub(crate) fn shown(plan: &Plan, around: &HostEnvironment, private: &[PathBuf]) 
     let around = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
     let all = around.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
     let open = |path: &Path| {
-        // A writable tree may lie in a hidden directory, and is shown by itself.
+        // A writable tree may be inside a hidden directory; it is shown by itself.
         let hides = |hidden: &PathBuf, tree: &PathBuf| {
             path.starts_with(hidden) && !(tree != hidden && tree.starts_with(hidden))
         };
@@ -362,13 +360,13 @@ pub(crate) fn shown(plan: &Plan, around: &HostEnvironment, private: &[PathBuf]) 
     all.filter(|path| !open(path)).collect()
 }
 
-/// Opens a path in which no component is a symbolic link.
+/// Opens a path without symbolic links in any component.
 pub(crate) fn open_real(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// A path as seen from an open root folder.
+/// Returns a path relative to an open root directory.
 pub(crate) fn below_root(path: &Path) -> &Path {
     match path.strip_prefix("/") {
         Ok(rest) if !rest.as_os_str().is_empty() => rest,
@@ -376,8 +374,8 @@ pub(crate) fn below_root(path: &Path) -> &Path {
     }
 }
 
-/// Makes a file or folder at a path below an open folder, to be mounted over.
-/// What stands there in its way and is no folder goes.
+/// Creates a file or directory as a mount point at a path below an open directory. Removes entries
+/// in the path that are not directories.
 pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
     let mut names = names_of(path).peekable();
     while let Some(name) = names.next() {
@@ -386,11 +384,11 @@ pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<
     Ok(at)
 }
 
-/// How often a place is looked at again that another command of the session,
-/// which starts at the same time and shares the private folder, has just made.
+/// How often to check again for an entry that another command of the session, which starts at the
+/// same time and shares the private directory, has just created.
 const TRIES: usize = 8;
 
-/// A folder or a file of this name, made where it is missing or something else.
+/// Opens a directory or file with this name, creating it if it does not exist or has another type.
 fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno> {
     for _ in 0..TRIES {
         match open_entry(at, name) {
@@ -399,7 +397,7 @@ fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno
                 if (kind == FileType::Directory) == folder {
                     return Ok(found);
                 }
-                // Something a command left in its private folder.
+                // A leftover of a command in its private directory.
                 match rustix::fs::unlinkat(at, name, rustix::fs::AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(error) => return Err(error),
@@ -429,7 +427,7 @@ fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
-/// One entry of a folder, itself and not what it may link to.
+/// Opens an entry of a directory itself, not the target of a link.
 pub(crate) fn open_entry(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
@@ -439,7 +437,7 @@ pub(crate) fn is_folder(file: &OwnedFd) -> Outcome<bool> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
-/// A copy of what is mounted at an open file, not yet mounted anywhere.
+/// Returns an unattached copy of the mount at an open file.
 pub(crate) fn clone(file: impl AsFd, restrict: Restrict) -> Outcome<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -450,7 +448,7 @@ pub(crate) fn clone(file: impl AsFd, restrict: Restrict) -> Outcome<OwnedFd> {
     Ok(tree)
 }
 
-/// Mounts a tree over an open file or folder.
+/// Mounts a tree over an open file or directory.
 pub(crate) fn mount(tree: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(tree, "", target, "", flags)

@@ -1,5 +1,5 @@
-//! Unix sockets on which programs of the machine listen. A connection to one
-//! is a way out of any confinement of files, so they are covered.
+//! Unix sockets on which programs of the host listen. They are covered, because a connection to one
+//! escapes any file confinement.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use crate::plan::{Network, Plan};
 
-/// More would be no help: each is a mount.
+/// Maximum number of sockets to cover, because each is a mount.
 const MOST: usize = 256;
 
-/// Sockets with a name in the file system that programs of the machine listen
-/// on, as far as the command is not to reach those. In the workspace such names
-/// count too: servers of a session in its own network are not in this table.
+/// Returns sockets in the file system on which programs of the host listen and that the command
+/// must not reach. This includes sockets in the workspace: servers of a session in its own network
+/// are not in this table.
 pub(crate) fn elsewhere(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
     let Ok(file) = File::open("/proc/net/unix") else { return Vec::new() };
     let lines = BufReader::new(file.take(4 << 20)).lines().map_while(Result::ok);
@@ -22,8 +22,8 @@ pub(crate) fn elsewhere(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
             let within = |tree: &PathBuf| path.starts_with(tree);
             let covered = match plan.writable.iter().any(within) {
                 true => plan.network != Network::Host,
-                // Other folders of these names are shown in their place; but a home may lie
-                // in `/tmp`, and stays visible there.
+                // Private directories replace these; but a home directory may be inside `/tmp`,
+                // where it stays visible.
                 false => {
                     let below = |tops: &[&str]| tops.iter().any(|top| path.starts_with(top));
                     !below(&["/run", "/var/run", "/dev"])
@@ -39,8 +39,8 @@ pub(crate) fn elsewhere(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// `Num RefCount Protocol Flags Type St Inode Path`; the flag says that the
-/// socket accepts connections.
+/// Parses a line `Num RefCount Protocol Flags Type St Inode Path`; a flag shows that the socket
+/// accepts connections.
 fn listening(line: &str) -> Option<PathBuf> {
     const ACCEPTS: u32 = 0x1_0000;
     let mut rest = line;
@@ -56,7 +56,7 @@ fn listening(line: &str) -> Option<PathBuf> {
     let datagram = word()? == "0002";
     word()?;
     word()?;
-    // Behind one blank stands the name, which may hold blanks itself.
+    // The path follows after one space and may contain spaces.
     let path = rest;
     (path.starts_with('/') && (datagram || flags & ACCEPTS != 0)).then(|| PathBuf::from(path))
 }

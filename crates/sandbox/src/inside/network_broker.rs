@@ -1,9 +1,9 @@
-//! The machine's network with a gate: other machines without this machine's
-//! servers, or the other way round. The command is in the machine's network,
-//! but each call that names an address waits until a process outside of the
-//! sandbox has read the address, judged it, and made the call in the
-//! command's place, on the command's own socket. The kernel never reads the
-//! command's memory again, so nothing can be exchanged after the check.
+//! The network broker: access to other hosts without servers on this host, or the other way round.
+//!
+//! The command uses the network of the host, but each call with an address waits until a process
+//! outside the sandbox has read the address, checked it, and made the call for the command on the
+//! command's own socket. The kernel does not read the memory of the command again, so nothing can
+//! be changed after the check.
 
 mod address;
 mod bound;
@@ -39,35 +39,36 @@ use crate::replaced;
 pub(crate) use broker_loop::NetworkBroker;
 pub(crate) use processes::CALLS_BY_PROCESS;
 
-/// What the child writes before the number of the file that it offers.
+/// Written by the child before the number of the descriptor that it offers.
 const OFFER: u8 = b'g';
 
-/// Whether the plan's command may not run without a gate.
+/// Whether the command of this plan must not run without a broker.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
     matches!(plan.network, Network::Outward | Network::Loopback)
 }
 
-/// Which system calls of a command the gate is notified of.
+/// Which system calls of a command the broker is notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotifiedCalls {
-    /// Those that name addresses.
+    /// Calls with addresses.
     addresses: bool,
-    /// Those that change what Landlock does not know of.
+    /// Calls that change metadata, which Landlock does not control.
     metadata: bool,
-    /// Those that set the set-group-id bit: directories may have it.
+    /// Calls that set the set-group-ID bit, which directories may have.
     pub(crate) group_bit: bool,
-    /// Those that change limits and priorities of processes.
+    /// Calls that change limits and priorities of processes.
     pub(crate) processes: bool,
 }
 
 impl NotifiedCalls {
-    /// Those that the plan's network needs.
+    /// Returns the calls that the plan's network requires.
     pub(crate) fn needed(plan: &Plan) -> Self {
         Self { addresses: is_needed(plan), metadata: false, group_bit: false, processes: false }
     }
 
-    /// Of a command with a view of files and of processes of its own. In its own
-    /// network, too, unix sockets of the machine lie in the file system.
+    /// Returns the calls for a command with its own view of files and processes. Calls with
+    /// addresses are included even with its own network, because unix sockets of the host are in
+    /// the file system.
     pub(crate) fn in_view(plan: &Plan) -> Self {
         if !can_take() {
             return Self::needed(plan);
@@ -77,12 +78,12 @@ impl NotifiedCalls {
         Self { addresses, metadata: false, group_bit: true, processes: false }
     }
 
-    /// Of a command that sees the machine's files and processes.
+    /// Returns the calls for a command that sees the files and processes of the host.
     pub(crate) fn beside_others(plan: &Plan) -> Self {
         if !can_take() {
             return Self::needed(plan);
         }
-        // All calls that change modes are among the metadata.
+        // The metadata calls include all calls that change modes.
         Self { metadata: true, processes: true, ..Self::needed(plan) }
     }
 
@@ -92,10 +93,10 @@ impl NotifiedCalls {
     }
 }
 
-/// In the child: installs the filter, and waits until the supervisor has taken its
-/// notification descriptor. Returns whether the filter is installed: if the network does
-/// not need it and the kernel does not support it, the command runs without. `stage` is
-/// the directory of the covers, which the gate's process keeps in place.
+/// In the child: installs the filter and waits until the supervisor has taken its notification
+/// descriptor. Returns whether the filter is installed: if the network does not require it and the
+/// kernel does not support it, the command runs without it. `stage` is the directory of the covers,
+/// which the broker process keeps in place.
 pub(crate) fn close_behind(
     plan: &Plan,
     sync: &OwnedFd,
@@ -121,10 +122,10 @@ pub(crate) fn close_behind(
     Err(Failure::Unsupported("the gate of the network was not taken over".to_owned()))
 }
 
-/// Whether the supervisor could take a file of its child; a sandbox around us, or
-/// the machine's settings, may forbid it.
+/// Whether the supervisor can take a descriptor of its child; an outer sandbox or host settings may
+/// forbid it.
 pub(crate) fn can_take() -> bool {
-    /// From here on not even of what one has started oneself.
+    /// From this value on, ordinary users cannot trace even their own children.
     const OF_NOBODY: u32 = 2;
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let scope = scope.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
@@ -135,16 +136,16 @@ pub(crate) fn can_take() -> bool {
         .is_ok_and(|own| pidfd_getfd(&own, own.as_raw_fd(), PidfdGetfdFlags::empty()).is_ok())
 }
 
-/// What a child offers.
+/// The descriptors that a child offers.
 pub(crate) struct Offer {
-    /// The descriptor that its calls are read from.
+    /// The notification descriptor.
     pub(crate) listener: OwnedFd,
-    /// The folder of its covers, where it has any.
+    /// The directory of its covers, if it has any.
     pub(crate) stage: Option<OwnedFd>,
 }
 
-/// In the supervisor: takes the files that the child offers, which then waits for
-/// [`release`]. Nothing, when the child had something else to say.
+/// In the supervisor: takes the descriptors that the child offers; the child then waits for
+/// [`release`]. Returns `None` if the child sent something else.
 pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<Offer>> {
     let mut offer = [0; 9];
     let Ok(9) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
@@ -160,21 +161,21 @@ pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<Offer>> {
     offer.unsupported("the gate of the network")
 }
 
-/// Tells the child whether its gate is kept. It may be gone a moment later, and
-/// whoever looks into it must have done so.
+/// Notifies the child whether a broker handles its calls. The child may end at any time afterwards,
+/// so inspect it before this call.
 pub(crate) fn release(sync: &OwnedFd, kept: bool) {
     let _ = rustix::io::write(sync, if kept { b"y" } else { b"n" });
 }
 
-/// A process that will keep a gate, started while this one is still outside
-/// of the cell: nothing in there sees it or reaches it.
+/// A process that will run the broker, started while this one is still outside the cell, so that
+/// nothing in the cell can see or reach it.
 pub(crate) struct Apart {
     wire: Option<OwnedFd>,
     process: Pid,
 }
 
 impl Apart {
-    /// Starts it; it ends by itself when nothing is given to it.
+    /// Starts the process; it ends by itself if it receives nothing.
     pub(crate) fn start(plan: &Plan, parent: &OwnedFd, cell: &OwnedFd) -> Outcome<Self> {
         let (wire, its_wire) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
@@ -187,12 +188,13 @@ impl Apart {
             Side::Parent(process) => Ok(Self { wire: Some(wire), process }),
             Side::Child => {
                 drop(wire);
-                // The end of the command's terminal and of its group is not its end.
+                // Detach from the terminal and process group of the command, so that their end does
+                // not affect this process.
                 let _ = rustix::process::setsid();
                 if let Ok(name) = std::ffi::CString::new(crate::KEEPER) {
                     let _ = rustix::thread::set_name(&name);
                 }
-                // Before the session's folder is out of sight.
+                // Open the report before the directory of the session becomes invisible.
                 let report = replaced::open(&plan.temporary).ok();
                 if let Ok((offer, child)) = receive(&its_wire)
                     && let Ok(mut gate) = NetworkBroker::new(plan, offer.listener, parent, true)
@@ -204,7 +206,8 @@ impl Apart {
                         && let Ok(covers) = CoverKeeper::start(plan, stage, proc, report, child)
                         && covers.is_needed()
                     {
-                        // Before the gate gives up the power to mount, for its thread alone.
+                        // Start the thread before the broker drops the capability to mount, so that
+                        // only the thread keeps it.
                         let _ = std::thread::Builder::new().spawn(move || covers.keep());
                     }
                     gate.know_the_cell(cell);
@@ -218,8 +221,8 @@ impl Apart {
         }
     }
 
-    /// Gives it the gate of the child, and waits until it keeps it. It ends with the
-    /// last process behind it.
+    /// Passes the descriptors of the child to the process and waits until it is ready. It ends with
+    /// the last process that the filter applies to.
     pub(crate) fn keep(&mut self, offer: &Offer, child: &OwnedFd) -> Outcome<()> {
         let Some(wire) = self.wire.take() else { return Ok(()) };
         let mut files = vec![offer.listener.as_fd(), child.as_fd()];
@@ -237,7 +240,7 @@ impl Apart {
 }
 
 impl Drop for Apart {
-    /// Its end is collected here, when nothing was left behind the gate.
+    /// Reaps the process if it ends soon because no process was left behind.
     fn drop(&mut self) {
         let patience = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         self.wire = None;
@@ -266,18 +269,18 @@ fn receive(wire: &OwnedFd) -> Outcome<(Offer, OwnedFd)> {
     }
 }
 
-/// Takes over the view of files that the child has.
+/// Enters the view of files of the child.
 fn see_as(child: &OwnedFd, cell: &OwnedFd) -> Result<(), Errno> {
     move_into_thread_name_spaces(cell.as_fd(), ThreadNameSpaceType::USER)?;
     move_into_thread_name_spaces(child.as_fd(), ThreadNameSpaceType::MOUNT)
 }
 
-/// A way to signal and look into the process, and one to its folder in `/proc`.
+/// Returns a pidfd, which allows signaling and inspecting the process.
 pub(crate) fn handle_of(process: Pid) -> Result<OwnedFd, Errno> {
     pidfd_open(process, PidfdFlags::empty())
 }
 
-/// The conditions under which a call is passed to the gate; all of them must hold.
+/// The conditions under which a call is passed to the broker; all of them must hold.
 #[derive(Debug, Clone, Copy)]
 enum Condition {
     /// The argument, a pointer, is not null.
@@ -286,13 +289,13 @@ enum Condition {
     Bits(u32, u32),
 }
 
-/// The filter. Where only the loopback is given, servers that others could reach
-/// are looked at too.
+/// Returns the filter program. With [`Network::Loopback`], `listen` is included, to reject servers
+/// that other hosts could reach.
 fn program(network: Network, told: NotifiedCalls) -> Vec<Instruction> {
     let mut calls: Vec<(libc::c_long, Option<Condition>)> = Vec::new();
     if told.addresses {
         calls.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg].map(always));
-        // Without an address it goes where the socket is connected to.
+        // Without an address, it sends to the peer that the socket is connected to.
         calls.push((libc::SYS_sendto, Some(Condition::Pointer(4))));
         if network == Network::Loopback {
             calls.push(always(libc::SYS_listen));
@@ -314,13 +317,14 @@ fn always(call: libc::c_long) -> (libc::c_long, Option<Condition>) {
     (call, None)
 }
 
-/// The instructions of the filter: one block for each call, which ends in an answer.
+/// Assembles the instructions of the filter: one block for each call, which ends by returning an
+/// action.
 fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const IF_BITS: u16 = 0x45;
     const RETURN: u16 = 0x06;
-    /// Where the number of the call is, and the first of its arguments.
+    /// Offsets of the call number and of its first argument.
     const NUMBER: u32 = 0;
     const ARGUMENTS: u32 = 16;
     const ALLOW: Instruction = (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW);
@@ -352,12 +356,12 @@ fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
     program
 }
 
-/// Where in an argument of 64 bits its low half lies.
+/// Offset of the low half of a 64-bit argument.
 fn low_half() -> u32 {
     if cfg!(target_endian = "big") { 4 } else { 0 }
 }
 
-/// Tries a gate with a connection that it must refuse. Forks; for a probe.
+/// Tests a broker with a connection that it must reject. Forks; intended for a probe.
 pub(crate) fn try_it() -> Outcome<()> {
     let parent = handle_of(rustix::process::getpid()).unsupported("pidfd")?;
     let mut plan = Plan::new("/nowhere".into());
@@ -385,7 +389,7 @@ pub(crate) fn try_it() -> Outcome<()> {
                 .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
             let gate = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
-            // It ends with the child, which is the only one behind it.
+            // The broker ends with the child, the only process that the filter applies to.
             gate.keep();
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
@@ -396,7 +400,7 @@ pub(crate) fn try_it() -> Outcome<()> {
     }
 }
 
-/// A connection that only a gate refuses in this way, and at once.
+/// Tries a connection that only a broker rejects in this way without delay.
 fn knock() -> Outcome<()> {
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)

@@ -1,5 +1,5 @@
-//! What is mounted over other things: unreadable files and folders, private
-//! folders, and layers over package caches.
+//! Covers that are mounted over other paths: unreadable files and directories, private directories,
+//! and overlays for package caches.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,12 +25,12 @@ use crate::inside::kernel::{self, Restrict};
 use crate::inside::layout;
 use crate::plan::{Plan, StandIn};
 
-/// A small file system in memory that holds the covers, mounted on `/dev` and
-/// buried there under the real one.
+/// A small in-memory file system that holds the covers. It is mounted on `/dev` and then hidden
+/// there by the real `/dev`.
 pub(crate) struct Stage {
     folder: OwnedFd,
     odd_user: Option<u32>,
-    /// How many covers were made of each their own.
+    /// Number of covers created for individual files.
     made: AtomicU32,
 }
 
@@ -44,19 +44,19 @@ impl Stage {
         stage.folder("closed", 0)?;
         stage.folder("dev", 0o755)?;
         stage.folder("shm", 0o1777)?;
-        // A device that exists on no machine, on a mount that opens no devices.
+        // A device that does not exist, on a mount that does not allow opening devices.
         mknodat(&stage.folder, "closed-file", FileType::CharacterDevice, Mode::empty(), 0)
             .unsupported("a closed file")?;
         stage.give_away("closed")?;
         Ok(stage)
     }
 
-    /// The covers of a stage that another process made.
+    /// Opens the stage of another process.
     pub(crate) fn of(folder: OwnedFd) -> Self {
         Self { folder, odd_user: None, made: AtomicU32::new(0) }
     }
 
-    /// Its folder, for [`Stage::of`].
+    /// Returns the directory, for [`Stage::of`].
     pub(crate) fn into_folder(self) -> OwnedFd {
         self.folder
     }
@@ -64,29 +64,30 @@ impl Stage {
     fn folder(&self, name: &str, mode: u32) -> Outcome<()> {
         let mode = Mode::from_raw_mode(mode);
         mkdirat(&self.folder, name, mode).unsupported("a folder in memory")?;
-        // The umask had its say in the line above.
+        // Set the mode again, because `mkdirat` applies the umask.
         chmodat(&self.folder, name, mode, AtFlags::empty()).unsupported("a folder in memory")
     }
 
-    /// Makes a folder nobody's, so that no capability helps against its mode.
+    /// Changes the owner of a directory to the unmapped user, so that no capability overrides its
+    /// mode.
     fn give_away(&self, name: &str) -> Outcome<()> {
         let Some(user) = self.odd_user else { return Ok(()) };
         chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
             .unsupported("a closed folder")
     }
 
-    /// A file that cannot be opened.
+    /// Returns a file that cannot be opened.
     pub(crate) fn closed_file(&self) -> Outcome<OwnedFd> {
         self.copy("closed-file", Restrict { no_devices: true, ..layout::READ_ONLY })
     }
 
-    /// A folder that can be neither listed nor entered.
+    /// Returns a directory that can be neither listed nor entered.
     pub(crate) fn closed_folder(&self) -> Outcome<OwnedFd> {
         self.copy("closed", layout::READ_ONLY)
     }
 
-    /// A folder that cannot be listed, but leads to what is mounted below it.
-    /// Still writable, for the places of those mounts.
+    /// Returns a directory that cannot be listed but contains mounts that can be reached. It stays
+    /// writable until their mount points are created.
     pub(crate) fn skeleton(&self) -> Outcome<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o111)?;
@@ -98,8 +99,8 @@ impl Stage {
         format!("own-{}", self.made.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A file that cannot be opened and looks as another one. It is empty all through:
-    /// where its mode alone would not keep root from it, there is none.
+    /// Returns a file that cannot be opened but has the metadata of another. It contains only
+    /// zeros. Returns `None` if its mode alone would not prevent root from reading it.
     pub(crate) fn stand_in(&self, of: &StandIn) -> Outcome<Option<OwnedFd>> {
         if self.odd_user.is_none() && rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -117,7 +118,7 @@ impl Stage {
         self.copy(&name, layout::READ_ONLY).map(Some)
     }
 
-    /// A directory with a place for each entry, to be filled with mounts.
+    /// Returns a directory with a mount point for each entry.
     pub(crate) fn filtered(&self, filter: &OpenedFilter) -> Outcome<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o700)?;
@@ -129,7 +130,7 @@ impl Stage {
         self.copy(&name, Restrict::default())
     }
 
-    /// A mount of one entry.
+    /// Returns a mount of one entry.
     pub(crate) fn copy(&self, name: &str, restrict: Restrict) -> Outcome<OwnedFd> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(&self.folder, name, flags).unsupported("a cover")?;
@@ -149,8 +150,8 @@ fn new_tmpfs() -> Outcome<OwnedFd> {
     made().unsupported("a file system in memory")
 }
 
-/// A folder of the session that its commands see as one of the system's. It
-/// lies in a folder that is private to the user.
+/// Returns a directory of the session that its commands see as a system directory. It is inside a
+/// directory that is private to the user.
 pub(crate) fn private_folder(temporary: &Path, name: &str) -> Outcome<OwnedFd> {
     let path = temporary.join(name);
     let what = || format!("the private folder `{}`", path.display());
@@ -167,15 +168,15 @@ pub(crate) fn private_folder(temporary: &Path, name: &str) -> Outcome<OwnedFd> {
     rustix::fs::open(&path, flags, Mode::empty()).refused(what())
 }
 
-/// What stands for `/tmp` where that cannot be mounted. Only this part of the
-/// session's folder: plans on their way to the supervisor lie beside it.
+/// Returns the directory that replaces `/tmp` if nothing can be mounted there. It is only a part of
+/// the session directory, because plans on their way to the supervisor are next to it.
 pub(crate) fn temporary_folder(plan: &Plan) -> Outcome<PathBuf> {
     private_folder(&plan.temporary, "tmp")?;
     Ok(plan.temporary.join("tmp"))
 }
 
-/// Puts a symbolic link of a system folder into the private one in its place.
-/// Without it a program may miss something, so nothing is made of a failure.
+/// Copies a symbolic link of a system directory to the private directory that replaces it. Errors
+/// are ignored: without the link, a program may miss something.
 pub(crate) fn copy_link(link: &Path, folder: &Path) {
     let (Ok(target), Some(name)) = (fs::read_link(link), link.file_name()) else { return };
     let copy = folder.join(name);
@@ -185,9 +186,9 @@ pub(crate) fn copy_link(link: &Path, folder: &Path) {
     }
 }
 
-/// An overlay over an open folder whose changes are kept in the store. While
-/// another command has the layer mounted, this one gets a layer of its own on
-/// top of it. Nothing where the kernel mounts no overlay.
+/// Returns an overlay over an open directory whose changes are stored in `store`. While another
+/// command has the layer mounted, this one gets its own layer on top of it. Returns `None` if the
+/// kernel cannot mount the overlay.
 pub(crate) fn overlay(store: &Path, path: &Path, lower: &OwnedFd) -> Option<OwnedFd> {
     let home = store.join(folder_name(path));
     let lower = through_proc(lower);
@@ -202,8 +203,8 @@ pub(crate) fn overlay(store: &Path, path: &Path, lower: &OwnedFd) -> Option<Owne
     }
 }
 
-/// Unique among the commands that run: the supervisor's time and number would
-/// be, but inside of a process namespace only random numbers are.
+/// Returns a random name that is unique among running commands. Process IDs are not unique across
+/// process namespaces.
 fn own_number() -> String {
     fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default().trim().to_owned()
 }
@@ -220,9 +221,9 @@ fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, 
     }
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (at, folder) in lower.iter().enumerate() {
-        // One at a time, so that no character of a name separates.
+        // One directory at a time, so that no character of a path acts as a separator.
         match fsconfig_set_string(&context, "lowerdir+", *folder) {
-            // Before Linux 6.5 there is but the list.
+            // Linux before 6.5 supports only the list.
             Err(Errno::INVAL) if at == 0 => {
                 fsconfig_set_string(&context, "lowerdir", list(lower))?;
                 break;
@@ -233,13 +234,13 @@ fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, 
     fsconfig_set_string(&context, "upperdir", upper)?;
     fsconfig_set_string(&context, "workdir", work)?;
     fsconfig_set_flag(&context, "userxattr")?;
-    // Makes the kernel say when another overlay writes to the same layer.
+    // Makes the kernel report if another overlay writes to the same layer.
     fsconfig_set_string(&context, "index", "on")?;
     fsconfig_create(&context)?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
 }
 
-/// Folders as one text, with what separates them escaped.
+/// Joins directories into a list, escaping the separators.
 fn list(folders: &[&Path]) -> PathBuf {
     let mut text = Vec::new();
     for (at, folder) in folders.iter().enumerate() {
@@ -252,7 +253,7 @@ fn list(folders: &[&Path]) -> PathBuf {
     OsString::from_vec(text).into()
 }
 
-/// A file name for a path, one to one as long as it is short enough.
+/// Returns a file name for a path, which is unique as long as the path is short enough.
 fn folder_name(path: &Path) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();

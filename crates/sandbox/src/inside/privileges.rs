@@ -1,5 +1,5 @@
-//! Capabilities: none for ordinary users; for root those that make files of
-//! other users usable, as an installation or a build in a container needs.
+//! Capabilities. Ordinary users keep none; root keeps those that make files of other users
+//! accessible, which an installation or a build in a container requires.
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -9,16 +9,16 @@ use rustix::thread::{
 
 use crate::inside::failure::{Explain as _, Outcome};
 
-/// Not `CHOWN` and `FSETID`: with them a file that runs with the rights of another user
-/// or group could be made, or changed and stay one.
+/// Does not include `CHOWN` and `FSETID`: with them, a command could create or change a file that
+/// runs with the rights of another user or group.
 const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID);
 
-/// Drops everything but root's power over files and own processes; that too
-/// when `keep` is false or the user is not root.
+/// Drops all capabilities except those of root for files and its own processes. Drops these as well
+/// if `keep` is false or the user is not root.
 pub(crate) fn drop_all_but_files(keep: bool) -> Outcome<()> {
     let root = rustix::process::geteuid().is_root();
     let kept = if keep && root { OF_ROOT } else { CapabilitySet::empty() };
@@ -30,10 +30,10 @@ pub(crate) fn drop_all_but_files(keep: bool) -> Outcome<()> {
         }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // The last capability this kernel knows was the one before.
+            // The previous capability was the last one that this kernel knows.
             Err(Errno::INVAL) => break,
-            // Without the right to drop there is nothing that could be regained:
-            // no new privileges come from any program that is started.
+            // A process that is not permitted to drop capabilities cannot regain any either,
+            // because `no_new_privs` applies to every program it starts.
             Err(_) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! Tries each means of confinement in a process that is thrown away.
+//! Tries each confinement mechanism in a disposable process.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::inside::syscalls::{self, Filters, Neighbors, Sockets};
 use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, session_namespaces};
 use crate::support::{Finding, Support};
 
-/// Tries everything.
+/// Tries all mechanisms.
 pub(crate) fn look() -> Support {
     let landlock = match kernel::landlock_version() {
         None => Finding { works: false, why: "not in this kernel, or switched off".into() },
@@ -37,7 +37,7 @@ pub(crate) fn look() -> Support {
     let own_proc = finding(apart(|| {
         enter()?;
         layout::new_view()?;
-        // Only a process in the new process namespace sees its `/proc`.
+        // Only a process in the new process namespace can mount its `/proc`.
         apart(|| devices::new_proc().map(drop).unsupported("mounting it"))
     }));
     let overlay = finding(apart(|| {
@@ -75,7 +75,7 @@ fn overlay_works() -> Outcome<()> {
     .unsupported("a folder to try it in");
     let tried =
         lower.map(|lower| overmounts::overlay(&place.join("store"), Path::new("/x"), &lower));
-    // The kernel made a folder in it that only its maker may remove, as here.
+    // The kernel created a directory in it that only this process may remove.
     let _ = std::fs::remove_dir_all(&place);
     match tried? {
         Some(_) => Ok(()),
@@ -83,7 +83,7 @@ fn overlay_works() -> Outcome<()> {
     }
 }
 
-/// Runs something in a child and tells how it went.
+/// Runs a function in a child and returns its result.
 fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unsupported("a pipe")?;
@@ -111,7 +111,7 @@ fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
     }
 }
 
-/// Waits for what the probes started and did not wait for; bounded.
+/// Waits for remaining processes of the probes, for a limited time.
 pub(crate) fn reap() {
     const TIME: std::time::Duration = std::time::Duration::from_secs(1);
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);

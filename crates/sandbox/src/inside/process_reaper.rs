@@ -1,5 +1,5 @@
-//! Where no process namespace holds a command together: a process that stays
-//! as long as anything the command left behind, and ends it with the program.
+//! For tiers without a process namespace: a process that lives as long as any process that the
+//! command leaves behind, and ends those when the program ends.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -13,8 +13,8 @@ use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::host_environment;
 use crate::inside::kernel::{self, Side};
 
-/// Runs `what` in a keeper, which is a subreaper, and gives what it gave.
-/// `what` gets the process that waits for it.
+/// Runs `what` in a reaper process, which is a child subreaper, and returns its result. `what`
+/// receives the process that waits for it.
 pub(crate) fn keep(
     parent: &OwnedFd,
     what: impl FnOnce(&OwnedFd) -> Outcome<ExitStatus>,
@@ -25,13 +25,13 @@ pub(crate) fn keep(
     match kernel::fork(UnshareFlags::empty()).refused("a process")? {
         Side::Child => {
             drop(reader);
-            // Children of the command that lose their parent stay below this process.
+            // Descendants of the command whose parent ends become children of this process.
             let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
             let message = match what(&waiting) {
                 Ok(ended) => ended.encode().to_vec(),
                 Err(failure) => failure.encode(),
             };
-            // Whoever reads the command's output waits for the command, not for this.
+            // Readers of the command's output must not wait for this process.
             let quiet = go_quiet();
             let _ = rustix::io::write(&writer, &message);
             drop(writer);
@@ -54,14 +54,14 @@ pub(crate) fn keep(
             match (ExitStatus::decode(&message), Failure::decode(&message)) {
                 (Some(ended), _) => Ok(ended),
                 (None, Some(failure)) => Err(failure),
-                // The keeper was killed, and what it kept with it.
+                // The reaper was killed, and the command with it.
                 (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
             }
         }
     }
 }
 
-/// Lets go of the streams and the folder of the command.
+/// Closes the standard streams and leaves the directory of the command.
 pub(crate) fn go_quiet() -> Result<(), Errno> {
     let null = rustix::fs::open(
         "/dev/null",
@@ -74,10 +74,10 @@ pub(crate) fn go_quiet() -> Result<(), Errno> {
     rustix::process::chdir("/")
 }
 
-/// Waits until nothing is left below this process, or the program is gone.
+/// Waits until this process has no descendants or the program has ended.
 fn watch(parent: &OwnedFd) {
     loop {
-        // All that ended; an error says that nothing is left.
+        // Reap every ended process; an error means that there are no children.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) | Err(Errno::INTR) => {}

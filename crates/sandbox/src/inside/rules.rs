@@ -1,5 +1,4 @@
-//! Landlock: the second wall behind the mounts, and the first one where there
-//! are no mounts.
+//! Landlock rules: the second line of defense after the mounts, or the first one without mounts.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,17 +17,16 @@ use crate::inside::kernel;
 use crate::inside::overmounts;
 use crate::plan::{Network, Plan};
 
-/// The newest rules known; an older kernel enforces those it knows.
+/// The newest supported version; an older kernel enforces the rules that it knows.
 const NEWEST: ABI = ABI::V9;
 
-/// More siblings of hidden paths than this are not looked at; what is not
-/// looked at cannot be read.
+/// Maximum number of siblings of hidden paths to examine; siblings beyond it cannot be read.
 const MOST_ENTRIES: usize = 20_000;
 
-/// With the view of mounts in place: writes only where the view is writable.
+/// With a mount namespace: restricts writes to the writable paths of the view.
 pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
     let handled = AccessFs::from_write(NEWEST);
-    // With a network of its own, no abstract socket of the machine is in reach.
+    // With its own network, no abstract socket of the host is reachable.
     let scope = match plan.network {
         Network::Own => BitFlags::EMPTY,
         Network::Host | Network::Outward | Network::Loopback => Scope::AbstractUnixSocket.into(),
@@ -47,9 +45,9 @@ pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
     enforce(allow_standard_streams(rules, BitFlags::EMPTY)?)
 }
 
-/// Without mounts: reads outside of the hidden paths, writes in the writable
-/// trees. What is protected inside of a writable tree cannot be taken out of it; what
-/// is hidden can, for reading, where it is not the workspace.
+/// Without mounts: allows reads outside hidden paths and writes in the writable trees. Protected
+/// paths in a writable tree cannot be excluded from it. Hidden paths can be excluded from reading,
+/// except in the workspace.
 pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
     let handled = AccessFs::from_write(NEWEST) | AccessFs::ReadFile;
     let scope = Scope::AbstractUnixSocket | Scope::Signal;
@@ -68,7 +66,7 @@ pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
         let whole = path == &temporary
             || plan.workspace.contains(path)
             || !hidden.iter().any(|hidden| hidden.starts_with(path));
-        // Its parts that hold nothing hidden are opened for reading below.
+        // The parts of it that contain nothing hidden are made readable below.
         let access = if whole { handled } else { handled & !BitFlags::from(AccessFs::ReadFile) };
         rules = allow(rules, path, access)?;
     }
@@ -91,7 +89,7 @@ fn device_access() -> BitFlags<AccessFs> {
     AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
 }
 
-/// The hidden paths as they are and as what they lead to, and the devices.
+/// Returns the hidden paths, the targets they resolve to, and the devices.
 fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
     let real = plan.hidden.iter().filter_map(|path| fs::canonicalize(path).ok());
     let mut hidden: Vec<PathBuf> = real.chain(plan.hidden.iter().cloned()).collect();
@@ -101,11 +99,11 @@ fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
     hidden
 }
 
-/// Every path that may be read as a whole: the siblings of the hidden paths
-/// and of the folders on the way to them.
+/// Returns every path that may be read as a whole: the siblings of the hidden paths and of their
+/// parent directories.
 fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
-    // Looked up for each entry of a folder: comparing with each path would take
-    // longer than all else that the start of a command takes.
+    // Use sets for lookups: comparing each entry with each path would dominate the start time of a
+    // command.
     let closed: HashSet<&Path> = hidden.iter().map(PathBuf::as_path).collect();
     let on_the_way: HashSet<&Path> =
         hidden.iter().flat_map(|path| path.ancestors().skip(1)).collect();
@@ -121,7 +119,7 @@ fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
             let path = entry.path();
             let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             if link || closed.contains(path.as_path()) {
-                // What a link leads to has its own rule, or none.
+                // The target of a link has its own rule, or none.
                 continue;
             }
             if on_the_way.contains(path.as_path()) {
@@ -153,7 +151,7 @@ fn create(
     rules.create().map(Some).unsupported("Landlock")
 }
 
-/// Allows access at and below a path; one that is missing allows nothing.
+/// Allows access at and below a path; a path that does not exist is ignored.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
@@ -180,8 +178,8 @@ fn allow_file(
     rules.add_rule(PathBeneath::new(file, access)).unsupported("a Landlock rule")
 }
 
-/// Files and terminals that the caller opened for the command may be opened
-/// again by it, through `/dev/stdout` and the like, for no more than before.
+/// Allows the command to open files and terminals again that the caller opened for it, through
+/// `/dev/stdout` and similar paths, with the same access as before.
 fn allow_standard_streams(
     mut rules: RulesetCreated,
     reading: BitFlags<AccessFs>,

@@ -1,5 +1,5 @@
-//! The cell of a session: user, process, network and IPC namespaces that its
-//! commands share, held by a first process that ends when the program does.
+//! The cell of a session: user, process, network, and IPC namespaces that its commands share, held
+//! by an init process that ends with the program.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -20,13 +20,13 @@ use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::launch::{CELL, Launcher};
 
-/// Namespaces that the commands of a session share: they see each other's
-/// processes and servers, and nothing of the machine's. Dropping it kills
-/// everything in it; so does the end of the program, however it comes.
+/// Namespaces that the commands of a session share: they see each other's processes and servers but
+/// not those of the host. Everything in the cell is killed when this is dropped or the program ends
+/// for any reason.
 #[derive(Debug)]
 pub struct Cell {
     keeper: Child,
-    /// Its end is the cell's end.
+    /// Closing this ends the cell.
     held_open: Option<ChildStdin>,
     first: i32,
 }
@@ -35,20 +35,20 @@ impl Cell {
     /// Starts a cell from the running program. Takes a few milliseconds, once.
     ///
     /// # Errors
-    /// When user namespaces are not to be had here.
+    /// Returns an error if user namespaces are not available.
     pub fn start() -> Result<Self, StartError> {
         Self::start_with(&Launcher::own())
     }
 
-    /// Starts a cell from the launcher's program.
+    /// Starts a cell from the program of the launcher.
     ///
     /// # Errors
-    /// As [`Cell::start`].
+    /// See [`Cell::start`].
     #[expect(clippy::disallowed_methods, reason = "starts this program itself, not a command")]
     pub fn start_with(launcher: &Launcher) -> Result<Self, StartError> {
         let program = PathBuf::from(launcher.program());
         let wrong = |source| StartError::Spawn { program: program.clone(), source };
-        // The environment of the first process can be read inside the cell.
+        // Clear the environment, because processes in the cell can read that of the init process.
         let mut keeper = Command::new(&program)
             .arg(CELL)
             .env_clear()
@@ -75,14 +75,14 @@ impl Cell {
         }
     }
 
-    /// The process that holds the namespaces, for [`crate::Plan::cell`].
+    /// Returns the process that holds the namespaces, for [`crate::Plan::cell`].
     pub fn pid(&self) -> i32 {
         self.first
     }
 
-    /// How often something in the cell's own network asked for an address that
-    /// has no way there, or for a name where no name server answers. Taken
-    /// before and after a command it tells whether the command wanted the network.
+    /// Returns how often a process in the network of the cell tried to reach an address without a
+    /// route, or to resolve a name without a name server. The difference before and after a command
+    /// shows whether the command tried to use the network.
     pub fn unroutable(&self) -> u64 {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/proc/{}/net/{name}", self.first)).unwrap_or_default()
@@ -98,12 +98,12 @@ impl Cell {
 impl Drop for Cell {
     fn drop(&mut self) {
         self.held_open.take();
-        // The keeper has nothing to do but to kill and reap the first process.
+        // The keeper only has to kill and reap the init process.
         let _ = self.keeper.wait();
     }
 }
 
-/// A counter of `/proc/net/snmp`: a line of names, then a line of numbers.
+/// Returns a counter of `/proc/net/snmp`, which has a line of names followed by a line of values.
 fn counter(text: &str, family: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(family));
     let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };
@@ -115,7 +115,7 @@ fn counter(text: &str, family: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// A counter of `/proc/net/snmp6`: a name and a number in each line.
+/// Returns a counter of `/proc/net/snmp6`, which has a name and a value on each line.
 fn single(text: &str, name: &str) -> u64 {
     text.lines()
         .filter_map(|line| line.split_once(char::is_whitespace))
@@ -124,8 +124,8 @@ fn single(text: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// The keeper: makes the cell, says its process id, and waits for the end of
-/// the program, which is the end of stdin.
+/// Runs the keeper process: creates the cell, prints its process ID, and waits for the end of the
+/// program, which closes standard input.
 pub(crate) fn serve() -> ExitCode {
     let (first, pidfd) = match make() {
         Ok(made) => made,
@@ -150,15 +150,14 @@ pub(crate) fn serve() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The program reads the process id until the end.
+/// Closes standard output, because the program reads the process ID until the end of the stream.
 fn close_stdout() -> io::Result<()> {
     io::stdout().flush()?;
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(null)?)
 }
 
-/// Makes the namespaces and their first process, a child of this one that
-/// does not outlive it.
+/// Creates the namespaces and their init process, a child of this process that does not outlive it.
 pub(crate) fn make() -> Outcome<(Pid, OwnedFd)> {
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
@@ -200,13 +199,13 @@ fn give_identity(pid: Pid) -> Outcome<()> {
     Identity::own().give_to(pid)
 }
 
-/// Process 1 of the cell: reaps what is left to it. Its parent's death, or
-/// its own, kills everything in the cell.
+/// Runs the init process of the cell, which reaps orphans. If it or its parent dies, everything in
+/// the cell is killed.
 fn first_process(sync: OwnedFd) -> ! {
     let ready = || -> Result<(), Errno> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let mut go = [0; 1];
-        // A keeper that died before the line above shows here.
+        // Detects that the keeper died before the line above.
         if rustix::io::read(&sync, &mut go)? != 1 {
             return Err(Errno::PIPE);
         }
@@ -216,9 +215,9 @@ fn first_process(sync: OwnedFd) -> ! {
             None,
         )?;
         kernel::loopback_up(socket.as_fd())?;
-        // A server of a build may want port 80 of its own network.
+        // A server of a build may use port 80 of its own network.
         let _ = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-        // Whoever reads the program's pipes must not wait for this process.
+        // Readers of the program's pipes must not wait for this process.
         let null =
             rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
         rustix::stdio::dup2_stdin(&null)?;
@@ -231,7 +230,7 @@ fn first_process(sync: OwnedFd) -> ! {
         kernel::leave(1);
     }
     kernel::close_for_good_from(3);
-    // Dead children vanish by themselves.
+    // The kernel reaps ended children automatically.
     kernel::set_signal(libc::SIGCHLD, true);
     loop {
         let _ = poll(&mut [], None);

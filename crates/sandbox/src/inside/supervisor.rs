@@ -1,5 +1,5 @@
-//! The supervisor: the parent of the command. It stays outside, waits, and
-//! ends as the command ended.
+//! The supervisor: the parent of the command. It stays outside the sandbox, waits, and ends in the
+//! same way as the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -26,12 +26,12 @@ use crate::inside::{
 use crate::launch::refuse;
 use crate::plan::{Network, Plan, Tier};
 
-/// Runs the program under the plan and gives its exit code. When a signal
-/// ended the program, the same signal ends this process.
+/// Runs the program according to the plan and returns its exit code. If a signal ended the program,
+/// this process ends itself with the same signal.
 pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> ExitCode {
     kernel::hold_signals();
     if plan.session {
-        // It fails where this process leads a group already, which is as good.
+        // Fails if this process already leads a process group, which is sufficient.
         let _ = rustix::process::setsid();
     }
     let Some(parent) =
@@ -50,8 +50,7 @@ pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> Exit
     }
 }
 
-/// Tries the tiers that the plan allows, strongest first. A tier that is tried
-/// in vain has run nothing.
+/// Tries the tiers that the plan allows, strongest first. A failed attempt has not run anything.
 fn attempt_all(
     plan: &Plan,
     program: &OsStr,
@@ -83,8 +82,8 @@ fn attempt_all(
     Err(last)
 }
 
-/// Runs the program in a view of files that stands already, and that `first`,
-/// a process whose end is the end of all, holds.
+/// Runs the program in an existing view of files. Everything ends when `first`, the process that
+/// holds the view, ends.
 pub(crate) fn in_view(
     plan: &Plan,
     program: &OsStr,
@@ -107,12 +106,12 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// Builds and runs. `waiting` is a process whose end, too, is the end of all.
+    /// Builds the confinement and runs the program. Everything ends when `waiting` ends.
     fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<ExitStatus> {
         let mut apart = None;
         let (confinement, below) = match self.tier {
             Tier::Namespaces | Tier::Best => {
-                // Read while the machine's own processes and sockets are in view.
+                // Read this while the processes and sockets of the host are visible.
                 let around = host_environment::look(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
                 let told = NotifiedCalls::in_view(self.plan);
@@ -182,7 +181,7 @@ impl Command<'_> {
         let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
         let ended = wait(child, &pidfd, &others)?;
         let mut said = Vec::new();
-        // Only a child that ran nothing has written, and it has ended.
+        // Only a child that ran nothing has written a report, and it has ended.
         let mut report = std::fs::File::from(report);
         if ended == ExitStatus::Code(crate::launch::REFUSED)
             && report.read_to_end(&mut said).is_ok()
@@ -193,8 +192,8 @@ impl Command<'_> {
         Ok(ended)
     }
 
-    /// Takes the child's gate and has it kept, in a process that stays with
-    /// what the command leaves behind.
+    /// Receives the notification descriptor of the child and starts the network broker for it, in a
+    /// process that lives as long as processes that the command leaves behind.
     fn keep_gate(
         &self,
         child: &OwnedFd,
@@ -217,14 +216,14 @@ impl Command<'_> {
         if viewed {
             gate.know_own_network();
         }
-        // This process is the keeper, and is above all that the command starts:
-        // only so may it look into them.
+        // This process is the reaper and an ancestor of everything that the command starts, which
+        // it must be to inspect those processes.
         let thread = std::thread::Builder::new().spawn(move || gate.keep());
         thread.map(drop).refused("the gate of the network")
     }
 }
 
-/// Waits for the end of the child. The end of one of `others` is the end of all.
+/// Waits for the end of the child. Ends everything if one of `others` ends.
 pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<ExitStatus> {
     loop {
         let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
@@ -256,7 +255,7 @@ fn reap(child: Pid) -> Outcome<ExitStatus> {
     }
 }
 
-/// The session's cell, or a new one of the command's own.
+/// Returns the cell of the session, or a new cell for this command.
 fn cell_of(plan: &Plan) -> Outcome<OwnedFd> {
     match plan.cell {
         Some(cell) => kernel::process(cell)
@@ -267,8 +266,8 @@ fn cell_of(plan: &Plan) -> Outcome<OwnedFd> {
     }
 }
 
-/// Moves this process into the cell. What it starts from now on is in there;
-/// it stays outside of the process namespace.
+/// Moves this process into the cell. Processes that it starts from now on are in the cell, but it
+/// stays outside the process namespace.
 fn join(plan: &Plan, cell: &OwnedFd) -> Outcome<()> {
     let mut spaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID

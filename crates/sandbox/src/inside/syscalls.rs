@@ -1,4 +1,5 @@
-//! Seccomp: system calls that no ordinary command needs and that lead out.
+//! Seccomp filters: reject system calls that ordinary commands do not need and that could escape
+//! the sandbox.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use seccompiler::{
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::plan::{Network, Plan};
 
-/// Calls that are refused whatever their arguments: debugging of others,
-/// mounts, namespaces, the kernel's own machinery, its keys and its clock.
+/// Calls that are rejected regardless of their arguments: debugging other processes, mounts,
+/// namespaces, kernel administration, keys, and the clock.
 const REFUSED: [libc::c_long; 49] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -64,7 +65,7 @@ const REFUSED: [libc::c_long; 49] = [
     libc::SYS_syslog,
 ];
 
-// Numbers that are the same on every architecture since they are new.
+// These newer calls have the same number on every architecture.
 const QUOTACTL_FD: libc::c_long = 443;
 const FCHMODAT2: libc::c_long = 452;
 const OPEN_TREE_ATTR: libc::c_long = 467;
@@ -73,7 +74,7 @@ const KEXEC_FILE_LOAD: libc::c_long = 320;
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: libc::c_long = 294;
 
-/// Flags of `clone` and `unshare` that make a namespace.
+/// Flags of `clone` and `unshare` that create a namespace.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -84,26 +85,26 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// Only `unshare` takes this one; for `clone` the bits mean something else.
+/// Accepted only by `unshare`; for `clone` these bits have another meaning.
 const NEW_TIME: u64 = 0x80;
 
-/// Which sockets a command may make.
+/// Which sockets a command may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sockets {
-    /// The mounts and the network namespace say what they reach.
+    /// All sockets; mounts and the network namespace restrict what they reach.
     Namespace,
-    /// Internet sockets only: no namespace hides a container daemon's socket.
+    /// Internet sockets only, because no namespace hides the socket of a container daemon.
     Internet,
-    /// Internet and unix sockets: the plan names sockets to be reached.
+    /// Internet and unix sockets, because the plan allows specific sockets.
     InternetAndUnix,
     /// Unix sockets only.
     Unix,
-    /// None; pairs of connected sockets can always be made.
+    /// None; pairs of connected sockets are always allowed.
     None,
 }
 
 impl Sockets {
-    /// What stands in for the network namespace where there is none.
+    /// Returns the restriction that replaces the network namespace if there is none.
     pub(crate) fn without_namespace(plan: &Plan) -> Self {
         match (plan.network == Network::Own, plan.sockets.is_empty()) {
             (false, true) => Self::Internet,
@@ -125,34 +126,34 @@ impl Sockets {
     }
 }
 
-/// What the filters depend on.
+/// The parameters of the filters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filters {
-    /// Which sockets may be made.
+    /// Which sockets may be created.
     pub(crate) sockets: Sockets,
-    /// A gate looks at addresses, so the ways around it are closed.
+    /// Whether a network broker checks addresses, so that ways around it must be blocked.
     pub(crate) gated: bool,
-    /// The gate sets the set-group-id bit of directories; without it nothing does.
+    /// Whether the broker sets the set-group-ID bit of directories; without it, the bit cannot be
+    /// set.
     pub(crate) group_bit_told: bool,
     /// Who may change limits and priorities of processes.
     pub(crate) neighbors: Neighbors,
 }
 
-/// The other processes of the user, as the command meets them.
+/// How a command can interact with other processes of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Neighbors {
-    /// A process and IPC namespace hides them.
+    /// Process and IPC namespaces hide them.
     Hidden,
-    /// In sight. The gate tells the processes of the session from the others.
+    /// They are visible, and the network broker distinguishes processes of the session from others.
     Gated,
-    /// In sight, and nothing tells them apart.
+    /// They are visible, and nothing distinguishes them.
     Visible,
 }
 
-/// Puts the filters on this process and all it starts. The process has given
-/// up new privileges before.
+/// Installs the filters on this process and everything it starts. `no_new_privs` must be set.
 pub(crate) fn filter(filters: Filters) -> Outcome<()> {
-    // The last filter first: each one must still allow the next to be set.
+    // In reverse order, because each filter must still allow installing the next.
     for program in [refused_calls(filters)?, as_old_kernel()?, other_numbers()] {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
@@ -178,7 +179,7 @@ fn refused_calls(filters: Filters) -> Outcome<BpfProgram> {
     rules.insert(libc::SYS_unshare, flags);
 
     rules.extend(special_files(group_bit_told)?);
-    // Typing into the terminal that the user sits at.
+    // Injecting input into the terminal of the user.
     let types = |request: u64| rule(vec![(1, SeccompCmpOp::Eq, request)]);
     let mut requests = vec![types(0x5412)?, types(0x541C)?];
     requests.extend(file_system_requests()?);
@@ -195,7 +196,7 @@ fn refused_calls(filters: Filters) -> Outcome<BpfProgram> {
         .into_iter()
         .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
         .collect();
-    // Of netlink only the routes: which interfaces and addresses there are.
+    // Netlink only for routes, interfaces, and addresses.
     let netlink = vec![
         (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned())),
         (2, SeccompCmpOp::Ne, 0),
@@ -209,7 +210,7 @@ fn refused_calls(filters: Filters) -> Outcome<BpfProgram> {
     compile(rules, libc::EPERM)
 }
 
-/// System V and POSIX IPC objects, which have no path that Landlock could close.
+/// System V and POSIX IPC objects, which have no path that Landlock could restrict.
 const SHARED_IPC: [libc::c_long; 13] = [
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -226,15 +227,15 @@ const SHARED_IPC: [libc::c_long; 13] = [
     libc::SYS_mq_unlink,
 ];
 
-/// Calls that change limits, priorities or memory of the process that an argument
-/// names, where that is not the caller (0).
+/// Returns rules for calls that change the limits, priority, or memory of the process named by an
+/// argument, unless that is the caller (0).
 fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
     let names_one = |argument| (argument, SeccompCmpOp::Ne, 0);
     let mut rules = Vec::new();
     for call in crate::inside::network_broker::CALLS_BY_PROCESS {
         rules.push((call, vec![rule(vec![names_one(0)])?]));
     }
-    // Without new limits (a pointer) they are only read.
+    // Without new limits (a pointer), the call only reads.
     let new = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
     let named = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0);
     let sets_limits = new
@@ -242,7 +243,7 @@ fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
         .and_then(SeccompRule::new)
         .unsupported("seccomp")?;
     rules.push((libc::SYS_prlimit64, vec![sets_limits]));
-    // The first argument says whether it is a process, a group, or all of a user.
+    // The first argument selects a process, a group, or all processes of a user.
     for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
         let several = (0, SeccompCmpOp::Ne, process);
         rules.push((call, vec![rule(vec![names_one(1)])?, rule(vec![several])?]));
@@ -250,11 +251,11 @@ fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
     Ok(rules)
 }
 
-/// Requests that change a file, or a whole file system, through a descriptor that was
-/// opened for reading. Which requests there are depends on the file system, so all of
-/// its kind are refused but those that only read or need a descriptor for writing.
+/// Returns rules for requests that change a file or a whole file system through a descriptor opened
+/// for reading. The requests depend on the file system, so whole kinds are rejected except for
+/// requests that only read or require a descriptor opened for writing.
 fn file_system_requests() -> Outcome<Vec<SeccompRule>> {
-    /// The second byte of a request names its kind.
+    /// The second byte of a request is its kind.
     const KIND: u64 = 0xff00;
     const GET_FLAGS: u64 = 0x8008_6601;
     const GET_FLAGS_32: u64 = 0x8004_6601;
@@ -285,14 +286,14 @@ fn file_system_requests() -> Outcome<Vec<SeccompRule>> {
         .collect()
 }
 
-/// Calls that would make a program run as its owner or with its group, no matter who starts
-/// it, or a device: to copy what covers a hidden file is refused, not done.
-/// `group_bit_told`: of files that exist, the gate sees to the group.
+/// Returns rules for calls that create devices or make a program run as its owner or with its
+/// group, whoever starts it. Rejecting device creation also prevents copying the cover of a hidden
+/// file. `group_bit_told`: the broker checks the set-group-ID bit of existing files.
 fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
     const SET_USER: u64 = 0o4000;
     const SET_GROUP: u64 = 0o2000;
     let has = |argument, bit| (argument, SeccompCmpOp::MaskedEq(bit), bit);
-    // Without these flags the mode is whatever the register held before.
+    // Without these flags, the mode argument is an arbitrary value.
     let makes = |argument, flag: i32| {
         let flag = u64::from(flag.cast_unsigned());
         (argument, SeccompCmpOp::MaskedEq(flag), flag)
@@ -341,8 +342,8 @@ fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> 
     Ok(rules)
 }
 
-/// Sockets of the internet whose protocol names addresses elsewhere than in
-/// `connect` and `sendmsg` (SCTP, in options).
+/// Returns rules for internet sockets whose protocol takes addresses in calls other than `connect`
+/// and `sendmsg` (SCTP, in options).
 fn unusual_protocols() -> Outcome<Vec<SeccompRule>> {
     let usual = [
         0,
@@ -362,7 +363,7 @@ fn unusual_protocols() -> Outcome<Vec<SeccompRule>> {
     Ok(vec![of(libc::AF_INET)?, of(libc::AF_INET6)?])
 }
 
-/// Options that lead packets over another address than the one they are for.
+/// Returns rules for options that route packets through an address other than their destination.
 fn other_routes() -> Outcome<Vec<SeccompRule>> {
     const OLD_OPTIONS: i32 = 6;
     const OLD_ROUTE: i32 = 5;
@@ -381,19 +382,19 @@ fn other_routes() -> Outcome<Vec<SeccompRule>> {
     .collect()
 }
 
-/// Calls with their flags where no filter can look, answered as by an old
-/// kernel, so that programs take the older ones.
+/// Returns a filter for calls whose flags no filter can inspect. They fail as on an old kernel, so
+/// programs use the older calls.
 fn as_old_kernel() -> Outcome<BpfProgram> {
     let mut calls = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     if rustix::process::geteuid().is_root() {
-        // A program that runs as root for everybody would be a way out.
+        // A set-user-ID program of root would be a way out of the sandbox.
         calls.insert(libc::SYS_openat2, Vec::new());
     }
     compile(calls, libc::ENOSYS)
 }
 
-/// The second set of numbers for the same calls that some kernels of this
-/// architecture still have.
+/// Returns a filter for the alternative call numbers that some kernels of this architecture
+/// support.
 fn other_numbers() -> BpfProgram {
     #[cfg(not(target_arch = "x86_64"))]
     return Vec::new();
@@ -414,8 +415,8 @@ fn other_numbers() -> BpfProgram {
     }
 }
 
-/// A rule that holds when all its conditions do. Arguments that are `int` in
-/// the kernel are compared as such: what stands above them does not count.
+/// Returns a rule that matches if all conditions hold. Arguments that are `int` in the kernel are
+/// compared as such, ignoring the upper bits.
 fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> Outcome<SeccompRule> {
     let conditions: Result<Vec<_>, _> = conditions
         .into_iter()

@@ -1,5 +1,5 @@
-//! The same tests as somebody else, where namespaces are forbidden, and where only
-//! a set-user-id `bwrap` makes them.
+//! Runs the same tests as another user, where namespaces are forbidden, and where only a
+//! set-user-ID `bwrap` can create them.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use crate::place::confine;
 
 const NOBODY: u32 = 65534;
 
-/// The test program and its helper where everybody can run them.
+/// Copies the test program and its helper to where every user can run them.
 fn copied() -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -34,8 +34,8 @@ fn copied() -> (TempDir, Command) {
 }
 
 fn succeeds(mut command: Command) {
-    // A child of another test that has just been forked may still hold the copy
-    // open for writing, until it becomes what it is to be.
+    // A child of another test that was just forked may still hold the copy open for writing until
+    // it executes its program.
     let output = loop {
         match command.output() {
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
@@ -77,7 +77,7 @@ fn all_of_it_holds_where_namespaces_are_forbidden() {
     succeeds(outer);
 }
 
-/// A user namespace with all ids, and a mount namespace, held until it is dropped.
+/// A user namespace with all IDs and a mount namespace, held until this is dropped.
 struct Elsewhere(Child);
 
 impl Elsewhere {
@@ -93,7 +93,7 @@ impl Elsewhere {
         Some(held)
     }
 
-    /// A script as root of the namespace.
+    /// Returns a script that runs as root of the namespace.
     fn script(&self, script: &str) -> Command {
         let mut command = Command::new("nsenter");
         let holder = self.0.id().to_string();

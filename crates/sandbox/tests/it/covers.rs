@@ -1,5 +1,5 @@
-//! What covers protected and hidden files keeps covering them when their owner saves
-//! them: editors and tools write a new file and rename it over the old one.
+//! Tests that protected and hidden files stay covered when their owner saves them: editors and
+//! tools write a new file and rename it over the old one.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use parallax_sandbox::{Plan, Tier};
 
 use crate::place::{Place, cell, has, support, tiers, viewed};
 
-/// A command that waits for a line before it goes on, so that files change meanwhile.
+/// A command that waits for a line, so that files can change in the meantime.
 struct Waiting {
     child: Child,
     stdin: ChildStdin,
@@ -34,7 +34,7 @@ impl Waiting {
     }
 
     fn go_on(mut self) -> String {
-        // What covers a file again has to see the change first.
+        // The cover keeper must see the change first.
         std::thread::sleep(Duration::from_millis(100));
         self.stdin.write_all(b"\n").unwrap();
         String::from_utf8(self.child.wait_with_output().unwrap().stdout).unwrap()
@@ -47,7 +47,7 @@ fn save_by_rename(path: &Path, text: &str) {
     fs::rename(new, path).unwrap();
 }
 
-/// A home like a real one, filtered.
+/// A filtered home directory like a real one.
 fn filtered(place: &Place, tier: Tier) -> Plan {
     for name in [".docker", ".config/tool"] {
         fs::create_dir_all(place.home.join(name)).unwrap();
@@ -66,7 +66,7 @@ fn filtered(place: &Place, tier: Tier) -> Plan {
 
 #[test]
 fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
-    // Through `bwrap` a mount for each entry would take too long.
+    // With `bwrap`, a mount for each entry would take too long.
     for tier in [Tier::Namespaces, Tier::Landlock].into_iter().filter(|tier| has(*tier)) {
         let place = Place::new();
         let plan = filtered(&place, tier);
@@ -122,7 +122,7 @@ fn filtered_home_looks_and_works_like_the_home() {
     }
 }
 
-/// As long as it takes to cover a file again on a busy machine.
+/// Time to cover a file again on a busy machine.
 const SOON: Duration = Duration::from_millis(500);
 
 #[test]
@@ -185,7 +185,7 @@ fn process_that_can_still_write_a_saved_file_is_ended() {
     }
     let place = Place::new();
     let plan = place.plan(Tier::Namespaces);
-    // It opens the file under the name that it has before it is moved to its place.
+    // Opens the file under its name before it is moved into place.
     let script = "echo r; while ! [ -e new ]; do :; done; exec 3>> new; touch opened; \
                   sleep 60; echo evil >&3";
     let mut child =

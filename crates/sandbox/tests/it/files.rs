@@ -1,4 +1,4 @@
-//! What a command may write and read.
+//! Tests of what a command may write and read.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -53,7 +53,7 @@ fn protected_paths_stay_and_cannot_be_moved_away() {
 fn a_writable_folder_with_protected_files_cannot_be_moved_away() {
     for tier in viewed() {
         let place = Place::new();
-        // As git gets it.
+        // As for git.
         let mut plan = place.plan(tier);
         plan.writable.push(place.work.join(".git"));
         place.works(&plan, &["write", text(&place.work.join(".git/index"))]);
@@ -117,7 +117,7 @@ fn hidden_paths_answer_permission_denied() {
             place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
             place.refused(&plan, &["read", text(&place.work.join(".env"))], &[EACCES]);
             place.refused(&plan, &["write", text(&place.home.join(".ssh/id"))], &[EACCES, EROFS]);
-            // Nor by another name.
+            // Nor under another name.
             let (code, _) = place.shell(&plan, "ln .env e && cat e || mv .env e || rm .env");
             assert_ne!(code, 0);
         }
@@ -207,7 +207,7 @@ fn a_link_in_place_of_a_path_of_the_plan_leads_nowhere() {
     symlink("/bin/sh", place.work.join(".env")).unwrap();
     let (code, said) = place.shell(&plan, "rm .vscode || mv .vscode v || echo x > .vscode");
     assert_ne!(code, 0, "{said}");
-    // The shell itself was not hidden by the planted name.
+    // The planted name did not hide the shell itself.
     assert_eq!(place.shell(&plan, "echo here").1.trim(), "here");
 
     let mut plan = place.plan(Tier::Namespaces);
@@ -243,7 +243,7 @@ fn the_temporary_folder_is_private_and_lasts() {
         assert!(!fs::exists(&name).unwrap());
         let listed = place.shell(&plan, "echo /tmp/* /run/*; touch /dev/shm/a && echo shm").1;
         assert!(listed.contains(&name) && listed.contains("shm"), "{listed}");
-        // Something left where a mount must go does not stop the next command.
+        // A leftover at a mount point does not stop the next command.
         let place_of_home = place.home.ancestors().find(|p| p.parent() == Some("/tmp".as_ref()));
         if let Some(top) = place_of_home {
             let left = place.temporary.join("tmp").join(top.file_name().unwrap());

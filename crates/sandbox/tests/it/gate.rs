@@ -1,4 +1,4 @@
-//! Other machines without this one's servers, and the other way round.
+//! Tests of the network broker: other hosts without servers on this host, and the other way round.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -17,7 +17,7 @@ fn plan(place: &Place, tier: Tier, network: Network) -> Plan {
     Plan { network, ..place.plan(tier) }
 }
 
-/// The address that others of the network know this machine by, if any.
+/// Returns the address by which other hosts know this one, if any.
 fn known_as() -> Option<SocketAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect(FAR).ok()?;
@@ -47,7 +47,7 @@ fn with_the_network_alone_no_server_of_this_machine_answers() {
             place.refused(&plan, &[way, &to_packets], &[ECONNREFUSED]);
         }
         assert!(packets.recv(&mut [0; 8]).is_err(), "a packet came through");
-        // What is far goes as it would go outside.
+        // Remote addresses behave as outside the sandbox.
         let outside = UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", FAR).is_ok();
         for way in ["send", "send-message", "send-connected"] {
             assert_eq!(place.say(&plan, &[way, FAR]).starts_with("ok"), outside, "{tier:?} {way}");
@@ -78,7 +78,7 @@ fn with_the_loopback_alone_nothing_else_answers() {
             place.refused(&plan, &[way, FAR], &[ENETUNREACH]);
         }
         place.refused(&plan, &["connect", "192.0.2.1:80"], &[ENETUNREACH]);
-        // Name servers ask others in their turn.
+        // Name servers query other servers.
         place.refused(&plan, &["send", "127.0.0.53:53"], &[ENETUNREACH]);
         if let Some(own) = known_as() {
             place.refused(&plan, &["send", &own.to_string()], &[ENETUNREACH]);
@@ -139,7 +139,7 @@ fn unix_sockets_are_as_without_a_gate() {
         let mut plan = plan(&place, tier, Network::Outward);
         plan.sockets.push(given.clone());
         place.works(&plan, &["unix", text(&given)]);
-        // From the folder that the command is in.
+        // Relative to the working directory of the command.
         place.works(&plan, &["unix", "../agent.sock"]);
         place.refused(&plan, &["unix", "missing.sock"], &[crate::place::ENOENT]);
         plan.sockets.clear();

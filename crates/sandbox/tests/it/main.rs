@@ -1,6 +1,6 @@
-//! The sandbox against the real kernel, as whoever runs the tests; once more
-//! as an ordinary user when that is root, and once more where namespaces are
-//! forbidden. What the kernel lacks is skipped, with a line that says so.
+//! Tests of the sandbox with the real kernel: as the current user, once more as an ordinary user if
+//! that is root, and once more where namespaces are forbidden. Tests of unsupported features are
+//! skipped with a message.
 
 #![expect(clippy::disallowed_methods, reason = "the tests start the processes that they are about")]
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]

@@ -1,4 +1,4 @@
-//! What a command can do to other processes of the user, to their IPC objects, and to
+//! Tests of what a command can do to other processes of the user, to their IPC objects, and to
 //! files that it may only read.
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::place::{Place, has, support, text, tiers};
 
 const EPERM: i32 = libc::EPERM;
 
-/// What a system call answers in the sandbox: its value, and the error if it is -1.
+/// Returns the result of a system call in the sandbox: its value, and the error if it is -1.
 fn call(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) -> String {
     let script =
         format!("perl -e 'my @a = ({arguments}); print syscall({number}, @a), q( ), $! + 0'");
@@ -20,7 +20,7 @@ fn call(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) -> St
 #[track_caller]
 fn is_refused(place: &Place, plan: &Plan, number: libc::c_long, arguments: &str) {
     let said = call(place, plan, number, arguments);
-    // A process that is not visible cannot be found.
+    // An invisible process cannot be found.
     let refused = [EPERM, libc::ESRCH, libc::EACCES];
     let is_refused = refused.iter().any(|error| said == format!("-1 {error}"));
     assert!(is_refused, "{:?} {number} {arguments}: {said}", plan.tier);
@@ -33,7 +33,7 @@ impl Victim {
         Self(Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Its limits, its priority and where it may run.
+    /// Returns its limits, priority, and CPU affinity.
     fn state(&self) -> String {
         let read = |name| fs::read_to_string(format!("/proc/{}/{name}", self.0.id())).unwrap();
         let stat = read("stat");
@@ -57,7 +57,7 @@ fn limits_and_priorities_of_other_processes_stay() {
     for tier in tiers() {
         let place = Place::new();
         let mut plan = place.plan(tier);
-        // The program that guards the command is one of them.
+        // The program that guards the command is one of these processes.
         let victim = Victim::new();
         plan.parent = i32::try_from(victim.0.id()).unwrap();
         let before = victim.state();
@@ -174,7 +174,7 @@ fn requests_change_no_file_that_is_open_for_reading() {
         ] {
             assert_eq!(asked(request), EPERM.to_string(), "{tier:?} {request:#x}");
         }
-        // What only reads is answered by the file system.
+        // Requests that only read are answered by the file system.
         assert_ne!(asked(0x8008_6601), EPERM.to_string(), "{tier:?}");
     }
 }

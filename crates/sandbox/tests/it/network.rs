@@ -1,4 +1,4 @@
-//! What a command can reach.
+//! Tests of what a command can reach.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -65,7 +65,7 @@ fn sockets_of_the_machine_are_out_of_reach_unless_named() {
         let agent = place.home.join("agent.sock");
         let _server = UnixListener::bind(&agent).unwrap();
         let mut plan = place.plan(tier);
-        // No address, a covered one, or no permission: whichever wall comes first.
+        // No address, a covered one, or no permission, depending on which mechanism applies first.
         let said = place.say(&plan, &["unix", text(&agent)]);
         let outside_of_tmp = !place.home.starts_with("/tmp");
         if tier != Tier::Bubblewrap || outside_of_tmp {
@@ -97,7 +97,7 @@ fn no_name_leads_to_a_server_of_the_machine() {
     for tier in viewed() {
         let place = Place::new();
         let at = |name: &str| place.work.join(name);
-        // A name that means another folder to everybody else, as a relative one does.
+        // A name that means another directory to other processes, as a relative one does.
         let folder = std::fs::File::open(&place.work).unwrap();
         let through = format!("/proc/self/fd/{}/relative", folder.as_raw_fd());
         let mut servers = vec![UnixListener::bind(through).unwrap()];
@@ -123,7 +123,7 @@ fn no_name_leads_to_a_server_of_the_machine() {
             place.refused(&plan, &["send-unix", "packets"], &[EACCES]);
             assert!(packets.recv(&mut [0; 8]).is_err(), "a packet came through");
         }
-        // What nobody listens at any more is told from that.
+        // A socket without a server is distinguished from that.
         drop(servers);
         place.refused(&place.plan(tier), &["unix", "renamed"], &[ECONNREFUSED]);
     }

@@ -1,4 +1,4 @@
-//! A home, a workspace and a private folder to run commands in.
+//! A home directory, a workspace, and a private directory to run commands in.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ pub struct Place {
     pub temporary: PathBuf,
 }
 
-/// The program whose `main` is the sandbox.
+/// Returns the program whose `main` is the sandbox.
 pub fn confine() -> PathBuf {
     std::env::var_os("CONFINE").map_or_else(|| env!("CARGO_BIN_EXE_confine").into(), PathBuf::from)
 }
@@ -31,7 +31,7 @@ pub fn support() -> &'static Support {
     SUPPORT.get_or_init(|| launcher().probe().unwrap())
 }
 
-/// Whether the tier works here; says so when it does not.
+/// Whether the tier works here; prints a message if not.
 pub fn has(tier: Tier) -> bool {
     let best = support().tier();
     let has = match tier {
@@ -47,7 +47,7 @@ pub fn has(tier: Tier) -> bool {
     has
 }
 
-/// Whether the system's `bwrap` works here by itself.
+/// Whether the `bwrap` of the system works here by itself.
 fn bubblewrap_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
@@ -58,12 +58,12 @@ fn bubblewrap_works() -> bool {
     })
 }
 
-/// The tiers with a view of files of the command's own, as far as they work here.
+/// Returns the available tiers with a separate view of files.
 pub fn viewed() -> Vec<Tier> {
     [Tier::Namespaces, Tier::Bubblewrap].into_iter().filter(|tier| has(*tier)).collect()
 }
 
-/// The tiers that refuse writes, as far as they work here.
+/// Returns the available tiers that block writes.
 pub fn tiers() -> Vec<Tier> {
     [Tier::Namespaces, Tier::Bubblewrap, Tier::Landlock]
         .into_iter()
@@ -71,7 +71,7 @@ pub fn tiers() -> Vec<Tier> {
         .collect()
 }
 
-/// The tiers in which other machines and this one's servers come apart.
+/// Returns the available tiers that separate other hosts from servers on this host.
 pub fn gated_tiers() -> Vec<Tier> {
     if !support().gate.works {
         println!("skipped: no gate here: {}", support().gate.why);
@@ -116,7 +116,7 @@ impl Place {
         plan
     }
 
-    /// A command of the sandbox, with the test program on its search path.
+    /// Returns a sandboxed command with the test program in its search path.
     pub fn command(&self, plan: &Plan, line: &[&str]) -> Command {
         let args: Vec<OsString> = line[1..].iter().map(OsString::from).collect();
         let (program, args) = launcher().command(plan, line[0].as_ref(), &args).unwrap();
@@ -135,7 +135,7 @@ impl Place {
         self.command(plan, line).output().unwrap()
     }
 
-    /// What the test program says in the sandbox: `ok …` or `refused ERRNO …`.
+    /// Returns the output of the test program in the sandbox: `ok …` or `refused ERRNO …`.
     pub fn say(&self, plan: &Plan, line: &[&str]) -> String {
         let line: Vec<&str> = std::iter::once("confine").chain(line.iter().copied()).collect();
         let output = self.output(plan, &line);
@@ -159,7 +159,7 @@ impl Place {
         assert!(errors.contains(&error), "{:?} {line:?}: {said}", plan.tier);
     }
 
-    /// A shell script in the sandbox: its exit code and what it said.
+    /// Runs a shell script in the sandbox and returns its exit code and output.
     pub fn shell(&self, plan: &Plan, script: &str) -> (i32, String) {
         let output = self.output(plan, &["sh", "-c", script]);
         let said = [output.stdout, output.stderr].concat();
@@ -167,7 +167,7 @@ impl Place {
     }
 }
 
-/// A cell, or a line why there is none.
+/// Starts a cell, or prints why there is none.
 pub fn cell() -> Option<Cell> {
     has(Tier::Namespaces).then(|| Cell::start_with(&launcher()).unwrap())
 }

@@ -1,4 +1,4 @@
-//! How commands end, and what they can do to other processes.
+//! Tests of how commands end and what they can do to other processes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -91,7 +91,7 @@ fn a_terminal_stays_a_terminal() {
         drop(pair.slave);
         let mut output = pair.master.try_clone_reader().unwrap();
         let mut said = Vec::new();
-        // A terminal whose last user is gone answers with an error.
+        // Reading from a terminal whose last user has closed it fails.
         let _ = output.read_to_end(&mut said);
         assert!(child.wait().unwrap().success());
         assert_eq!(String::from_utf8_lossy(&said), "33 99\r\nthere\r\nout\r\n", "{:?}", plan.tier);
@@ -113,13 +113,13 @@ fn a_session_of_its_own_when_asked() {
     }
 }
 
-/// The processes of the machine that have a mark in their environment.
+/// Returns the processes of the host that have a mark in their environment.
 fn marked(mark: &str) -> Vec<Pid> {
     let wanted = format!("MARK={mark}");
     let has = |pid: i32| {
         let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        // It sees to what the daemon connects to, and ends with it.
+        // The broker serves the daemon and ends with it.
         name.trim() != parallax_sandbox::KEEPER
             && text.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     };
@@ -147,8 +147,8 @@ fn a_daemon_is_found_by_its_mark_and_dies_with_the_cell() {
     let mark = format!("cell-{}", std::process::id());
     let ended = place.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status().unwrap();
     assert!(ended.success());
-    // What made the file may still be on its way out, and a process that is just
-    // becoming another program shows no variables.
+    // The process that created the file may still be ending, and a process that is executing
+    // another program shows no variables.
     let started = std::time::Instant::now();
     let mut left = marked(&mark);
     while left.len() != 1 && started.elapsed().as_secs() < 2 {
@@ -187,7 +187,7 @@ fn everything_dies_with_the_program_even_when_that_is_killed() {
     let place = Place::new();
     for mut plan in all(&place) {
         let _ = fs::remove_file(place.work.join("ready"));
-        // The program of this test is a shell that a test can kill.
+        // The parent program of this test is a shell that the test can kill.
         let mut program =
             Command::new("sh").args(["-c", "read x"]).stdin(Stdio::piped()).spawn().unwrap();
         plan.parent = i32::try_from(program.id()).unwrap();
@@ -218,7 +218,7 @@ fn a_daemon_left_behind_dies_when_the_program_is_killed() {
         let ended = place.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status();
         assert!(ended.unwrap().success());
         let left = marked(&mark);
-        // Without namespaces a keeper watches what was left behind.
+        // Without namespaces, a reaper watches the processes left behind.
         kill_process(Pid::from_child(&program), Signal::KILL).unwrap();
         program.wait().unwrap();
         left.into_iter().for_each(wait_for_end);
@@ -234,12 +234,12 @@ fn other_processes_cannot_be_looked_into() {
         let place = Place::new();
         let mut plan = place.plan(tier);
         plan.cell = cell.as_ref().filter(|_| tier == Tier::Namespaces).map(|cell| cell.pid());
-        // The program's own environment, and that of a process beside it.
+        // The environment of the program and of another process.
         for pid in [std::process::id(), victim.id()] {
             let path = format!("/proc/{pid}/environ");
             place.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
         }
-        // Another command of the same session: its memory, files and root.
+        // Another command of the same session: its memory, files, and root.
         let script = "sleep 1000 >/dev/null 2>&1 & echo $!";
         let (code, pid) = place.shell(&plan, script);
         assert_eq!(code, 0, "{pid}");
@@ -249,7 +249,7 @@ fn other_processes_cannot_be_looked_into() {
         }
         let path = format!("/proc/{}/root/etc", pid.trim());
         place.refused(&plan, &["list", &path], &[EACCES, ENOENT]);
-        // PTRACE_ATTACH and PTRACE_SEIZE, of that command and of one's own child.
+        // PTRACE_ATTACH and PTRACE_SEIZE, for that command and for a child process.
         for (request, pid) in [(16, pid.trim()), (0x4206, pid.trim()), (16, "$!"), (0x4206, "$!")] {
             let script = format!(
                 "sleep 9 >/dev/null 2>&1 & perl -e 'print syscall({}, {request}, $ARGV[0] + 0, 0, 0), \
@@ -261,7 +261,7 @@ fn other_processes_cannot_be_looked_into() {
             let refused = refusals.iter().any(|errno| said.trim() == format!("-1 {errno}"));
             assert!(refused, "{tier:?} {request:#x} {pid}: {said}");
         }
-        // Nothing of this may be left for the next tests.
+        // Nothing of this may be left for other tests.
         if tier == Tier::Landlock {
             let pid = pid.trim().parse().ok().and_then(Pid::from_raw).unwrap();
             kill_process(pid, Signal::KILL).unwrap();
@@ -326,14 +326,14 @@ fn another_command_line_is_left_alone() {
 
 #[test]
 fn probe_leaves_no_children_behind() {
-    // As in the program: orphans come to this process.
+    // As in the program, orphans become children of this process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     launcher().probe().unwrap();
     let own = std::process::id().to_string();
     let zombies = || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let stats = processes.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok());
-        // Those that keep gates are of other tests.
+        // Broker processes belong to other tests.
         let stats = stats.filter(|stat| !stat.contains(parallax_sandbox::KEEPER));
         let of_us = stats.filter(|stat| {
             let fields = stat.rsplit(") ").next().unwrap_or_default();

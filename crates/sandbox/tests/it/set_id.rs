@@ -1,4 +1,4 @@
-//! Programs that would run with the rights of their owner or group.
+//! Tests of programs that would run with the rights of their owner or group.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -57,7 +57,7 @@ fn group_bit_of_directory_may_be_set_where_a_gate_tells_it_from_a_file() {
                       stat -c %a e f";
         let (code, said) = place.shell(&plan, script);
         assert_eq!((code, said.as_str()), (0, "2775\n2755\n"), "{tier:?}");
-        // Only what the command may write.
+        // Only for files that the command may write.
         let outside = place.home.join("shared");
         fs::create_dir_all(&outside).unwrap();
         let (code, _) = place.shell(&plan, &format!("chmod g+s {}", outside.display()));
@@ -89,7 +89,7 @@ fn file_cannot_be_given_to_another_user_or_group() {
             let (code, said) = place.shell(&plan, &format!("touch a && chown {owner} a"));
             assert_ne!(code, 0, "{tier:?} {owner}: {said}");
         }
-        // To keep it is allowed: copies and archives do that.
+        // Keeping the owner is allowed; copies and archives do that.
         let (code, said) =
             place.shell(&plan, "touch b && chown \"$(id -u):$(id -g)\" b && cp -p b c");
         assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");

@@ -1,4 +1,4 @@
-//! What is said of the kernel, and what holds when less is asked for.
+//! Tests of the reported kernel support, and of weaker tiers.
 
 use parallax_sandbox::{REFUSED, Refusal, Tier};
 

@@ -1,5 +1,5 @@
-//! The words for `bwrap`: everything read-only, and over it the writable trees,
-//! the private folders, the protected and the hidden paths.
+//! The arguments for `bwrap`: everything is read-only, with writable trees, private directories,
+//! protected paths, and hidden paths mounted over it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,33 +15,33 @@ use crate::inside::host_environment::HostEnvironment;
 use crate::inside::{layout, overmounts};
 use crate::plan::{Network, Plan, StandIn};
 
-/// What `bwrap` is told, and what is to be looked at inside.
+/// The arguments for `bwrap`, and what to verify inside.
 pub(super) struct Arguments {
     pub(super) words: Vec<OsString>,
     pub(super) trees: Vec<Tree>,
     pub(super) writable: Vec<PathBuf>,
 }
 
-/// One thing to do at a path, done in the order of depth, and at one path in
-/// this order.
+/// An action at a path; actions are executed in order of depth and, at the same path, in this
+/// order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// A mount of its own, so that it cannot be renamed.
+    /// Makes the path a separate mount, so that it cannot be renamed.
     Pin,
     ShowWritable(PathBuf),
     Show(PathBuf),
     Protect,
-    /// Behind this file.
+    /// Covers the path with this file.
     HideFile(PathBuf),
-    /// True: what lies below is shown in part.
+    /// True if some paths below it are shown.
     HideFolder(bool),
 }
 
-/// What does not depend on the plan.
+/// Returns the arguments that do not depend on the plan.
 fn namespaces() -> Vec<OsString> {
     let mut words = vec!["--die-with-parent", "--unshare-pid", "--unshare-ipc"];
     if rustix::process::geteuid().is_root() {
-        // Ordinary users have none to begin with.
+        // Ordinary users have no capabilities to drop.
         words.extend(["--cap-drop", "ALL"]);
     }
     words.into_iter().map(OsString::from).collect()
@@ -49,7 +49,8 @@ fn namespaces() -> Vec<OsString> {
 
 const BASE: [&str; 7] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"];
 
-/// Everything that a command may need, tried at a folder that every system has.
+/// Returns arguments with everything that a command may need, applied to a directory that exists on
+/// every system.
 pub(super) fn of_probe() -> Vec<OsString> {
     let mut words = namespaces();
     words.push("--unshare-net".into());
@@ -60,13 +61,13 @@ pub(super) fn of_probe() -> Vec<OsString> {
     words
 }
 
-/// Builds them, and makes the private folders.
+/// Builds the arguments and creates the private directories.
 pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments> {
     let mut view = View { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
     protected.into_iter().for_each(|path| view.protect(path, true));
-    // Older versions mount nothing over a socket that they cannot make a file of.
+    // Skip sockets in temporary directories: older versions cannot create mount points for them.
     let is_temporary = |path: &&PathBuf| path.starts_with("/tmp") || path.starts_with("/var/tmp");
     let listening = around.listening.iter().filter(|path| !is_temporary(path));
     let mut hidden = plan.hidden.iter().chain(listening);
@@ -81,7 +82,7 @@ pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments
     Ok(Arguments { words, trees, writable })
 }
 
-/// What covers a hidden file: nothing, or what looks as that file. It lies where no
+/// Returns the cover of a hidden file: an empty file, or one with the same metadata. It is where no
 /// command can write.
 fn closed_file(plan: &Plan, looks: Option<&StandIn>) -> Outcome<PathBuf> {
     let (name, mode) = match looks {
@@ -112,7 +113,7 @@ impl View<'_> {
         self.steps.push((path.into(), step));
     }
 
-    /// What is shown, as it is or as something private.
+    /// Adds everything that is shown, unchanged or as a private replacement.
     fn show(&mut self, around: &HostEnvironment) -> Outcome<(Vec<Tree>, Vec<PathBuf>)> {
         let plan = self.plan;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
@@ -134,7 +135,7 @@ impl View<'_> {
             writable.push(real.clone());
             private.push(real);
         }
-        // By its own name too: it is what TMPDIR is in other tiers.
+        // Also under its own name, which is the value of TMPDIR in other tiers.
         let temporary = plan.temporary.join("tmp");
         self.step(&temporary, Step::ShowWritable(temporary.clone()));
         writable.push(temporary);
@@ -147,9 +148,9 @@ impl View<'_> {
         Ok((trees, writable))
     }
 
-    /// Makes a path below a writable tree read-only, and every folder on the way
-    /// a mount of its own. Of a link what it leads to is protected; the link
-    /// itself is looked at after the command.
+    /// Makes a path below a writable tree read-only and every parent directory in that tree a
+    /// separate mount. For a link, the target is protected; the link itself is checked after the
+    /// command.
     fn protect(&mut self, path: &Path, follow: bool) {
         let Some(tree) = layout::mounted_tree(self.plan, path) else { return };
         let mut here = tree.clone();
@@ -172,12 +173,12 @@ impl View<'_> {
         self.step(here, Step::Protect);
     }
 
-    /// Covers a path so that it answers "permission denied".
+    /// Covers a path so that access fails with "permission denied".
     fn hide(&mut self, path: &Path) -> Outcome<()> {
         let plan = self.plan;
         let within = plan.writable.iter().any(|tree| path.starts_with(tree));
         let Ok(real) = path.canonicalize() else { return Ok(()) };
-        // What a command can write may not say by a link what is covered.
+        // A link that the command can write must not determine what is covered.
         if within && real != path {
             return Ok(());
         }
@@ -213,8 +214,8 @@ impl View<'_> {
                 Step::Protect => say(&[&"--ro-bind", path, path]),
                 Step::HideFile(closed) => say(&[&"--ro-bind", closed, path]),
                 Step::HideFolder(false) => {
-                    // Empty and the command's own: making it read-only would guard
-                    // nothing, and is the dearest step of all.
+                    // The directory is empty and private to the command: making it read-only would
+                    // protect nothing and is the most expensive step.
                     say(&[&"--perms", &"0000", &"--tmpfs", path]);
                 }
                 Step::HideFolder(true) => {
@@ -229,8 +230,8 @@ impl View<'_> {
     }
 }
 
-/// Makes the places for what is shown below a private folder: what a command
-/// left there may not lead a mount elsewhere.
+/// Creates mount points for what is shown below a private directory, so that leftovers of a command
+/// cannot redirect a mount.
 fn make_places(plan: &Plan, steps: &[(PathBuf, Step)], private: &[PathBuf]) -> Outcome<()> {
     for (top, name) in layout::PRIVATE {
         let Ok(real) = Path::new(top).canonicalize() else { continue };
@@ -251,7 +252,7 @@ fn make_places(plan: &Plan, steps: &[(PathBuf, Step)], private: &[PathBuf]) -> O
     Ok(())
 }
 
-/// A writable tree as it is now; no part of its path may be a symbolic link.
+/// Returns the current state of a writable tree; no component of its path may be a symbolic link.
 fn tree(path: &Path) -> Outcome<Tree> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS;

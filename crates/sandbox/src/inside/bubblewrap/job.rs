@@ -1,4 +1,4 @@
-//! What the process inside of `bwrap` is told by the one outside.
+//! The data that the process outside `bwrap` passes to the process inside.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::plan::Plan;
 
-/// A tree that is to be writable, and what it was before `bwrap` mounted it.
+/// A tree that must be writable, with its state before `bwrap` mounted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tree {
     #[serde(with = "parallax_protocol::path_text::one")]
@@ -18,23 +18,23 @@ pub(super) struct Tree {
     pub(super) inode: u64,
 }
 
-/// The plan, and how to look whether it was carried out.
+/// The plan, and what to verify.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) plan: Plan,
     pub(super) trees: Vec<Tree>,
-    /// All that is writable inside, for Landlock.
+    /// Everything that is writable inside, for Landlock.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub(super) writable: Vec<PathBuf>,
-    /// The number of the file to report to.
+    /// The descriptor to report to.
     pub(super) report: i32,
-    /// The number of the command's stderr; that of `bwrap` is read by us.
+    /// The descriptor of the command's stderr; the stderr of `bwrap` is read by the supervisor.
     pub(super) stderr: i32,
 }
 
 impl Job {
-    /// The job and the environment of the command, from which a set-user-id
-    /// program loses variables.
+    /// Encodes the job and the environment of the command, because a set-user-ID program loses
+    /// environment variables.
     pub(super) fn encode(
         &self,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -55,7 +55,7 @@ impl Job {
             .map_err(|error| error.to_string())?;
         let environment = parts
             .filter_map(|entry| {
-                // A name may begin with `=`, as in what some programs leave.
+                // A name may begin with `=`, which some programs produce.
                 let at = entry.iter().skip(1).position(|byte| *byte == b'=')? + 1;
                 let (name, value) = entry.split_at_checked(at)?;
                 let value = value.get(1..)?;

@@ -1,5 +1,5 @@
-//! Looks, from inside, whether the view of files is the one of the plan. What
-//! `bwrap` mounted it found by path, and paths can change meanwhile.
+//! Verifies from inside that the view of files matches the plan, because `bwrap` mounts by path and
+//! paths can change in the meantime.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::layout::below_root;
 use std::os::fd::OwnedFd;
 
-/// Fails when anything is more open than the plan says.
+/// Fails if anything is more accessible than the plan allows.
 pub(super) fn is_as_planned(job: &Job) -> Outcome<()> {
     let root =
         rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -46,7 +46,7 @@ fn changed(path: &Path) -> Failure {
     ))
 }
 
-/// A path in which no component is a symbolic link.
+/// Opens a path without symbolic links in any component.
 fn find(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
@@ -62,8 +62,8 @@ fn is_the_same(root: &OwnedFd, tree: &Tree) -> Outcome<()> {
     }
 }
 
-/// Whether the path is missing, a link (which is looked at after the command),
-/// or on a mount that cannot be written.
+/// Whether the path does not exist, is a link (which is checked after the command), or is on a
+/// read-only mount.
 fn is_read_only(root: &OwnedFd, path: &Path) -> Outcome<bool> {
     let Ok(found) = find(root, path) else { return Ok(true) };
     let flags = fstatvfs(&found).refused(path.display())?.f_flag;
@@ -85,7 +85,7 @@ fn opens(root: &OwnedFd, path: &Path) -> bool {
             let opened = openat2(root, below_root(path), flags, Mode::empty(), resolve);
             opened.is_ok_and(|file| File::from(file).read(&mut [0]).is_ok())
         }
-        // Sockets and devices are closed by their covers and by Landlock.
+        // Sockets and devices are blocked by their covers and by Landlock.
         _ => false,
     }
 }

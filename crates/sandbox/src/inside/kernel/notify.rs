@@ -1,5 +1,5 @@
-//! System calls that a filter hands to a supervisor instead of refusing them,
-//! and the two that the supervisor makes in place of the command.
+//! Seccomp notifications: system calls that a filter passes to a supervisor instead of rejecting
+//! them, and the calls that the supervisor makes for the command.
 
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
@@ -7,22 +7,22 @@ use rustix::io::Errno;
 
 use super::last_error;
 
-/// A call that waits for an answer.
+/// A system call that waits for a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Notice {
     pub(crate) id: u64,
-    /// The calling thread, as this process numbers it.
+    /// The calling thread, in the PID namespace of this process.
     pub(crate) thread: i32,
     pub(crate) call: libc::c_long,
     pub(crate) arguments: [u64; 6],
 }
 
-/// One instruction of a filter: code, jumps if true and if false, operand.
+/// A filter instruction: code, jumps if true and if false, operand.
 pub(crate) type Instruction = (u16, u8, u8, u32);
 
-/// Puts a filter on this process and gives the file from which its notices
-/// are read. A call that was read is broken off by nothing but death, so that
-/// none is made twice.
+/// Installs a filter on this process and returns the file descriptor for its notifications. After a
+/// notification is received, only a fatal signal interrupts the call, so that no call is made
+/// twice.
 pub(crate) fn put_filter(program: &[Instruction]) -> Result<OwnedFd, Errno> {
     let mut program: Vec<libc::sock_filter> =
         program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
@@ -35,17 +35,17 @@ pub(crate) fn put_filter(program: &[Instruction]) -> Result<OwnedFd, Errno> {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const whole)
     };
     match i32::try_from(file) {
-        // SAFETY: the kernel has just opened this file for us alone.
+        // SAFETY: the kernel has just opened this file descriptor for this call.
         Ok(file) if file >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(file) }),
         _ => Err(last_error()),
     }
 }
 
-/// The next call that waits. `NOENT`: the one that was there is gone.
+/// Receives the next waiting call. Fails with `NOENT` if the caller no longer exists.
 pub(crate) fn receive(listener: impl AsFd) -> Result<Notice, Errno> {
-    // SAFETY: plain data for which all zeros is a value, as the kernel wants it.
+    // SAFETY: plain data for which all zeros is a valid value, which the kernel requires.
     let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one structure of this size, which is ours.
+    // SAFETY: the kernel writes one structure of this size, which this function owns.
     let done = unsafe {
         libc::ioctl(
             listener.as_fd().as_raw_fd(),
@@ -64,8 +64,7 @@ pub(crate) fn receive(listener: impl AsFd) -> Result<Notice, Errno> {
     })
 }
 
-/// Whether the call still waits: its thread has not died, so that its number
-/// is nobody else's.
+/// Whether the call still waits, so that its thread has not died and its ID was not reused.
 pub(crate) fn still_waits(listener: impl AsFd, id: u64) -> bool {
     // SAFETY: the kernel reads one number, which outlives the call.
     let done = unsafe {
@@ -78,17 +77,17 @@ pub(crate) fn still_waits(listener: impl AsFd, id: u64) -> bool {
     done == 0
 }
 
-/// What a call that waits gets.
+/// The response to a waiting call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotifyReply {
-    /// It is done; this is its value.
+    /// The call is done and returns this value.
     Value(i64),
-    /// The kernel may make it. Only for calls whose numbers were checked: what a pointer
-    /// leads to can be exchanged before the kernel reads it.
+    /// The kernel executes the call. Valid only if just numbers were checked: the memory that a
+    /// pointer refers to can change before the kernel reads it.
     Proceed,
 }
 
-/// Ends the call for its thread, with a value or an error, or lets it through.
+/// Completes the call with a value or an error, or lets the kernel execute it.
 pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<NotifyReply, Errno>) {
     let (val, error, flags) = match result {
         Ok(NotifyReply::Value(value)) => (value, 0, 0),
@@ -96,8 +95,8 @@ pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<NotifyReply, E
         Err(error) => (0, -error.raw_os_error(), 0),
     };
     let response = libc::seccomp_notif_resp { id, val, error, flags };
-    // SAFETY: the kernel reads one structure, which outlives the call. An
-    // error says that the caller is dead.
+    // SAFETY: the kernel reads one structure, which outlives the call. An error means that the
+    // caller is dead.
     unsafe {
         libc::ioctl(
             listener.as_fd().as_raw_fd(),
@@ -107,7 +106,7 @@ pub(crate) fn answer(listener: impl AsFd, id: u64, result: Result<NotifyReply, E
     };
 }
 
-/// `connect`, with an address as it came.
+/// Calls `connect` with an address in raw form.
 pub(crate) fn connect(socket: impl AsFd, address: &[u8]) -> Result<i64, Errno> {
     let length = libc::socklen_t::try_from(address.len()).map_err(|_| Errno::INVAL)?;
     // SAFETY: the kernel reads `length` bytes, which outlive the call.
@@ -116,8 +115,8 @@ pub(crate) fn connect(socket: impl AsFd, address: &[u8]) -> Result<i64, Errno> {
     if done == 0 { Ok(0) } else { Err(last_error()) }
 }
 
-/// `sendmsg` with one piece of data; `control` is as the kernel wants it, with
-/// files of this process in it.
+/// Calls `sendmsg` with one buffer. `control` is in kernel format and contains file descriptors of
+/// this process.
 pub(crate) fn send(
     socket: impl AsFd,
     address: Option<&[u8]>,
@@ -126,7 +125,7 @@ pub(crate) fn send(
     flags: i32,
 ) -> Result<i64, Errno> {
     let piece = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-    // SAFETY: plain data for which all zeros is a value.
+    // SAFETY: plain data for which all zeros is a valid value.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     if let Some(address) = address {
         message.msg_name = address.as_ptr().cast_mut().cast();
@@ -138,8 +137,8 @@ pub(crate) fn send(
         message.msg_control = control.as_ptr().cast_mut().cast();
         message.msg_controllen = control.len() as _;
     }
-    // SAFETY: `sendmsg` only reads, and all it reads outlives the call. Copies
-    // in flight would outlive it, so the flag that asks for none is taken out.
+    // SAFETY: `sendmsg` only reads, and everything it reads outlives the call. The zero-copy flag
+    // is removed because such a send would read the buffer after the call.
     let sent = unsafe {
         libc::sendmsg(
             socket.as_fd().as_raw_fd(),
@@ -150,7 +149,7 @@ pub(crate) fn send(
     i64::try_from(sent).ok().filter(|sent| *sent >= 0).ok_or_else(last_error)
 }
 
-/// `listen`.
+/// Calls `listen`.
 pub(crate) fn listen(socket: impl AsFd, backlog: i32) -> Result<i64, Errno> {
     // SAFETY: no memory is involved.
     let done = unsafe { libc::listen(socket.as_fd().as_raw_fd(), backlog) };

@@ -1,5 +1,4 @@
-//! Addresses as they stand in the memory of a command, and which of them a
-//! network reaches.
+//! Addresses in the memory of a command, and which of them a network setting allows.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
@@ -11,22 +10,22 @@ use crate::plan::Network;
 /// An address of any family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
-    /// Of the internet: where, at which port, on which interface (0: any).
+    /// An internet address with port and interface (0 means any).
     Internet { host: IpAddr, port: u16, scope: u32 },
-    /// A unix socket with a name in the file system.
+    /// A unix socket with a path.
     Path(Vec<u8>),
-    /// A unix socket of the machine without a file.
+    /// An abstract unix socket of the host.
     Abstract,
-    /// The kernel, over netlink.
+    /// The kernel, through netlink.
     Kernel,
-    /// "Nowhere": ends a connection.
+    /// `AF_UNSPEC`, which dissolves an association.
     None,
     /// Anything else.
     Other,
 }
 
 impl Address {
-    /// Reads a `sockaddr`; what is too short is no address.
+    /// Parses a `sockaddr`; one that is too short yields [`Self::Other`].
     pub(super) fn read(bytes: &[u8]) -> Self {
         let Some((family, rest)) = bytes.split_first_chunk() else { return Self::Other };
         match i32::from(u16::from_ne_bytes(*family)) {
@@ -34,7 +33,7 @@ impl Address {
             libc::AF_INET => four(rest),
             libc::AF_INET6 => six(rest),
             libc::AF_NETLINK => match rest.get(2..6) {
-                // Process 0 is the kernel; others could take orders.
+                // Process 0 is the kernel; other processes might execute requests.
                 Some([0, 0, 0, 0]) => Self::Kernel,
                 _ => Self::Other,
             },
@@ -46,8 +45,8 @@ impl Address {
         }
     }
 
-    /// As `sendmsg` on a socket of the internet reads it: "nowhere" with the
-    /// length of an address is an address there.
+    /// Parses an address as `sendmsg` on an internet socket does: `AF_UNSPEC` with the length of an
+    /// IPv4 address is such an address.
     pub(super) fn of_message(bytes: &[u8]) -> Self {
         match Self::read(bytes) {
             Self::None => bytes.get(2..).map_or(Self::Other, four),
@@ -78,22 +77,22 @@ fn six(rest: &[u8]) -> Address {
     Address::Internet { host, port: u16::from_be_bytes(port), scope }
 }
 
-/// A port at which a name server answers, plain or enciphered. It asks others
-/// in its turn, so it is a way out even on the loopback.
+/// Ports of name servers, unencrypted and encrypted. A name server queries others, so it is a way
+/// out even on the loopback interface.
 const OF_NAMES: [u16; 2] = [53, 853];
 
-/// Who may be reached at an address of the internet.
+/// Properties of the host that decide whether an internet address is allowed.
 pub(super) trait HostEnvironment {
-    /// Whether the machine has this address.
+    /// Whether the host has this address.
     fn is_own(&self, host: IpAddr, scope: u32) -> bool;
-    /// Whether the machine's settings name it as a name server.
+    /// Whether the host is configured to use this name server.
     fn is_name_server(&self, host: IpAddr) -> bool;
-    /// Whether all that answers at the port was started in the sandbox.
+    /// Whether every server on this port was started in the sandbox.
     fn is_of_the_session(&self, port: u16) -> bool;
 }
 
-/// Whether the network reaches it; the error is what a machine says where
-/// there is nothing.
+/// Checks whether the network setting allows the address. The error is the one that a host without
+/// such a peer returns.
 pub(super) fn judge(
     network: Network,
     host: IpAddr,
@@ -114,8 +113,7 @@ pub(super) fn judge(
     }
 }
 
-/// Whether the machine has the address: then a socket can be bound to it. When
-/// in doubt it has.
+/// Whether the host has the address, determined by binding a socket to it. Returns `true` in doubt.
 pub(super) fn is_own(host: IpAddr, scope: u32) -> bool {
     let family = if host.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let Ok(socket) = rustix::net::socket(family, SocketType::DGRAM, None) else { return true };
@@ -126,7 +124,7 @@ pub(super) fn is_own(host: IpAddr, scope: u32) -> bool {
     bound != Err(Errno::ADDRNOTAVAIL)
 }
 
-/// The name servers of `resolv.conf`.
+/// Returns the name servers of `resolv.conf`.
 pub(super) fn name_servers(text: &str) -> Vec<IpAddr> {
     text.lines()
         .filter_map(|line| line.trim().strip_prefix("nameserver"))

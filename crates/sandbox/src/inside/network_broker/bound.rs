@@ -1,6 +1,6 @@
-//! Who answers at a unix socket, by the kernel's own table of what is bound
-//! where. The name that a server gave its socket says nothing: it may be
-//! relative to a folder, or of another view of files, or older than a rename.
+//! Finds which process serves a unix socket, from the kernel's table of bound sockets. The name
+//! that a server gave its socket is not reliable: it may be relative to a directory, belong to
+//! another view of files, or predate a rename.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,13 +15,13 @@ use rustix::net::{
 
 use crate::inside::kernel::notify;
 
-/// A longer list of mounts is not read to its end.
+/// Size limit of a mount list in bytes; a longer list is not read to the end.
 const LONGEST_MOUNTS: u64 = 4 << 20;
-/// As much as the kernel gives at once.
+/// Maximum number of bytes that the kernel returns at once.
 const PIECE: usize = 64 << 10;
 
-/// A file as the table names it: the device of its file system, and the lower
-/// half of its number.
+/// A file as identified in the table: the device of its file system, and the lower half of its
+/// inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     device: u32,
@@ -29,8 +29,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of an open file. The device is asked of the mount: what `stat` says is
-    /// another for some file systems. `proc` is a `/proc` that shows this process.
+    /// Returns the place of an open file. The device comes from the mount, because `stat` reports
+    /// another one for some file systems. `proc` is a `/proc` that shows this process.
     pub(super) fn of(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
         let data = statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
@@ -44,7 +44,8 @@ impl Place {
     }
 }
 
-/// `ID PARENT MAJOR:MINOR …`: the device, as the kernel writes it down inside.
+/// Parses a line `ID PARENT MAJOR:MINOR …` and returns the device in the internal format of the
+/// kernel.
 fn device(line: &str, mount: u64) -> Option<u32> {
     let mut words = line.split(' ');
     let number: u64 = words.next()?.parse().ok()?;
@@ -53,11 +54,12 @@ fn device(line: &str, mount: u64) -> Option<u32> {
     (number == mount).then_some(major << 20 | minor)
 }
 
-/// The unix sockets of one network namespace.
+/// The unix sockets of a network namespace.
 pub(super) struct Table(Mutex<OwnedFd>);
 
 impl Table {
-    /// Of the namespace that this thread is in; none where the kernel keeps none.
+    /// Opens the table of the network namespace of this thread. Returns `None` if the kernel does
+    /// not provide it.
     pub(super) fn open() -> Option<Self> {
         let socket = socket_with(
             AddressFamily::NETLINK,
@@ -69,11 +71,11 @@ impl Table {
         table.at(Place { device: 0, number: 0 }).is_ok().then_some(table)
     }
 
-    /// The numbers of the sockets that wait at the file: one at most, or none.
+    /// Returns the inodes of the sockets that wait at the file: at most one.
     pub(super) fn at(&self, place: Place) -> Result<Vec<u64>, Errno> {
         const DONE: u16 = 3;
         const ERROR: u16 = 2;
-        // One list at a time.
+        // Only one listing at a time.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         send(&*socket, &question(), SendFlags::empty())?;
         let mut piece = vec![0; PIECE];
@@ -96,17 +98,17 @@ impl Table {
     }
 }
 
-/// Asks for all sockets, each with the file that it is bound at.
+/// Returns a request for all sockets, each with the file that it is bound to.
 fn question() -> Vec<u8> {
     const LENGTH: u32 = 40;
     const BY_FAMILY: u16 = 20;
-    /// A request, and of the whole list.
+    /// NLM_F_REQUEST and NLM_F_DUMP.
     const FLAGS: u16 = 0x1 | 0x300;
     const ALL_STATES: u32 = u32::MAX;
     const SHOW_FILE: u32 = 0x2;
     let mut bytes = LENGTH.to_ne_bytes().to_vec();
     bytes.extend([BY_FAMILY.to_ne_bytes(), FLAGS.to_ne_bytes()].concat());
-    // Its number and the asker's.
+    // Sequence number and port ID.
     bytes.extend([0; 8]);
     bytes.extend([u8::try_from(libc::AF_UNIX).unwrap_or(1), 0, 0, 0]);
     for word in [ALL_STATES, 0, SHOW_FILE, u32::MAX, u32::MAX] {
@@ -115,7 +117,7 @@ fn question() -> Vec<u8> {
     bytes
 }
 
-/// The kind and the body of the first message, and what is behind it.
+/// Returns the type and body of the first message, and the remaining bytes.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     const HEAD: usize = 16;
     let length = usize::try_from(u32_at(bytes, 0)?).ok()?;
@@ -124,9 +126,9 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((u16_at(bytes, 4)?, body, behind))
 }
 
-/// Whether the entry is of a socket at the file to which others can connect or
-/// send: its number. An accepted connection is at the file of its server too,
-/// in the namespace of whoever connected, and says nothing.
+/// Returns the inode of the socket if it is bound to the file and others can connect or send to it.
+/// An accepted connection is also listed with the file of its server, in the namespace of the
+/// client, but does not count.
 fn waits_at(entry: &[u8], place: Place) -> Option<u64> {
     const HEAD: usize = 16;
     const OF_FILE: u16 = 1;
@@ -157,9 +159,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
 }
 
-/// Whether no process at all has the socket at `name`, an address. A socket for
-/// packets is turned away by a server of connections, and says nothing to one
-/// of packets, so that nobody notices the question.
+/// Whether no process serves the socket at address `name`. The check is not noticeable: a stream
+/// server rejects a datagram socket, and connecting sends nothing to a datagram server.
 pub(super) fn is_left_over(name: &[u8]) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let tried = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
@@ -167,7 +168,7 @@ pub(super) fn is_left_over(name: &[u8]) -> bool {
     tried == Err(Errno::CONNREFUSED)
 }
 
-/// Where a handle of this thread's process is reached, from the folder `proc`.
+/// Returns the path of a descriptor of this process, relative to the directory `proc`.
 pub(super) fn name_of(file: &OwnedFd) -> String {
     format!("self/fd/{}", file.as_fd().as_raw_fd())
 }
@@ -201,7 +202,7 @@ mod tests {
         let _accepted = server.accept().unwrap();
         assert_eq!(table.at(place(&two)).unwrap().len(), 1);
         drop(server);
-        // The accepted connection is still at this file.
+        // The accepted connection is still listed with this file.
         assert!(table.at(place(&two)).unwrap().is_empty());
         let address = |path: &Path| {
             let path = path.to_str().unwrap().as_bytes();

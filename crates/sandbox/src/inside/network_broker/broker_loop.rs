@@ -1,4 +1,4 @@
-//! Who keeps the gate: reads calls, judges their addresses and makes them.
+//! The main loop of the network broker: receives calls, checks their addresses, and makes them.
 
 use std::ffi::OsStr;
 use std::net::IpAddr;
@@ -30,29 +30,29 @@ use crate::inside::kernel;
 use crate::inside::kernel::notify::{self, Notice, NotifyReply};
 use crate::plan::{Network, Plan};
 
-/// Calls that may wait at once; a command that has more is told to come again.
+/// Maximum number of waiting calls; further calls fail with a request to try again.
 const MOST_AT_ONCE: usize = 256;
-/// Messages that one `sendmmsg` sends; the rest is sent by the next.
+/// Maximum number of messages sent by one `sendmmsg`; the caller sends the rest with the next call.
 const MOST_MESSAGES: u64 = 64;
 
-/// A gate and what is needed to keep it.
+/// A notification descriptor and everything needed to handle its calls.
 pub(crate) struct NetworkBroker {
     listener: OwnedFd,
-    /// Its end is the end of all.
+    /// The broker ends with this process.
     parent: OwnedFd,
-    /// The machine's `/proc`, also from where that is not in view.
+    /// The `/proc` of the host, even if it is not visible here.
     proc: OwnedFd,
     network: Network,
     session: Session,
     name_servers: Vec<IpAddr>,
-    /// Where unix sockets may be connected to; none: what the view of files shows
-    /// and `given` or one of the tables says.
+    /// Paths where unix sockets may be connected to. `None`: the sockets in the view of files that
+    /// `given` or one of the tables allows.
     sockets: Option<Vec<PathBuf>>,
-    /// Sockets of the machine that the plan gives.
+    /// Sockets of the host that the plan allows.
     given: Vec<PathBuf>,
-    /// What is bound in the session's own network, all of it the session's.
+    /// Sockets bound in the session's own network, all of which belong to the session.
     own: Option<Table>,
-    /// What is bound in the machine's, where the session may have servers too.
+    /// Sockets bound in the network of the host, where the session may have servers as well.
     machine: Option<Table>,
     /// Files whose owners and modes may be changed.
     writable: Writable,
@@ -60,8 +60,8 @@ pub(crate) struct NetworkBroker {
 }
 
 impl NetworkBroker {
-    /// Looks around while the machine is in view. `mounts`: whether the command
-    /// has a view of files of its own.
+    /// Collects what it needs while the host is visible. `mounts`: whether the command has its own
+    /// view of files.
     pub(crate) fn new(
         plan: &Plan,
         listener: OwnedFd,
@@ -91,23 +91,23 @@ impl NetworkBroker {
                 real.chain([plan.temporary.join("tmp")]).collect()
             }),
             given: plan.sockets.clone(),
-            // From outside of the session's network this is not its own; see below.
+            // Set later, from inside the network of the session.
             own: None,
             machine: (mounts && super::is_needed(plan)).then(Table::open).flatten(),
             waiting: AtomicUsize::new(0),
         })
     }
 
-    /// The machine's `/proc`.
+    /// Returns the `/proc` of the host.
     pub(crate) fn proc(&self) -> std::io::Result<OwnedFd> {
         self.proc.try_clone()
     }
 
-    /// Learns what is bound in the network of the cell, whose user namespace this
-    /// process is in.
+    /// Opens the table of sockets bound in the network of the cell, whose user namespace this
+    /// process must be in.
     pub(crate) fn know_the_cell(&mut self, cell: &OwnedFd) {
         let table = std::thread::scope(|scope| {
-            // Only this thread goes there.
+            // Only this thread enters the network namespace.
             let there = scope.spawn(|| {
                 let spaces = ThreadNameSpaceType::NETWORK;
                 move_into_thread_name_spaces(cell.as_fd(), spaces).ok().and_then(|()| Table::open())
@@ -117,18 +117,18 @@ impl NetworkBroker {
         self.own = table;
     }
 
-    /// Learns what is bound in the network that this process is in: that of the
-    /// command alone.
+    /// Opens the table of sockets bound in the network of this process, if only the command uses
+    /// that network.
     pub(crate) fn know_own_network(&mut self) {
         if self.network == Network::Own {
             self.own = Table::open();
         }
     }
 
-    /// Keeps it until nobody is left behind it, or the program is gone.
+    /// Handles calls until no process is left that the filter applies to, or the program ends.
     pub(crate) fn keep(self) {
         if drop_power(matches!(self.writable, Writable::Trees { .. })).is_err() {
-            // Unanswered calls wait; without a listener they fail.
+            // Unanswered calls would block; closing the listener makes them fail.
             return;
         }
         let gate = Arc::new(self);
@@ -182,7 +182,7 @@ impl NetworkBroker {
 
     fn serve_address(&self, caller: &Caller, notice: &Notice) -> Result<i64, Errno> {
         let [first, second, third, fourth, fifth, sixth] = notice.arguments;
-        // These are `int`s: what stands above them does not count.
+        // These arguments are `int`, so the upper bits are ignored.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;
         let socket = caller.file(int(first).cast_signed())?;
         match notice.call {
@@ -237,7 +237,7 @@ impl NetworkBroker {
                     let length = u32::try_from(sent).unwrap_or(u32::MAX);
                     caller.write(at.wrapping_add(message::HEADER), &length.to_ne_bytes())?;
                 }
-                // An error after the first is told by the next call.
+                // An error after the first message is reported by the next call.
                 Err(error) if number == 0 => return Err(error),
                 Err(_) => return Ok(number.cast_signed()),
             }
@@ -265,7 +265,7 @@ impl NetworkBroker {
         }
     }
 
-    /// A server that other machines reach is none of the loopback.
+    /// With [`Network::Loopback`], refuses to listen where other hosts could connect.
     fn listen(&self, socket: &OwnedFd, backlog: i32) -> Result<i64, Errno> {
         let internet = [AddressFamily::INET, AddressFamily::INET6];
         if internet.contains(&socket_domain(socket)?) {
@@ -280,20 +280,20 @@ impl NetworkBroker {
 
     fn judge(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
         match address {
-            // Nothing else is in there.
+            // The network contains only the session.
             _ if self.network == Network::Own => Ok(()),
             Address::Internet { host, port, scope } => {
                 let around = Around { gate: self, caller };
                 address::judge(self.network, *host, *port, *scope, &around)
             }
             Address::Kernel | Address::None => Ok(()),
-            // Programs of the machine listen there, and no file says who may.
+            // Programs of the host listen there, and no file permissions restrict access.
             Address::Abstract => Err(Errno::CONNREFUSED),
             Address::Path(_) | Address::Other => Err(Errno::ACCESS),
         }
     }
 
-    /// Reaches a unix socket as the command sees it: from its folder.
+    /// Connects to a unix socket as seen by the command, relative to its directory.
     fn at_path(
         &self,
         caller: &Caller,
@@ -302,7 +302,7 @@ impl NetworkBroker {
     ) -> Result<i64, Errno> {
         let path = Path::new(OsStr::from_bytes(path));
         if let Some(sockets) = &self.sockets {
-            // The file is held while it is looked at, and reached through the handle.
+            // Hold the file open during the check, and connect through the descriptor.
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             let file = openat(caller.folder(), path, flags, Mode::empty())?;
             let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -313,7 +313,7 @@ impl NetworkBroker {
             return reach(&unix_address(handle.as_bytes()));
         }
         let file = self.open_as(caller, path)?;
-        // This thread lives for one call; its folder is nobody else's.
+        // This thread handles only one call, so changing its directory affects nothing else.
         kernel::unshare(UnshareFlags::FS)?;
         rustix::process::fchdir(&self.proc)?;
         let name = unix_address(bound::name_of(&file).as_bytes());
@@ -321,7 +321,7 @@ impl NetworkBroker {
         reach(&name)
     }
 
-    /// The file that the command means. What it calls its own process is not ours.
+    /// Opens the file as seen by the command, in which `self` refers to its own process.
     fn open_as(&self, caller: &Caller, path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         for own in ["/proc/self", "/proc/thread-self"] {
@@ -333,7 +333,8 @@ impl NetworkBroker {
         openat(caller.folder(), path, flags, Mode::empty())
     }
 
-    /// Whether who answers at the file, which is held, is of the session or given to it.
+    /// Checks whether the server of the open socket file belongs to the session or is allowed by
+    /// the plan.
     fn is_open(&self, caller: &Caller, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         let knows = self.own.is_some() || self.machine.is_some();
         if !knows || self.network == Network::Host {
@@ -359,7 +360,7 @@ impl NetworkBroker {
         if !at(&self.own)?.is_empty() || of_session(at(&self.machine)?) {
             return Ok(());
         }
-        // What nobody listens at any more is to be told from what is closed.
+        // Distinguish a socket without a server from one that is not allowed.
         Err(if bound::is_left_over(name) { Errno::CONNREFUSED } else { Errno::ACCESS })
     }
 }
@@ -391,8 +392,8 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
     address
 }
 
-/// Calls are made with no more power than the command has, but for the one
-/// thing that it takes to read them. `files`: with that of root over files.
+/// Drops capabilities, so that calls are made with no more rights than the command has, except the
+/// one required to read its memory. `files`: whether root keeps its capabilities for files.
 fn drop_power(files: bool) -> Result<(), Errno> {
     let now = capabilities(None)?;
     let of_files = match files {

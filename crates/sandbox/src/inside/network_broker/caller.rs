@@ -1,4 +1,4 @@
-//! The command's thread that waits: its memory, its files and its folder.
+//! The waiting thread of a command: its memory, files, and working directory.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,18 +11,18 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use crate::inside::kernel;
 
-/// Everything of it is opened once, and then belongs to this thread even when
-/// its number is given to another.
+/// The waiting thread. Everything is opened once and stays valid for this thread even if its ID is
+/// reused.
 pub(super) struct Caller {
     memory: File,
     process: OwnedFd,
     folder: OwnedFd,
-    /// The process, by number.
+    /// The process ID.
     pub(super) number: i32,
 }
 
 impl Caller {
-    /// `proc` is the machine's `/proc`.
+    /// Opens the thread; `proc` is the `/proc` of the host.
     pub(super) fn open(proc: impl AsFd, thread: i32) -> Result<Self, Errno> {
         let open = |what: &str, flags| {
             openat(&proc, format!("{thread}/{what}"), flags | OFlags::CLOEXEC, Mode::empty())
@@ -34,7 +34,7 @@ impl Caller {
         Ok(Self { memory, process, folder, number })
     }
 
-    /// Bytes of its memory.
+    /// Reads from its memory.
     pub(super) fn read(&self, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
         if length > 0 {
@@ -43,12 +43,12 @@ impl Caller {
         Ok(bytes)
     }
 
-    /// Puts bytes into its memory.
+    /// Writes to its memory.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.memory.write_all_at(bytes, at).map_err(|_| Errno::FAULT)
     }
 
-    /// A file that it has open; the same open file, not a copy.
+    /// Returns a duplicate of one of its file descriptors, for the same open file.
     pub(super) fn file(&self, number: i32) -> Result<OwnedFd, Errno> {
         pidfd_getfd(&self.process, number, PidfdGetfdFlags::empty()).map_err(|error| match error {
             Errno::BADF => error,
@@ -56,13 +56,13 @@ impl Caller {
         })
     }
 
-    /// Its working directory.
+    /// Returns its working directory.
     pub(super) fn folder(&self) -> &OwnedFd {
         &self.folder
     }
 }
 
-/// The process of a thread, by number.
+/// Returns the process ID of a thread.
 pub(super) fn process_of(proc: impl AsFd, thread: i32) -> Result<i32, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(proc, format!("{thread}/status"), flags, Mode::empty())?;

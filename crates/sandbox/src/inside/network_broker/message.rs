@@ -1,4 +1,4 @@
-//! A message that a command wants to send, copied out of its memory.
+//! A message that a command wants to send, copied from its memory.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -6,31 +6,32 @@ use rustix::io::Errno;
 
 use super::caller::Caller;
 
-/// A longer message goes in pieces, as if the buffers of the kernel were full.
+/// Maximum length in bytes of one send; a longer message is sent partially, as if kernel buffers
+/// were full.
 const LONGEST: usize = 4 << 20;
 const MOST_PIECES: usize = 1024;
 const LONGEST_ADDRESS: usize = 128;
 const LONGEST_CONTROL: usize = 16 << 10;
 
-/// What `sendmsg` takes, with nothing in it that still points to the command.
+/// The arguments of `sendmsg`, without references to the memory of the command.
 pub(super) struct Message {
     pub(super) address: Option<Vec<u8>>,
     pub(super) data: Vec<u8>,
     control: Vec<u8>,
 }
 
-/// The size of `struct msghdr`, and of `struct mmsghdr` around it.
+/// The size of `struct msghdr`, also within `struct mmsghdr`.
 pub(super) const HEADER: u64 = 56;
 pub(super) const COUNTED: u64 = 64;
 
 impl Message {
-    /// The message that a `struct msghdr` at `at` describes.
+    /// Reads the message described by the `struct msghdr` at `at`.
     pub(super) fn read(caller: &Caller, at: u64) -> Result<Self, Errno> {
         let words = words(&caller.read(at, HEADER as usize)?);
         let [name, name_length, pieces, count, control, control_length, _] = words[..] else {
             return Err(Errno::FAULT);
         };
-        // The length of the name is an `int`, with a gap behind it.
+        // The length of the name is an `int` followed by padding.
         let address = read_address(caller, name, name_length & 0xffff_ffff)?;
         let count = usize::try_from(count).ok().filter(|count| *count <= MOST_PIECES);
         let count = count.ok_or(Errno::MSGSIZE)?;
@@ -48,7 +49,7 @@ impl Message {
         Ok(Self { address, data, control })
     }
 
-    /// The message of a `sendto`.
+    /// Reads the message of a `sendto` call.
     pub(super) fn of_send(
         caller: &Caller,
         data: u64,
@@ -61,9 +62,9 @@ impl Message {
         Ok(Self { address, data: caller.read(data, length)?, control: Vec::new() })
     }
 
-    /// The control data for a call of ours: files that are handed over are
-    /// opened here, and kept open as long as the second value. What says
-    /// another way for a packet than its address is left out.
+    /// Returns the control data for the broker's own call. File descriptors to pass are opened in
+    /// this process and must be kept open as the second value. Control data that would change the
+    /// destination of a packet is removed.
     pub(super) fn control(&self, caller: &Caller) -> Result<(Vec<u8>, Vec<OwnedFd>), Errno> {
         const HEAD: usize = 16;
         let (mut ours, mut files) = (Vec::new(), Vec::new());
@@ -103,7 +104,7 @@ impl Message {
     }
 }
 
-/// An address in the command's memory; none where none is named.
+/// Reads an address from the memory of the command; empty if the pointer is null.
 pub(super) fn read_address(
     caller: &Caller,
     at: u64,

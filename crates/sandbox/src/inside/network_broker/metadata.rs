@@ -1,6 +1,6 @@
-//! Owners, modes, times and extended attributes of files, which Landlock does
-//! not know of: the calls that change them are made here, for files that the
-//! command may write and for no others.
+//! Changes of owners, modes, times, and extended attributes of files, which Landlock does not
+//! control. The broker makes these calls for files that the command may write, and rejects them for
+//! others.
 
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,18 +15,18 @@ use rustix::io::Errno;
 use super::caller::Caller;
 use crate::inside::kernel::notify::Notice;
 
-/// What the kernel takes as a path, a name and a value.
+/// Maximum lengths that the kernel accepts for a path, a name, and a value.
 const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 256;
 const LONGEST_VALUE: u64 = 64 << 10;
 
-// Numbers that are the same on every architecture since they are new.
+// These newer calls have the same number on every architecture.
 const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 const FILE_SETATTR: libc::c_long = 469;
 
-/// The calls that are told.
+/// Returns the calls that are sent to the broker.
 pub(super) fn calls() -> Vec<libc::c_long> {
     let mut calls = vec![
         libc::SYS_fchmod,
@@ -57,7 +57,7 @@ pub(super) fn calls() -> Vec<libc::c_long> {
     calls
 }
 
-/// The calls that set a mode, each with the argument that holds it.
+/// Returns the calls that set a mode, each with the index of the argument that contains it.
 pub(super) fn calls_with_mode() -> Vec<(libc::c_long, u32)> {
     let mut calls = vec![(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (FCHMODAT2, 2)];
     #[cfg(target_arch = "x86_64")]
@@ -67,14 +67,15 @@ pub(super) fn calls_with_mode() -> Vec<(libc::c_long, u32)> {
 
 /// Which files may be changed.
 pub(super) enum Writable {
-    /// Those that the caller's view of files leaves writable.
+    /// Files that are writable in the caller's view of files.
     AsMounted,
-    /// Those below an open path, unless a closed one is nearer.
+    /// Files below an `open` path, unless a `closed` path is nearer.
     Trees { open: Vec<PathBuf>, closed: Vec<PathBuf> },
 }
 
 impl Writable {
-    /// Makes the call. Nothing, when it is none of [`calls`]. `proc` is the machine's.
+    /// Handles the call. Returns `None` if it is not one of [`calls`]. `proc` is the `/proc` of the
+    /// host.
     pub(super) fn serve(
         &self,
         proc: &OwnedFd,
@@ -90,7 +91,7 @@ impl Writable {
 
     fn change(&self, caller: &Caller, notice: &Notice) -> Option<Result<(OwnedFd, Change), Errno>> {
         let [a, b, c, d, e, _] = notice.arguments;
-        // These are `int`s: what stands above them does not count.
+        // These arguments are `int`, so the upper bits are ignored.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;
         let here = libc::AT_FDCWD;
         let named = |at: i32, path: u64, follow: bool| file_at(caller, at, path, follow);
@@ -115,7 +116,7 @@ impl Writable {
             libc::SYS_removexattr => with(named(here, a, true), no_attribute(caller, b)),
             libc::SYS_lremovexattr => with(named(here, a, false), no_attribute(caller, b)),
             libc::SYS_fremovexattr => with(opened(), no_attribute(caller, b)),
-            // Programs take the older ones then.
+            // Programs then use the older calls.
             SETXATTRAT | REMOVEXATTRAT | FILE_SETATTR => Some(Err(Errno::NOSYS)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_chmod => with(named(here, a, true), mode(b)),
@@ -133,8 +134,8 @@ impl Writable {
         }
     }
 
-    /// Whether the file may be changed: by the path that it has now, or because
-    /// it has none (a pipe, a file that is deleted).
+    /// Checks whether the file may be changed: its current path is writable, or it has none (a pipe
+    /// or a deleted file).
     fn check(&self, file: &OwnedFd) -> Result<(), Errno> {
         let Self::Trees { open, closed } = self else { return Ok(()) };
         let path = std::fs::read_link(handle(file)).map_err(|_| Errno::ACCESS)?;
@@ -150,7 +151,7 @@ impl Writable {
     }
 }
 
-/// What is to be changed.
+/// A change to a file.
 enum Change {
     Mode(u32),
     Owner(u32, u32),
@@ -161,7 +162,8 @@ enum Change {
 
 impl Change {
     fn make(&self, proc: &OwnedFd, file: &OwnedFd) -> Result<(), Errno> {
-        /// A file with one of them would run with the rights of its owner or group.
+        /// The set-user-ID and set-group-ID bits, with which a file would run with the rights of
+        /// its owner or group.
         const SET_ID: u32 = 0o6000;
         let path = handle(file);
         match self {
@@ -174,7 +176,7 @@ impl Change {
                 chmodat(proc, path, Mode::from_raw_mode(*mode), AtFlags::empty())
             }
             Self::Owner(user, group) => {
-                // All ones leave it as it is.
+                // A value of all ones means unchanged.
                 let kept = |number: u32| number != u32::MAX;
                 let user = Some(*user).filter(|user| kept(*user)).map(Uid::from_raw);
                 let group = Some(*group).filter(|group| kept(*group)).map(Gid::from_raw);
@@ -189,16 +191,16 @@ impl Change {
     }
 }
 
-/// The way to an open file that works for one opened without rights, too.
+/// Returns a path to an open file that also works for files opened with `O_PATH`.
 fn handle(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
-/// The file that a path names for the caller, found once and for all.
+/// Opens the file that a path names for the caller, so that it is resolved only once.
 fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd, Errno> {
     let path = text(caller, path, LONGEST_PATH)?;
     let path = Path::new(std::ffi::OsStr::from_bytes(&path));
-    // What is its own there is the caller's and not ours.
+    // `self` must refer to the caller, not to this process.
     let own = ["/proc/self", "/proc/thread-self", "/dev/fd"];
     let path = match own.iter().find_map(|own| Some((own, path.strip_prefix(own).ok()?))) {
         Some((&"/dev/fd", rest)) => Path::new(&format!("/proc/{}/fd", caller.number)).join(rest),
@@ -213,7 +215,7 @@ fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd,
     openat(caller.file(at)?, &path, flags, Mode::empty())
 }
 
-/// The same, with the flags of the newer calls.
+/// Like [`file_at`], with the flags of the newer calls.
 fn by_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<OwnedFd, Errno> {
     let has = |flag: i32| flags & flag.cast_unsigned() != 0;
     if has(libc::AT_EMPTY_PATH) && (path == 0 || text(caller, path, LONGEST_PATH)?.is_empty()) {
@@ -226,7 +228,7 @@ fn by_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<OwnedFd, 
     file_at(caller, at, path, !has(libc::AT_SYMLINK_NOFOLLOW))
 }
 
-/// Text up to its zero. Read in pieces: behind it there may be no memory.
+/// Reads a NUL-terminated string, in pieces because the memory after it may not be mapped.
 fn text(caller: &Caller, at: u64, longest: usize) -> Result<Vec<u8>, Errno> {
     const PAGE: u64 = 4096;
     let mut found = Vec::new();
@@ -244,7 +246,7 @@ fn text(caller: &Caller, at: u64, longest: usize) -> Result<Vec<u8>, Errno> {
     Err(Errno::NAMETOOLONG)
 }
 
-/// Two times of seconds and a part; `part` nanoseconds are one of that.
+/// Reads two times with seconds and a fraction in units of `part` nanoseconds.
 fn times(caller: &Caller, at: u64, part: i64) -> Result<Change, Errno> {
     if at == 0 {
         return Ok(now());

@@ -1,7 +1,6 @@
-//! Calls that change the limits, the priority or the memory of another process. Landlock
-//! lets a command change those of every process of the same user, the one that guards it
-//! among them: where no process namespace hides these, only processes of the session
-//! may be named.
+//! Calls that change the limits, priority, or memory of another process. Landlock lets a command do
+//! this to every process of the same user, including the one that guards it. Without a process
+//! namespace that hides these, the broker allows only processes of the session.
 
 use rustix::io::Errno;
 
@@ -10,7 +9,7 @@ use crate::inside::kernel::notify::Notice;
 const SCHED_SETATTR: libc::c_long = libc::SYS_sched_setattr;
 const PROCESS_MRELEASE: libc::c_long = 448;
 
-/// Calls whose first argument names the process; 0 is the caller.
+/// Calls whose first argument is the process; 0 means the caller.
 pub(crate) const CALLS_BY_PROCESS: [libc::c_long; 7] = [
     libc::SYS_sched_setaffinity,
     libc::SYS_sched_setparam,
@@ -21,29 +20,29 @@ pub(crate) const CALLS_BY_PROCESS: [libc::c_long; 7] = [
     PROCESS_MRELEASE,
 ];
 
-/// The calls that the filter passes to the gate.
+/// Returns the calls that the filter passes to the broker.
 pub(super) fn calls() -> Vec<libc::c_long> {
     let by_kind = [libc::SYS_prlimit64, libc::SYS_setpriority, libc::SYS_ioprio_set];
     CALLS_BY_PROCESS.into_iter().chain(by_kind).collect()
 }
 
-/// Whether the call may be made; nothing, when it is none of [`calls`]. `is_own` says
-/// whether a process or thread is of the session. All that is looked at are numbers, so
-/// the kernel may make the call itself afterwards.
+/// Checks whether the call is allowed. Returns `None` if it is not one of [`calls`]. `is_own`
+/// returns whether a process or thread belongs to the session. Only numbers are examined, so the
+/// kernel may execute the call itself afterwards.
 pub(super) fn judge(notice: &Notice, is_own: impl Fn(i32) -> bool) -> Option<Result<(), Errno>> {
     let [first, second, third, ..] = notice.arguments;
-    // These are `int`s: what stands above them does not count.
+    // These arguments are `int`, so the upper bits are ignored.
     let int = |argument: u64| ((argument & 0xffff_ffff) as u32).cast_signed();
     let one = |number: i32| number == 0 || is_own(number);
     let allowed = match notice.call {
-        // Limits that are only read change nothing.
+        // Reading limits changes nothing.
         libc::SYS_prlimit64 => third == 0 || one(int(first)),
         libc::SYS_setpriority => int(first) == libc::PRIO_PROCESS as i32 && one(int(second)),
         libc::SYS_ioprio_set => {
             const WHO_PROCESS: i32 = 1;
             int(first) == WHO_PROCESS && one(int(second))
         }
-        // It names a process by a descriptor, which may be of any.
+        // This call names a process by a descriptor, which may refer to any process.
         PROCESS_MRELEASE => false,
         call if CALLS_BY_PROCESS.contains(&call) => one(int(first)),
         _ => return None,

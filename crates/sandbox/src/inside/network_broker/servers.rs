@@ -1,5 +1,5 @@
-//! Whose servers listen on this machine: those of the session are its own
-//! affair, with or without leave for the others.
+//! Determines who owns the servers on this host: commands may always reach servers of their own
+//! session.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -11,17 +11,16 @@ use rustix::fs::{Dir, Mode, OFlags, openat, readlinkat};
 
 use crate::inside::host_environment;
 
-/// A longer table is not read to its end, and then nothing is known.
+/// Size limit of a socket table in bytes; a longer table is treated as unknown.
 const LONGEST_TABLE: u64 = 8 << 20;
 
-/// Whether something listens at the port, and all of it belongs to processes
-/// that `inside` names. The address is not looked at: who listens beside a
-/// foreign server gains nothing.
+/// Whether a process listens on the port, and only processes for which `inside` returns true do.
+/// The address is ignored: listening on the same port as a foreign server gains nothing.
 pub(super) fn all_listen_inside(proc: &OwnedFd, port: u16, inside: impl Fn(i32) -> bool) -> bool {
     listeners(proc, port).is_some_and(|open| all_are_inside(proc, open, inside))
 }
 
-/// Whether there is a socket, and all belong to processes that `inside` names.
+/// Whether there is a socket, and all sockets belong to processes for which `inside` returns true.
 fn all_are_inside(proc: &OwnedFd, mut open: HashSet<u64>, inside: impl Fn(i32) -> bool) -> bool {
     if open.is_empty() {
         return false;
@@ -37,7 +36,7 @@ fn all_are_inside(proc: &OwnedFd, mut open: HashSet<u64>, inside: impl Fn(i32) -
     false
 }
 
-/// The sockets that wait for connections or packets at the port.
+/// Returns the sockets that wait for connections or packets on the port.
 fn listeners(proc: &OwnedFd, port: u16) -> Option<HashSet<u64>> {
     let mut found = HashSet::new();
     for table in ["tcp", "tcp6", "udp", "udp6"] {
@@ -55,8 +54,8 @@ fn listeners(proc: &OwnedFd, port: u16) -> Option<HashSet<u64>> {
     Some(found)
 }
 
-/// `sl local remote state queues timer retransmits uid timeout inode …`: the
-/// inode, of a server or a socket without a peer.
+/// Parses a line `sl local remote state queues timer retransmits uid timeout inode …` and returns
+/// the inode of a server or of a socket without a peer.
 fn at_port(line: &str, port: u16) -> Option<u64> {
     const LISTENS: &str = "0A";
     const NO_PEER: &str = "07";
@@ -80,7 +79,7 @@ fn sockets(proc: &OwnedFd, process: i32) -> Vec<u64> {
     links.collect()
 }
 
-/// The entries of a folder that are numbers.
+/// Returns the entries of a directory that are numbers.
 fn numbers(proc: &OwnedFd, folder: &Path) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = openat(proc, folder, flags, Mode::empty()).and_then(Dir::new);
@@ -88,27 +87,27 @@ fn numbers(proc: &OwnedFd, folder: &Path) -> Vec<i32> {
     names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
 }
 
-/// What tells the processes of the session from the others.
+/// How processes of the session are recognized.
 pub(super) enum Session {
     /// They are in the process namespace of the caller.
     Namespace,
-    /// They are below this process.
+    /// They are descendants of this process.
     Descendants,
 }
 
 impl Session {
-    /// Whether all that listens at the port is of the caller's session.
+    /// Whether everything that listens on the port belongs to the session of the caller.
     pub(super) fn owns(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
         all_listen_inside(proc, port, self.inside(proc, caller))
     }
 
-    /// Whether there is a socket, and all are of the caller's session.
+    /// Whether there is a socket, and all sockets belong to the session of the caller.
     pub(super) fn has(&self, proc: &OwnedFd, caller: i32, sockets: Vec<u64>) -> bool {
         !sockets.is_empty()
             && all_are_inside(proc, sockets.into_iter().collect(), self.inside(proc, caller))
     }
 
-    /// Whether a process, or the process of a thread, is of the caller's session.
+    /// Whether a process, or the process of a thread, belongs to the session of the caller.
     pub(super) fn has_process(&self, proc: &OwnedFd, caller: i32, number: i32) -> bool {
         super::caller::process_of(proc, number)
             .is_ok_and(|process| process == caller || self.inside(proc, caller)(process))
@@ -133,7 +132,7 @@ impl Session {
     }
 }
 
-/// What the machine says of its name servers.
+/// Returns the name servers that the host is configured to use.
 pub(super) fn name_servers() -> Vec<std::net::IpAddr> {
     super::address::name_servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
 }
